@@ -29,6 +29,7 @@ from bench.report import replace_block
 from bench.rows.turn import answer_at_once
 from bench.scale import FULL
 from bench.talk import OPERATE, PLAIN, WORK, SwiftModel, Talks, by_temporal
+from threadline.cases.message_store import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline_devstack.models.script import Turn
@@ -220,7 +221,7 @@ async def _of_tools(meter: Meter, talks: Talks) -> dict[str, ToolCost]:
     for _ in range(CASES):
         case = Thread(identity.TEAM, identity.REPORTS, talks.clock.next())
         async with meter.ground.database.begin() as work:
-            await work.conversation.flush(case, [said(case, case.ts, messages.REPORT)])
+            await CaseMessageStore(work.tx).flush(case, [said(case, case.ts, messages.REPORT)])
     (thread,) = await talks.open(1)
     named = {"cases.search": SEARCH_CASES, "estimates.createWbsItems": ADD_ITEM, "jira.create": CREATE_TICKET}
     return {name: await meter.tool(name, partial(talks.turn, thread, words)) for name, words in named.items()}

@@ -28,7 +28,7 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     async with aiohttp.ClientSession() as session:
         slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
         speaking = LiveSlackActivities(database, slack, Outbox(slack, database), places)
-        case = LiveCaseActivities(database, Limits(), speaking.present)
+        case = LiveCaseActivities(database, Limits(), speaking.post_findings)
         named = [(case, CaseActivities), (speaking, SlackActivities)]
         async with Worker(
             client,

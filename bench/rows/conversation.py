@@ -11,6 +11,7 @@ from bench.figures import Row, pair
 from bench.ground import Ground
 from bench.path import Clock, said
 from bench.scale import by_turns
+from threadline.cases.message_store import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads import messages
 from threadline.threads.messages import IncomingMessage
@@ -54,12 +55,12 @@ async def _ours(ground: Ground, clock: Clock, length: int) -> Times:
     began = time.perf_counter()
     for batch in batches:
         async with ground.database.begin() as work:
-            bug_id = (await work.conversation.flush(thread, batch)).bug_id
+            bug_id = (await CaseMessageStore(work.tx).flush(thread, batch)).marks.bug_id
     stored = time.perf_counter()
     cursor, read = None, 0
     while True:
         async with ground.database.begin() as work:
-            page = await work.conversation.entries(bug_id, cursor, limit=PAGE)
+            page = await CaseMessageStore(work.tx).page(bug_id, cursor, limit=PAGE)
         read += len(page.entries)
         if (cursor := page.next_cursor) is None:
             break

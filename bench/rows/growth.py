@@ -13,6 +13,8 @@ from bench.parts.agent import FOUND
 from bench.path import Clock, burst, product, said
 from bench.usage import Meter
 from threadline.cases.contract import TurnEnded
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.store import CaseStore
 from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore
 from threadline.slack.model import Thread
@@ -73,7 +75,9 @@ async def _among_many_short_ones(ground: Ground) -> None:
     for _ in range(ground.scale.of(SHORT)):
         thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
         async with ground.database.begin() as work:
-            await work.conversation.flush(thread, [said(thread, clock.next(), messages.MESSAGE) for _ in range(10)])
+            await CaseMessageStore(work.tx).flush(
+                thread, [said(thread, clock.next(), messages.MESSAGE) for _ in range(10)]
+            )
     async with ground.database.begin() as work:
         await work.tx.execute(text("ANALYZE"))
 
@@ -95,14 +99,14 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
             batch = [said(thread, clock.next(), messages.MESSAGE) for _ in range(BURST)]
             async with ground.database.begin() as work:
-                marks = await timed("flush", work.conversation.flush(thread, batch))
+                marks = (await timed("flush", CaseMessageStore(work.tx).flush(thread, batch))).marks
             session = addressing.session_id(marks.bug_id, turn, 1)
             claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
             if isinstance(claim, TurnEnded):
                 raise TypeError(f"turn {turn} of {marks.bug_id} was there already")
             await timed("finish", turns.finish(claim, FOUND))
             async with ground.database.begin() as work:
-                await timed("settle", work.turns.settle(marks.bug_id, turn))
+                await timed("settle", CaseStore(work.tx).settle(marks.bug_id, turn))
     return taken
 
 

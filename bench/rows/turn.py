@@ -15,6 +15,7 @@ from bench.parts.turn_probe import Given
 from bench.path import Clock, said
 from bench.scale import by_turns
 from bench.usage import proportional_mib
+from threadline.cases.message_store import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads import messages
 from threadline_devstack.models import ModelSandbox
@@ -126,5 +127,5 @@ async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_on
 async def _case(ground: Ground, clock: Clock) -> str:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
     async with ground.database.begin() as work:
-        marks = await work.conversation.flush(thread, [said(thread, thread.ts, messages.REPORT)])
-    return marks.bug_id
+        flushed = await CaseMessageStore(work.tx).flush(thread, [said(thread, thread.ts, messages.REPORT)])
+    return flushed.marks.bug_id

@@ -1,15 +1,16 @@
 """A case's steps and its end, and what the database refuses whoever asks."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.support.case_store import THREAD, Scene, close, report, said, ts
-from threadline.cases import case_row
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import FlushRequest, TurnRef
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     SUMMARY,
     TRANSITIONS,
@@ -23,6 +24,7 @@ from threadline.cases.model import (
     case_owner,
 )
 from threadline.cases.sla import SlaEventKind
+from threadline.cases.store import CaseStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition
 from threadline.investigator.store import TurnOutcome
@@ -93,7 +95,7 @@ async def test_repeated_step_is_recorded_once(scene: Scene) -> None:
     assert (first.wait_until, again.wait_until) == (100.0, 200.0)
     assert again.rev > first.rev
     async with scene.database.begin() as work:
-        steps = [step.to for step in await work.overview.transitions("BUG-1")]
+        steps = [step.to for step in await CaseStore(work.tx).transitions("BUG-1")]
     assert steps == ["new", "investigating", "awaiting_reporter"]
 
 
@@ -116,7 +118,7 @@ async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     assert again.message_due
     assert again.title
     async with scene.database.begin() as work:
-        assert [step.to for step in await work.overview.transitions("BUG-1")] == ["new", "investigating"]
+        assert [step.to for step in await CaseStore(work.tx).transitions("BUG-1")] == ["new", "investigating"]
 
 
 @pytest.mark.parametrize("reason", [Reason.AGENT_RESOLVED, Reason.NO_REPLY, Reason.FIX_MERGED])
@@ -224,7 +226,7 @@ async def test_reopened_case_keeps_its_conversation_and_the_agents_memory(scene:
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
     assert reopened.bug_id == ended.bug_id
     async with scene.database.begin() as work:
-        case = await work.overview.case("BUG-1")
+        case = await CaseStore(work.tx).get("BUG-1")
     assert (case.close_reason, case.resolved_at) == ("", None)
     assert (await scene.claim(2)).parent_session == memory != ""
     assert await scene.texts() == ["The cart total is wrong", "broken again"]
@@ -246,7 +248,9 @@ async def test_first_description_by_rule_is_kept(scene: Scene) -> None:
     await scene.flush(report())
     for title in ("By rule", "By another rule"):
         async with scene.database.begin() as work:
-            marks = await work.cases.describe("BUG-1", title=title, severity=Severity.S2, components=["cart"])
+            marks = await CaseStore(work.tx).set_report_fields(
+                "BUG-1", title=title, severity=Severity.S2, components=["cart"]
+            )
     assert (marks.title, marks.severity) == ("By rule", Severity.S2)
 
 
@@ -256,33 +260,29 @@ async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
         async with scene.database.begin() as work:
             await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(1))
     async with scene.database.begin() as work:
-        case = await work.overview.case("BUG-1")
+        case = await CaseStore(work.tx).get("BUG-1")
         assert case.summary is not None
         owner = await ThreadStore(work.tx).owner(case.summary)
         assert owner == ThreadOwner(f"bug:{THREAD.key}", "case:summary")
         assert (owner.feature, owner.thread) == ("case", THREAD)
 
 
-async def test_sla_event_is_recorded_once_and_breaches_are_counted(scene: Scene) -> None:
+async def test_sla_event_is_recorded_once(scene: Scene) -> None:
     await scene.flush(report())
     async with scene.database.begin() as work:
         kinds = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
         for ordinal, kind in enumerate(kinds, start=1):
-            assert await work.sla.record("BUG-1", 1, ordinal, kind, 0)
-        assert not await work.sla.record("BUG-1", 1, 1, kinds[0], 0)
-        assert await work.sla.record("BUG-1", 2, 1, kinds[0], 0)
-        assert (await work.sla.breaches("BUG-1", 1), await work.sla.breaches("BUG-1", 2)) == (2, 0)
+            assert await CaseStore(work.tx).record_sla_event("BUG-1", 1, ordinal, kind, 0)
+        assert not await CaseStore(work.tx).record_sla_event("BUG-1", 1, 1, kinds[0], 0)
+        assert await CaseStore(work.tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
 
 
-async def test_cases_are_listed_with_their_costs(scene: Scene) -> None:
+async def test_cases_are_listed(scene: Scene) -> None:
     await scene.opened()
-    await scene.turn(1, cost_usd=0.5, input_tokens=10)
     async with scene.database.begin() as work:
-        assert [case.bug_id for case in await work.overview.cases(open_only=True)] == ["BUG-1"]
-        assert await work.overview.cases(status=CaseStatus.RESOLVED) == []
-        assert await work.overview.cases(reporter_id="somebody else") == []
-        [cost] = await work.overview.costs()
-        assert (cost.turns, cost.cost_usd, cost.input_tokens) == (1, 0.5, 10)
+        assert [case.bug_id for case in await CaseStore(work.tx).list(open_only=True)] == ["BUG-1"]
+        assert await CaseStore(work.tx).list(status=CaseStatus.RESOLVED) == []
+        assert await CaseStore(work.tx).list(reporter_id="somebody else") == []
 
 
 async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: Scene) -> None:
@@ -291,8 +291,10 @@ async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: S
 
     async def write_and_lock(at: int) -> None:
         async with scene.database.begin() as work:
-            await work.conversation.record_bot_message("BUG-1", "findings", "words", "C9", ts(at))
+            await CaseMessageStore(work.tx).record_bot_message(
+                "BUG-1", "findings", "words", replace(THREAD, channel="C9", ts=ts(at))
+            )
             await both.wait()
-            await case_row.lock(work.tx, "BUG-1")
+            await CaseStore(work.tx).lock("BUG-1")
 
     await asyncio.gather(write_and_lock(1), write_and_lock(2))

@@ -10,8 +10,8 @@ from temporalio.exceptions import ApplicationError
 from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import SaveRequest, Settled
-from threadline.cases.model import Action, Limits
+from threadline.cases.contract import SaveRequest
+from threadline.cases.model import Action, Limits, Settled
 from threadline.errors import ClaimLost
 from threadline_devstack.slack.identity import SUMMARIES
 

@@ -7,7 +7,7 @@ from tests.support.git_repository import GitRepository
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, Limits
-from threadline.cases.pull_request_rows import PullRequestRecord
+from threadline.cases.store import CaseStore, PullRequestRecord
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import messages
 from threadline_devstack.slack.identity import SUMMARIES
@@ -26,7 +26,7 @@ def _repositories(repository: GitRepository) -> dict[str, str]:
 
 async def _pull_request(scene: CaseScene) -> PullRequestRecord | None:
     async with scene.database.begin() as work:
-        return await work.pull_requests.of("BUG-1")
+        return await CaseStore(work.tx).pull_request("BUG-1")
 
 
 async def _asked_for_a_fix(scene: CaseScene) -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from tests.support.case_store import Scene, close, report, said
 from threadline.cases.contract import TurnEnded
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
+from threadline.cases.store import CaseStore, PullRequestRecord
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef
@@ -139,10 +141,9 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
     assert (marks.questions, marks.question, marks.last_action) == (1, result["clarification_question"], "ask_reporter")
     assert marks.session_id == addressing.session_id("BUG-1", 1, 1)
     async with scene.database.begin() as work:
-        assert await work.turns.question("BUG-1", 1) == result["clarification_question"]
-        assert (await work.overview.case("BUG-1")).components == ["cart"]
+        assert (await CaseStore(work.tx).get("BUG-1")).components == ["cart"]
         with pytest.raises(Permanent):
-            await work.turns.turn_result("BUG-1", 2)
+            await CaseStore(work.tx).turn("BUG-1", 2)
     claim = await scene.claim(2)
     assert (claim.parent_session, claim.base, claim.cost_usd) == (marks.session_id, {"shop": "abc"}, 0.25)
     assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
@@ -177,7 +178,7 @@ async def test_failed_turn_is_settled_as_an_escalation(scene: Scene, claimed: bo
     assert not marks.message_due, "people have it now; it would escalate for ever otherwise"
     assert marks.session_id == head
     async with scene.database.begin() as work:
-        assert (await work.turns.turn_result("BUG-1", 2)).result == {"summary": "the model refused"}
+        assert (await CaseStore(work.tx).turn("BUG-1", 2)).result == {"summary": "the model refused"}
     if zombie:
         with pytest.raises(ClaimLost):
             await scene.agent.finish(zombie, DONE)
@@ -202,14 +203,18 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     claim = await scene.claim(1)
     developer = said(2, "please fix it", by=messages.DEVELOPER)
     await scene.flush(said(1, "Firefox"), developer)
-    await scene.agent.finish(claim, replace(DONE, read=[1, 2, 3]))
+    async with scene.database.begin() as work:
+        open_fix = PullRequestRecord("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)
+        await CaseStore(work.tx).save_pull_request("BUG-1", open_fix)
+    resolved = replace(DONE, action=Action.RESOLVED)
+    await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))
     settled = await scene.settle(1)
     assert (settled.marks.reporter_due, settled.marks.developer_due) == (False, True)
-    assert not settled.developer_spoke
+    assert not settled.may_resolve, "its fix is open, and no developer wrote"
     batch = await scene.claim(2)
     assert [(entry.text, entry.read) for entry in batch.entries] == [("please fix it", True)]
-    await scene.agent.finish(batch, DONE)
-    assert (await scene.settle(2)).developer_spoke
+    await scene.agent.finish(batch, resolved)
+    assert (await scene.settle(2)).may_resolve
 
 
 async def test_close_that_the_agent_read_still_closes(scene: Scene) -> None:
@@ -230,9 +235,9 @@ async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) ->
     files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
     await scene.opened(said(1, files=files))
     async with scene.database.begin() as work:
-        first, second = await work.attachments.pending("BUG-1")
-        await work.attachments.store(first.id, b"png")
-        await work.attachments.fail(second.id, "larger than 20 MB")
+        first, second = await CaseMessageStore(work.tx).pending_files("BUG-1")
+        await CaseMessageStore(work.tx).store_file(first.id, b"png")
+        await CaseMessageStore(work.tx).fail_file(second.id, "larger than 20 MB")
     got = await scene.agent.attachments("BUG-1")
     assert [(file.name, file.content, file.error) for file in got] == [
         ("screen.png", b"png", ""),

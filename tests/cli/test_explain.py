@@ -13,6 +13,7 @@ from tests.support.case_store import THREAD as CASE_THREAD
 from tests.support.case_store import report
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
+from threadline.cases.message_store import CaseMessageStore
 from threadline.conversations.contract import SettleRequest, Word, WordKind
 from threadline.db.engine import Database
 from threadline.models.model import OutcomeKind
@@ -201,7 +202,7 @@ async def test_forgotten_conversation_is_reported(
 @pytest.mark.parametrize("ts", [REPORT.ts, "1700000900.000100"])
 async def test_message_of_a_case_names_the_command_that_shows_it(database: Database, explain: Explain, ts: str) -> None:
     async with database.begin() as work:
-        await work.conversation.flush(CASE_THREAD, [REPORT])
+        await CaseMessageStore(work.tx).flush(CASE_THREAD, [REPORT])
         claimed = await PostStore(work.tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
         assert claimed.state == "ours"
         await PostStore(work.tx).record_posted("BUG-1:ack", "1700000900.000100")

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
@@ -21,8 +22,10 @@ from tests.support.case_store import (
     said,
     ts,
 )
-from threadline.cases import case_row
+from threadline.cases import store as case_store
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.cases.store import CaseStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
@@ -39,7 +42,7 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     assert not marks.developer_due
     async with scene.database.begin() as work:
         assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
-        assert [(step.before, step.to) for step in await work.overview.transitions("BUG-1")] == [(None, "new")]
+        assert [(step.before, step.to) for step in await CaseStore(work.tx).transitions("BUG-1")] == [(None, "new")]
 
 
 @pytest.mark.parametrize("kind", [messages.MESSAGE, messages.CLOSE])
@@ -134,13 +137,13 @@ async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(sc
     picture = FileRef("F1", "screen.png", "image/png", 3)
     await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
     async with scene.database.begin() as work:
-        first, second = await work.attachments.pending("BUG-1")
-        await work.attachments.store(second.id, b"log")
+        first, second = await CaseMessageStore(work.tx).pending_files("BUG-1")
+        await CaseMessageStore(work.tx).store_file(second.id, b"log")
     await scene.flush(deletion(1), deletion(2))
     async with scene.database.begin() as work:
-        assert await work.attachments.pending("BUG-1") == []
-        await work.attachments.store(first.id, b"png")
-        assert await work.attachments.readable("BUG-1") == 0
+        assert await CaseMessageStore(work.tx).pending_files("BUG-1") == []
+        await CaseMessageStore(work.tx).store_file(first.id, b"png")
+        assert await CaseMessageStore(work.tx).readable_files("BUG-1") == 0
 
 
 async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
@@ -230,14 +233,14 @@ async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(sce
     seen, cursor = [], None
     async with scene.database.begin() as work:
         while True:
-            page = await work.conversation.entries("BUG-1", cursor, limit=3)
+            page = await CaseMessageStore(work.tx).page("BUG-1", cursor, limit=3)
             seen += [entry.text for entry in page.entries]
             cursor = page.next_cursor
             if cursor is None:
                 break
         assert seen == [str(at) for at in range(8)]
         with pytest.raises(Permanent):
-            await work.conversation.entries("BUG-1", "elsewhere")
+            await CaseMessageStore(work.tx).page("BUG-1", "elsewhere")
 
 
 async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Scene) -> None:
@@ -245,7 +248,9 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
     await scene.turn(1)
     for _ in range(2):
         async with scene.database.begin() as work:
-            await work.conversation.record_bot_message("BUG-1", "question", "Which browser?", "C1", ts(3))
+            await CaseMessageStore(work.tx).record_bot_message(
+                "BUG-1", "question", "Which browser?", replace(THREAD, ts=ts(3))
+            )
     marks = await scene.flush(said(4, "Firefox", by=messages.DEVELOPER))
     assert marks.stored == 2
     assert await scene.texts() == ["The cart total is wrong", "Which browser?", "Firefox"]
@@ -256,7 +261,7 @@ async def test_messages_used_by_a_turn_are_known_for_their_reactions(scene: Scen
     await scene.opened(said(1), said(2), deletion(2), edit(1, "x", 3))
     await scene.turn(1)
     async with scene.database.begin() as work:
-        assert await work.conversation.used_by("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
+        assert await CaseMessageStore(work.tx).messages_of_turn("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
 
 
 async def test_another_thread_opens_another_case(scene: Scene) -> None:
@@ -291,7 +296,7 @@ SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM 
 """
 
 
-@pytest.mark.parametrize("asked", [case_row._MARKS.text, agent_turns._BATCH], ids=["marks", "batch"])
+@pytest.mark.parametrize("asked", [case_store.SNAPSHOT.text, agent_turns._BATCH], ids=["marks", "batch"])
 async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -> None:
     """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
     await scene.opened()

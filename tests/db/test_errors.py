@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 
@@ -73,4 +74,4 @@ async def test_transaction_that_raises_writes_nothing(database: Database) -> Non
     with pytest.raises(Permanent, match="on purpose"):
         await fail()
     async with database.begin() as work:
-        assert await work.services.all() == []
+        assert await CaseStore(work.tx).services() == []

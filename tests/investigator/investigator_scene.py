@@ -14,8 +14,7 @@ import psutil  # type: ignore[import-untyped]
 from claude_agent_sdk import InMemorySessionStore
 
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Limits, WorkflowState
-from threadline.cases.records import ConversationPage, Entry, Service
+from threadline.cases.model import ConversationPage, Entry, Limits, Service, WorkflowState
 from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage

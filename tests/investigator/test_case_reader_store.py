@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.case_store import THREAD, Scene, edit, said, ts
-from threadline.cases.model import Action
-from threadline.cases.records import Service
+from threadline.cases.model import Action, Service
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import CaseReader, TurnClaim
@@ -85,9 +85,9 @@ async def test_owners_are_looked_up_in_the_directory(scene: Scene, reader: CaseR
     cart = Service("cart", "Totals and discounts", "Team Basket", "#basket", "shop")
     old = Service("old", "", "", "", "")
     async with scene.database.begin() as work:
-        await work.services.replace([old, cart])
-        await work.services.replace([cart])
-        assert await work.services.all() == [cart]
+        await CaseStore(work.tx).replace_services([old, cart])
+        await CaseStore(work.tx).replace_services([cart])
+        assert await CaseStore(work.tx).services() == [cart]
     assert await reader.services() == [cart]
     assert await reader.service("Cart") == cart
     assert await reader.service("nobody's") is None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from claude_agent_sdk import AssistantMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
-from threadline.cases.records import Entry
+from threadline.cases.model import Entry
 from threadline.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
 from threadline.investigator.stream import READING_TOOL, ReadTracker
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.investigator.investigator_scene import a_claim
-from threadline.cases.model import WorkflowState
-from threadline.cases.records import Entry
+from threadline.cases.model import Entry, WorkflowState
 from threadline.investigator import prompt as prompts
 
 CLAIM = a_claim(turn=3, state=WorkflowState.AWAITING_DEV)

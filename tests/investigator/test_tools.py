@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene
-from threadline.cases.records import Service
+from threadline.cases.model import Service
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts_in
 from threadline.investigator.logs import Loki

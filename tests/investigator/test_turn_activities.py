@@ -11,6 +11,7 @@ import pytest
 from tests.investigator.investigator_scene import running_agents
 from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Limits
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.errors import TurnInterrupted
@@ -48,7 +49,6 @@ async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli
     await turns.run(turn=2)
     settled = await turns.scene.settle(2)
     assert settled.has_fix
-    assert settled.developer_spoke
     [turn] = await turns.scene.rows("SELECT diffs, parent_session FROM agent_turns WHERE turn = 2")
     assert "+++ b/shop/cart.py" in turn["diffs"]["sample-shop"]
     assert turn["parent_session"] == turns.request(turn=1).session_id
@@ -235,7 +235,7 @@ async def test_turn_without_a_messages_file_is_tried_again_with_it(turns: TurnSc
         await turns.run()
     assert (await turns.scene.settle(1)).action is None
     async with turns.scene.database.begin() as work:
-        [file] = await work.attachments.pending("BUG-1")
-        await work.attachments.store(file.id, b"the log's words")
+        [file] = await CaseMessageStore(work.tx).pending_files("BUG-1")
+        await CaseMessageStore(work.tx).store_file(file.id, b"the log's words")
     assert (await turns.run(attempt=2)).action is Action.POST_FINDINGS
     assert "Here is what I saw" in [entry.text for entry in agent.turns[0].claim.entries]

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from threadline.cases.model import CaseStatus, Reason
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.threads.messages import BOT
@@ -72,12 +73,12 @@ class Outage:
     async def is_answered(self, scene: Scene) -> bool:
         """Whether every message of a case was used by a turn, or by the case's end."""
         async with self._database.begin() as work:
-            marks = await work.cases.marks_of(scene.bug_id)
+            marks = await CaseStore(work.tx).marks(scene.bug_id)
         return not marks.message_due and marks.status is not CaseStatus.INVESTIGATING
 
     async def case_of(self, report: str) -> str:
         async with self._database.begin() as work:
-            found = await work.cases.marks(Thread(TEAM, REPORTS, report))
+            found = await CaseStore(work.tx).marks_in(Thread(TEAM, REPORTS, report))
         return found.bug_id
 
 

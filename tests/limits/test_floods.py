@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene, laid_out
 from threadline.cases.model import Limits
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline_devstack.slack import identity
 
@@ -98,7 +99,7 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
         await ground.until(lambda: _all_are(ground, "investigating"), "each waits for an agent", 300)
         async with ground.database.begin() as work:
-            assert {case.thread for case in await work.overview.cases(limit=2 * THREADS)} == set(threads)
+            assert {case.thread for case in await CaseStore(work.tx).list(limit=2 * THREADS)} == set(threads)
         assert await ground.runs("Running") == THREADS
     async with ground.working(reactions=False):
         await ground.until(

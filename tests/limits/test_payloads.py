@@ -13,6 +13,7 @@ from temporalio.converter import PayloadCodec
 from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import BugState, Limits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
@@ -188,7 +189,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
         assert await ground.faults() == []
         assert await ground.runs("ContinuedAsNew") > 0
     async with ground.database.begin() as work:
-        lengths = [len(entry.text) for entry in (await work.conversation.entries("BUG-1")).entries]
+        lengths = [len(entry.text) for entry in (await CaseMessageStore(work.tx).page("BUG-1")).entries]
     assert max(lengths) == messages.MAX_TEXT
     assert [kept.thread for kept in await _quarantine(ground)] == [thread] * 3
 

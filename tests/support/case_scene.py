@@ -15,7 +15,6 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.case_queries import CaseRecord, Transition
 from threadline.cases.contract import (
     AgentActivities,
     CaseActivities,
@@ -26,8 +25,10 @@ from threadline.cases.contract import (
 )
 from threadline.cases.fix_activities import LiveFixActivities
 from threadline.cases.fix_contract import FixActivities
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, BugState, Limits
 from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.store import CaseRecord, CaseStore, Transition
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
@@ -170,18 +171,18 @@ class CaseScene:
 
     async def case(self) -> CaseRecord:
         async with self.database.begin() as work:
-            return await work.overview.case("BUG-1")
+            return await CaseStore(work.tx).get("BUG-1")
 
-    async def transitions(self) -> list[Transition]:
+    async def transitions(self) -> Sequence[Transition]:
         async with self.database.begin() as work:
-            return await work.overview.transitions("BUG-1")
+            return await CaseStore(work.tx).transitions("BUG-1")
 
     async def statuses(self) -> list[str]:
         return [step.to for step in await self.transitions()]
 
     async def texts(self) -> list[str]:
         async with self.database.begin() as work:
-            return [entry.text for entry in (await work.conversation.entries("BUG-1", None, 100)).entries]
+            return [entry.text for entry in (await CaseMessageStore(work.tx).page("BUG-1", None, 100)).entries]
 
     def clock(self) -> WorkflowHandle[Any, Any]:
         """The clock of the first escalation."""
@@ -251,7 +252,7 @@ def core_activities(
     dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
     speaking = LiveSlackActivities(database, slack, outbox, places)
     return [
-        *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.present), CaseActivities),
+        *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.post_findings), CaseActivities),
         *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
         *activities_of(speaking, SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), outbox), FixActivities),

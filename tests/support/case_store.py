@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from threadline.cases.contract import Settled
-from threadline.cases.model import Action, CaseStatus, Marks, Reason
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import Action, CaseStatus, Marks, Reason, Settled
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.model import Thread
@@ -63,23 +64,23 @@ class Scene:
 
     async def flush(self, *batch: IncomingMessage, thread: Thread = THREAD) -> Marks:
         async with self.database.begin() as work:
-            return await work.conversation.flush(thread, batch)
+            return (await CaseMessageStore(work.tx).flush(thread, batch)).marks
 
     async def marks(self, thread: Thread = THREAD) -> Marks:
         async with self.database.begin() as work:
-            return await work.cases.marks(thread)
+            return await CaseStore(work.tx).marks_in(thread)
 
     async def become(self, to: CaseStatus, reason: Reason = Reason.NEW_MESSAGES, wait_until: float = 0.0) -> Marks:
         async with self.database.begin() as work:
-            return await work.cases.transition(self.bug_id, to, reason, wait_until=wait_until)
+            return await CaseStore(work.tx).transition(self.bug_id, to, reason, wait_until=wait_until)
 
     async def end(self, reason: Reason) -> Marks:
         async with self.database.begin() as work:
-            return await work.cases.end(self.bug_id, reason)
+            return await CaseStore(work.tx).end(self.bug_id, reason)
 
     async def settle(self, turn: int, failure: str = "") -> Settled:
         async with self.database.begin() as work:
-            return await work.turns.settle(self.bug_id, turn, failure)
+            return await CaseStore(work.tx).settle(self.bug_id, turn, failure)
 
     async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> TurnClaim:
         session = addressing.session_id(self.bug_id, turn, attempt)
@@ -102,7 +103,7 @@ class Scene:
 
     async def texts(self) -> list[str]:
         async with self.database.begin() as work:
-            return [entry.text for entry in (await work.conversation.entries(self.bug_id)).entries]
+            return [entry.text for entry in (await CaseMessageStore(work.tx).page(self.bug_id)).entries]
 
     async def rows(self, query: str, **given: object) -> list[dict[str, Any]]:
         """Any question to the database, as its owner."""

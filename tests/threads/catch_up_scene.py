@@ -8,6 +8,7 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.case_scene import FOLLOWED, CaseScene, case_scene, outcome
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline.threads import addressing, messages
@@ -66,7 +67,7 @@ def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> Mess
 async def entries(home: CaseScene) -> list[tuple[str, str]]:
     """What people are stored to have said in the case, as it reads now."""
     async with home.database.begin() as work:
-        page = await work.conversation.entries("BUG-1", limit=500)
+        page = await CaseMessageStore(work.tx).page("BUG-1", limit=500)
     return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != messages.BOT]
 
 

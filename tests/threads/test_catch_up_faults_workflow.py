@@ -9,6 +9,7 @@ from temporalio.workflow import Info
 
 from tests.support.case_scene import CaseScene
 from tests.threads.catch_up_scene import home, install, look, opened, resent, until_ended
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseStatus
 from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher, Outcome
@@ -162,7 +163,7 @@ async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
     await home.handle.terminate("by accident")
     said = home.message("message", "reporter", REPORTER, "Is it the discount?", f"{time.time():.6f}")
     async with home.database.begin() as work:
-        await work.conversation.flush(home.thread, [said])
+        await CaseMessageStore(work.tx).flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)
     client = home.environment.client
     await client.start_workflow(addressing.CATCH_UP_TICK_WORKFLOW, id="tick", task_queue=addressing.CORE_QUEUE)

@@ -25,6 +25,7 @@ from tests.threads.catch_up_scene import (
     until_stored,
 )
 from threadline.cases.model import ESCALATION, CaseStatus, case_owner
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import IgnoreReason, Route
@@ -145,7 +146,7 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene
 
     async def cases() -> list[str]:
         async with home.database.begin() as work:
-            return [case.thread.ts for case in await work.overview.cases(open_only=False)]
+            return [case.thread.ts for case in await CaseStore(work.tx).list(open_only=False)]
 
     async def opened() -> bool:
         return bool(await cases())
@@ -268,7 +269,7 @@ async def test_message_missed_before_a_close_does_not_reopen_the_case(home: Case
     await look(home)
     await until_stored(home, "It is in Firefox")
     async with home.database.begin() as work:
-        assert not (await work.cases.marks_of("BUG-1")).message_due
+        assert not (await CaseStore(work.tx).marks("BUG-1")).message_due
     assert (await home.statuses())[-1] == CaseStatus.RESOLVED
 
 

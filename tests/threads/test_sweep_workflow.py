@@ -9,7 +9,9 @@ from temporalio.service import RPCError
 
 from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, outcome
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Limits, Reason
+from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.threads import addressing
@@ -100,7 +102,7 @@ async def keep(home: CaseScene, words: str) -> None:
     """A reporter's message that was stored, and of which no workflow knows."""
     message = home.message("message", "reporter", REPORTER, words, reply(home, words).ts)
     async with home.database.begin() as work:
-        assert (await work.conversation.flush(home.thread, [message])).message_due
+        assert (await CaseMessageStore(work.tx).flush(home.thread, [message])).marks.message_due
 
 
 async def until_second_turn(home: CaseScene) -> None:
@@ -147,7 +149,7 @@ async def test_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
         await home.until_status(CaseStatus.AWAITING_REPORTER)
         await home.handle.terminate("by accident")
         async with home.database.begin() as work:  # as far as the silence got
-            await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+            await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
         await sweep(home)
         await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
         assert home.agent.requests[-1].unanswered
@@ -286,14 +288,14 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
 
     async def found() -> bool:
         async with home.database.begin() as work:
-            cases = await work.overview.cases(open_only=False)
+            cases = await CaseStore(work.tx).list(open_only=False)
         return [case.status for case in cases] == [CaseStatus.PENDING_VERIFICATION] * 3
 
     await home.until(found, "all have their findings")
     await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'")
     assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as work:
-        await work.cases.transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
+        await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
         unsaid = [each.bug_id for each in await work.sweep.missing_answers(60, 10)]
     assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
     await sweep(home)

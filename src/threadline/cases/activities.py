@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import structlog
 from temporalio import activity
@@ -12,14 +13,14 @@ from threadline.cases.contract import (
     FlushRequest,
     Opened,
     SaveRequest,
-    Settled,
     StatusChange,
     TurnRef,
 )
-from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason, Settled
 from threadline.cases.report import parse_bug_report
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.cases.store import CaseStore
+from threadline.db.engine import Database, Transaction
 from threadline.errors import IllegalTransition, Transient
 from threadline.slack.model import Thread
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -39,13 +40,13 @@ async def take_step(database: Database, change: StatusChange) -> Marks:
     """A step that the status no longer allows is not taken: the marks say where the case is instead."""
     try:
         async with database.begin() as work:
-            marks = await work.cases.transition(
+            marks = await CaseStore(work.tx).transition(
                 change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
             )
     except IllegalTransition as error:
         _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
         async with database.begin() as work:
-            return await work.cases.marks_of(change.bug_id)
+            return await CaseStore(work.tx).marks(change.bug_id)
     _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
     return marks
 
@@ -56,13 +57,12 @@ def _turn_due(marks: Marks) -> bool:
     return bool(marks.bug_id) and due and not marks.close_due and marks.status in _BEGINS
 
 
-async def _describe(work: Work, bug_id: str) -> Marks:
-    entry = await work.conversation.report(bug_id)
-    services = [service.name for service in await work.services.all()]
+async def _report(tx: Transaction, bug_id: str) -> dict[str, Any]:
+    """Title, severity and components by rule, until the agent knows better."""
+    entry = await CaseMessageStore(tx).report(bug_id)
+    services = [service.name for service in await CaseStore(tx).services()]
     report = parse_bug_report(entry.text if entry else "", services)
-    return await work.cases.describe(
-        bug_id, title=report.title, severity=report.severity, components=list(report.components)
-    )
+    return {"title": report.title, "severity": report.severity, "components": list(report.components)}
 
 
 class LiveCaseActivities(CaseActivities):
@@ -76,36 +76,34 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
-            marks = await work.cases.marks(thread)
-            unanswered = bool(marks.bug_id) and await work.cases.goes_on_unanswered(marks.bug_id)
+            marks = await CaseStore(work.tx).marks_in(thread)
+            unanswered = bool(marks.bug_id) and await CaseStore(work.tx).goes_on_unanswered(marks.bug_id)
             end_unsaid = marks.status is CaseStatus.RESOLVED and await work.sweep.end_is_unsaid(marks.bug_id)
             return Opened(marks, self._limits, unanswered, end_unsaid)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
         async with self._database.begin() as work:
-            marks = await work.conversation.flush(request.thread, [redact_message(each) for each in request.messages])
-            quarantined = work.conversation.quarantined
+            batch = [redact_message(each) for each in request.messages]
+            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch)
+            marks = flushed.marks
             if request.begin and _turn_due(marks):
-                marks = await self._begin(work, marks)
-        log_quarantined(request.thread, quarantined, case=marks.bug_id)
+                marks = await self._begin(work.tx, marks)
+        log_quarantined(request.thread, flushed.quarantined, case=marks.bug_id)
         return marks
 
-    async def _begin(self, work: Work, marks: Marks) -> Marks:
+    async def _begin(self, tx: Transaction, marks: Marks) -> Marks:
         """An activity less on the way to the agent. When the answer is lost, the next flush finds the step taken."""
         reason = _BEGINS[marks.status]
-        if marks.turn == 0 and marks.closings == 0:
-            await _describe(work, marks.bug_id)
-        begun = await work.cases.transition(
-            marks.bug_id, CaseStatus.INVESTIGATING, reason, actor="threadline", wait_until=0.0
-        )
+        report = await _report(tx, marks.bug_id) if marks.turn == 0 and marks.closings == 0 and not marks.title else {}
+        begun = await CaseStore(tx).transition(marks.bug_id, CaseStatus.INVESTIGATING, reason, **report)
         _log.info("status_changed", case=marks.bug_id, status=CaseStatus.INVESTIGATING, reason=reason)
         return replace(begun, begun=True)
 
     @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
-            return await _describe(work, bug_id)
+            return await CaseStore(work.tx).set_report_fields(bug_id, **await _report(work.tx, bug_id))
 
     @activity.defn
     async def update_status(self, change: StatusChange) -> Marks:
@@ -114,7 +112,7 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
         async with self._database.begin() as work:
-            settled = await work.turns.settle(request.bug_id, request.turn, request.failure)
+            settled = await CaseStore(work.tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.marks.close_due and activity.info().attempt == 1
@@ -135,6 +133,6 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def end_case(self, request: EndRequest) -> Marks:
         async with self._database.begin() as work:
-            marks = await work.cases.end(request.bug_id, request.reason, actor=request.actor)
+            marks = await CaseStore(work.tx).end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
         return marks

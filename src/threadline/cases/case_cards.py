@@ -5,12 +5,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from threadline.cases import audience
-from threadline.cases.case_queries import CaseRecord
-from threadline.cases.case_tools import CaseBook, CaseQuery
+from threadline.cases.case_tools import CaseBook, CaseCard, CaseQuery
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseNotFound
-from threadline.cases.records import CaseCard
 from threadline.cases.report import parse_bug_report
-from threadline.cases.turn_rows import TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, TurnRecord
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.slack.model import Thread
@@ -38,7 +37,7 @@ class PostgresCases(CaseBook):
 
     async def search(self, team: str, channel: str, query: CaseQuery, limit: int) -> Sequence[CaseCard]:
         async with self._database.begin() as work:
-            found = await work.overview.search(team, **vars(query), limit=limit)
+            found = await CaseStore(work.tx).search(team, **vars(query), limit=limit)
             return [await self._card(work, case, channel) for case in found]
 
     async def get(self, team: str, channel: str, bug_id: str) -> CaseCard:
@@ -47,21 +46,21 @@ class PostgresCases(CaseBook):
             return await self._card(work, case, channel)
 
     async def _card(self, work: Work, case: CaseRecord, channel: str) -> CaseCard:
-        turns = [each for each in await work.turns.turns_of(case.bug_id) if each.turn <= case.turn]
-        said = await work.conversation.of_reporter(case.bug_id)
+        turns = [each for each in await CaseStore(work.tx).turns(case.bug_id) if each.turn <= case.turn]
+        said = await CaseMessageStore(work.tx).reporter_words(case.bug_id)
         card = CaseCard(
             bug_id=case.bug_id,
             title=await _title(work, case, turns, said),
             status=case.status,
             severity=case.severity,
             opened_at=case.created_at,
-            status_since=(await work.overview.transitions(case.bug_id))[-1].at,
+            status_since=(await CaseStore(work.tx).transitions(case.bug_id))[-1].at,
             link=self._readers.link(case.thread),
             told=next(filter(None, (_told(turn, said) for turn in reversed(turns))), ""),
         )
         if channel not in self._readers.developers:
             return card
-        fix = await work.pull_requests.of(case.bug_id)
+        fix = await CaseStore(work.tx).pull_request(case.bug_id)
         found = (str(turn.result.get("summary") or "") for turn in reversed(turns))
         return replace(
             card,
@@ -74,7 +73,7 @@ class PostgresCases(CaseBook):
 
 async def _of_team(work: Work, team: str, bug_id: str) -> CaseRecord:
     try:
-        case = await work.overview.case(bug_id)
+        case = await CaseStore(work.tx).get(bug_id)
     except CaseNotFound:
         case = None
     if case is None or case.thread.team != team:
@@ -86,7 +85,7 @@ async def _title(work: Work, case: CaseRecord, turns: Sequence[TurnRecord], said
     """The agent's title, unless it names what is internal: then the one that the report itself had."""
     if not any(audience.crossings(case.title, {**turn.result, "title": ""}, said) for turn in turns):
         return case.title
-    report = await work.conversation.report(case.bug_id)
+    report = await CaseMessageStore(work.tx).report(case.bug_id)
     return parse_bug_report(report.text if report else "").title
 
 

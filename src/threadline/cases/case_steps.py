@@ -19,13 +19,12 @@ with workflow.unsafe.imports_passed_through():
         Notice,
         NoticeKind,
         SaveRequest,
-        Settled,
         SlackActivities,
         StatusChange,
         TurnEnded,
         TurnRef,
     )
-    from threadline.cases.model import Action, BugState, CaseStatus, Marks, Reason
+    from threadline.cases.model import Action, BugState, CaseStatus, Marks, Reason, Settled
     from threadline.threads import activity_options as options
 
 from threadline.cases import fix_steps as bug_fix
@@ -148,17 +147,11 @@ class BugCase:
     async def _follow_up(self, settled: Settled, turn: TurnRef) -> None:
         if settled.action is Action.ESCALATE:
             await self._escalate(turn)
-        elif settled.action is Action.RESOLVED and self._may_resolve(settled):
+        elif settled.may_resolve:
             if not self.inbox and not self.marks.message_due:
                 await self.end(Reason.AGENT_RESOLVED)
         else:
             await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else Reason.FINDINGS_POSTED)
-
-    def _may_resolve(self, settled: Settled) -> bool:
-        """A proposed fix is judged by a developer, not by the agent that wrote it."""
-        if settled.has_fix:
-            return False
-        return settled.developer_spoke or not self.marks.pull_request_open
 
     async def silence(self) -> None:
         """Nobody answered in time: that is a result with a name."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from threadline.cases.model import CaseStatus
-from threadline.cases.records import CaseCard
+from threadline.cases.model import CaseStatus, Severity
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import Structured, ToolResult
 from threadline.tools.registry import tool
@@ -24,6 +24,27 @@ class CaseQuery:
     status: CaseStatus | None = None
     component: str = ""
     open_only: bool = True
+
+
+@dataclass(frozen=True)
+class CaseCard:
+    """What may be told of a case where somebody asks about it.
+
+    `told`: what its reporter was told or asked last, empty when nothing was; `link`: of the thread it was reported in.
+    What is for developers (`components`, `findings`, `pull_request`) is empty where others read as well.
+    """
+
+    bug_id: str
+    title: str
+    status: CaseStatus
+    severity: Severity
+    opened_at: datetime
+    status_since: datetime
+    link: str
+    told: str = ""
+    components: Sequence[str] = ()
+    findings: str = ""
+    pull_request: str = ""
 
 
 class CaseBook(Protocol):

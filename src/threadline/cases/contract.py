@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason
+from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason, Settled
 from threadline.cases.sla import SlaEventKind, Target
 from threadline.slack.model import Thread
 from threadline.threads.messages import IncomingMessage
@@ -90,19 +90,6 @@ class SaveRequest:
     turn: int
     failure: str = ""
     then: StatusChange | None = None
-
-
-@dataclass(frozen=True)
-class Settled:
-    """`action` is None when the turn had committed nothing: it may be tried again."""
-
-    marks: Marks
-    action: Action | None = None
-    has_fix: bool = False
-    developer_spoke: bool = False
-    """Its batch held a developer's message."""
-    said: Marks | None = None
-    """The findings are posted, and this is where the case is since; else they are still to be."""
 
 
 @dataclass(frozen=True)

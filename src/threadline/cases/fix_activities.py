@@ -4,12 +4,10 @@ import structlog
 from temporalio import activity
 
 from threadline.cases import sentences
-from threadline.cases.case_queries import CaseRecord
 from threadline.cases.contract import TurnRef
 from threadline.cases.fix_contract import FixActivities
 from threadline.cases.model import CaseStatus, Marks, Reason
-from threadline.cases.pull_request_rows import PullRequestRecord
-from threadline.cases.turn_rows import TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, TurnRecord
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
@@ -31,13 +29,13 @@ class LiveFixActivities(FixActivities):
     @activity.defn
     async def open_pull_request(self, turn: TurnRef) -> Marks:
         async with self._database.begin() as work:
-            case = await work.overview.case(turn.bug_id)
-            record = await work.turns.turn_result(turn.bug_id, turn.turn)
+            case = await CaseStore(work.tx).get(turn.bug_id)
+            record = await CaseStore(work.tx).turn(turn.bug_id, turn.turn)
             if case.status is CaseStatus.RESOLVED:
-                return await work.cases.marks_of(turn.bug_id)
+                return await CaseStore(work.tx).marks(turn.bug_id)
         opened = await self._pull_requests.open(_request(case, record))
         async with self._database.begin() as work:
-            marks = await work.pull_requests.save(
+            marks = await CaseStore(work.tx).save_pull_request(
                 turn.bug_id,
                 PullRequestRecord(
                     opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn
@@ -53,7 +51,7 @@ class LiveFixActivities(FixActivities):
     async def _tell(self, case: CaseRecord, turn: int, opened: Opened) -> None:
         """In both threads; of a case that was closed in the meantime, that the fix is there all the same."""
         async with self._database.begin() as work:
-            closed = (await work.overview.case(case.bug_id)).status is CaseStatus.RESOLVED
+            closed = (await CaseStore(work.tx).get(case.bug_id)).status is CaseStatus.RESOLVED
         said = [] if closed else [(case.thread, sentences.fix_proposed(case.bug_id))]
         if case.summary:
             say = sentences.pull_request_left if closed else sentences.pull_request
@@ -66,8 +64,8 @@ class LiveFixActivities(FixActivities):
     @activity.defn
     async def check_pull_request(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
-            known = await work.pull_requests.of(bug_id)
-            marks = await work.cases.marks_of(bug_id)
+            known = await CaseStore(work.tx).pull_request(bug_id)
+            marks = await CaseStore(work.tx).marks(bug_id)
         if known is None or known.state != "open":
             return marks
         opened = Opened(known.repository, known.url, known.number, known.branch, known.commit)
@@ -76,9 +74,9 @@ class LiveFixActivities(FixActivities):
             return marks
         settled = PullRequestRecord(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
         async with self._database.begin() as work:
-            marks = await work.pull_requests.save(bug_id, settled)
+            marks = await CaseStore(work.tx).save_pull_request(bug_id, settled)
             if state == "merged" and marks.status is not CaseStatus.RESOLVED:
-                marks = await work.cases.end(bug_id, Reason.FIX_MERGED)
+                marks = await CaseStore(work.tx).end(bug_id, Reason.FIX_MERGED)
         return marks
 
 

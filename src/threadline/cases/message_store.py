@@ -1,25 +1,39 @@
-"""Storing a batch of a case: who may open it, what wakes it, and what closes it."""
+"""CaseMessageStore: what people wrote in a case, what the bot posted there, and the files of both.
 
-from collections.abc import Sequence
+It decides who may open a case, what wants a turn, and what closes the case.
+"""
+
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from sqlalchemy import func, text
+from sqlalchemy import func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.cases import case_row
-from threadline.cases.model import REPORT, CaseStatus, Marks, Reason, case_owner
+from threadline.cases.model import (
+    REPORT,
+    CaseStatus,
+    ConversationPage,
+    Entry,
+    Marks,
+    Reason,
+    case_owner,
+    entry_of,
+    page_of,
+    parse_cursor,
+)
+from threadline.cases.store import Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
+from threadline.db.engine import Transaction
 from threadline.slack.model import Thread
-from threadline.threads import messages, phrases
-from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
+from threadline.threads import addressing, messages, phrases
+from threadline.threads.message_table import Columns, MessageTable, StoredMessage, distinct, seconds
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.store import Quarantine, ThreadStore
 
 _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
 """What was said earlier in the thread of a case that is opened now is not compared with Slack."""
-MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
+_MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
 
 _FORGET_TITLE = text("""
 UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
@@ -47,6 +61,21 @@ WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wakes AND c.turn IS 
                 AND m.sender_type IN ('reporter', 'operator') AND m.said_at > c.said_at)
 """)
 """A close that comes when a turn already has what was said after it closes nothing: it was taken back."""
+_ENTRIES = text("""
+SELECT * FROM agent_conversations
+WHERE bug_id = :bug_id AND message_type <> 'edit' AND (said_at, id) > (:said_at, :id)
+ORDER BY said_at, id LIMIT :limit
+""")
+_REPORT = text("""
+SELECT * FROM agent_conversations
+WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
+ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
+""")
+_REPORTER_WORDS = text("""
+SELECT message_text FROM bug_conversations WHERE bug_id = :bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
+UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
+WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
+""")
 
 
 @dataclass(frozen=True)
@@ -57,44 +86,182 @@ class Flushed:
     quarantined: list[str]
 
 
-async def flush(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> Flushed:
-    """See `Conversation.flush`."""
-    each_once = distinct(batch)
-    case = await case_row.lock_by_thread(connection, thread) or await _open(connection, thread, each_once)
-    if case is None:
-        unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
-        return Flushed(Marks(), await Quarantine(connection).keep(thread, unreadable))
-    addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
-    columns = _columns(case, await _closed_until(connection, case))
-    stored = await MESSAGES.store(connection, thread, case.bug_id, case.stored, addressed, columns)
-    if stored.corrected:
-        await connection.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
-    if any(message.kind == messages.CLOSE for message in stored.new):
-        await connection.execute(_OVERTAKEN, {"bug_id": case.bug_id})
-    if case.status == CaseStatus.RESOLVED:
-        await connection.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
-    await case_row.write(connection, case.bug_id, stored=case.stored + len(stored.new))
-    return Flushed(await case_row.marks(connection, case.bug_id), stored.quarantined)
+@dataclass(frozen=True)
+class PendingFile:
+    """A file whose content is not stored; `id` is the row's, `size` in bytes as Slack said."""
+
+    id: int
+    file_id: str
+    name: str
+    mimetype: str
+    size: int
 
 
-async def _open(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> case_row.Case | None:
-    """The thread's case, opened now; None when nothing in the batch may open one. Another may be opening it too."""
-    reports = [message for message in batch if message.kind == messages.REPORT]
-    told = [m for m in batch if m.sender_type == messages.REPORTER and m.kind in (messages.MESSAGE, messages.CLOSE)]
-    opener = next(iter(reports + told), None)
-    if opener is None:
-        return None
-    where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
-    reporter = messages.clean(opener.sender_id)
-    opening = insert(cases).values(**where, reporter_id=reporter).on_conflict_do_nothing()
-    bug_id = (await connection.execute(opening.returning(cases.c.bug_id))).scalar_one_or_none()
-    if bug_id:
-        await case_row.record(connection, bug_id, 1, None, CaseStatus.NEW, Reason.REPORTED, reporter)
-        owner = case_owner(thread, REPORT)
-        await ThreadStore(connection).register(
-            owner, thread.channel, thread.ts, author_id=reporter, compare_from=_BEFORE_OPENING
+class CaseMessageStore:
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._cases = CaseStore(tx)
+
+    # -- a batch -------------------------------------------------------------------------------------------------------
+
+    async def flush(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Flushed:
+        """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
+
+        Args:
+            thread: the report's thread.
+            batch: in any order; an id may occur twice, or be stored already.
+
+        Returns:
+            the case's marks; empty ones when the thread has no case and nothing in the batch opens one.
+        """
+        each_once = distinct(batch)
+        case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
+        if case is None:
+            unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
+            return Flushed(Marks(), await Quarantine(self._tx).keep(thread, unreadable))
+        addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
+        columns = _columns(case, await self._closed_until(case))
+        stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.stored, addressed, columns)
+        if stored.corrected:
+            await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
+        if any(message.kind == messages.CLOSE for message in stored.new):
+            await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
+        if case.status == CaseStatus.RESOLVED:
+            await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
+        await self._cases.write(case.bug_id, stored=case.stored + len(stored.new))
+        return Flushed(await self._cases.marks(case.bug_id), stored.quarantined)
+
+    async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
+        """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""
+        reports = [message for message in batch if message.kind == messages.REPORT]
+        told = [m for m in batch if m.sender_type == messages.REPORTER and m.kind in (messages.MESSAGE, messages.CLOSE)]
+        opener = next(iter(reports + told), None)
+        if opener is None:
+            return None
+        where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
+        reporter = messages.clean(opener.sender_id)
+        opening = insert(cases).values(**where, reporter_id=reporter).on_conflict_do_nothing()
+        case: Case | None = (await self._tx.execute(opening.returning(cases))).one_or_none()
+        if case is None:
+            return await self._cases.lock_thread(thread)
+        await self._cases.record_transition(case.bug_id, 1, None, CaseStatus.NEW, Reason.REPORTED, reporter)
+        await ThreadStore(self._tx).register(
+            case_owner(thread, REPORT), thread.channel, thread.ts, author_id=reporter, compare_from=_BEFORE_OPENING
         )
-    return await case_row.lock_by_thread(connection, thread)
+        return case
+
+    async def _closed_until(self, case: Case) -> Decimal:
+        """What was said until then a close has answered, also when it arrives after it."""
+        if case.status != CaseStatus.RESOLVED:
+            return Decimal(-1)
+        return (await self._tx.execute(_LAST_CLOSE, {"bug_id": case.bug_id})).scalar_one() or Decimal(-1)
+
+    # -- reading it ----------------------------------------------------------------------------------------------------
+
+    async def page(self, bug_id: str, cursor: str | None = None, limit: int = 50) -> ConversationPage:
+        """A page of the conversation as it reads now, oldest first, the bot's posts among it.
+
+        Raises:
+            Permanent: the cursor is none that a page named.
+        """
+        said_at, identity = parse_cursor(cursor)
+        given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
+        return page_of((await self._tx.execute(_ENTRIES, given)).mappings().all(), limit)
+
+    async def report(self, bug_id: str) -> Entry | None:
+        """What opened the case, as it reads now."""
+        row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
+        return entry_of(row) if row else None
+
+    async def reporter_words(self, bug_id: str) -> str:
+        """All that the reporter has written, with the names of what they attached."""
+        return "\n".join((await self._tx.execute(_REPORTER_WORDS, {"bug_id": bug_id})).scalars())
+
+    async def last_close(self, bug_id: str) -> str:
+        """What was said when the case was last asked to be closed."""
+        message = bug_conversations.c
+        query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == messages.CLOSE)
+        said = (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
+        return said or ""
+
+    async def messages_of_turn(self, bug_id: str, turn: int) -> list[tuple[str, str]]:
+        """(channel, ts) of each message that a turn used and that is still there to be marked."""
+        message = bug_conversations.c
+        query = select(message.channel, message.slack_ts).where(
+            message.bug_id == bug_id,
+            message.sender_type != messages.BOT,  # the index's own condition
+            message.turn == turn,
+            message.message_type.in_((messages.REPORT, messages.MESSAGE, messages.CLOSE)),
+            message.redacted_at.is_(None),
+        )
+        return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
+
+    async def developer_spoke_since(self, bug_id: str, moment: float) -> bool:
+        """Whether a developer has written after `moment`, in seconds since 1970."""
+        message = bug_conversations.c
+        query = select(message.id).where(
+            message.bug_id == bug_id,
+            message.sender_type == messages.DEVELOPER,
+            message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
+            message.said_at > moment,
+        )
+        return (await self._tx.execute(query.limit(1))).first() is not None
+
+    async def find_messages(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
+        """Which of these messages are stored, by id, with whatever corrects them."""
+        return await _MESSAGES.find(self._tx, bug_id, ids)
+
+    async def messages_between(
+        self, bug_id: str, team: str, channel: str, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        """What people are stored to have said in a channel between two moments and not to have deleted."""
+        return await _MESSAGES.between(self._tx, bug_id, team, channel, oldest, latest)
+
+    async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
+        """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`.
+
+        Args:
+            message: where it is, as if it began a thread.
+        """
+        row = {
+            "bug_id": bug_id,
+            "message_id": addressing.message_id(message.team, message.channel, message.ts),
+            "sender_type": messages.BOT,
+            "sender_id": "",
+            "message_type": kind,
+            "message_text": messages.clean(words),
+            "channel": message.channel,
+            "slack_ts": message.ts,
+            "said_at": seconds(message.ts),
+        }
+        await self._tx.execute(insert(bug_conversations).values(row).on_conflict_do_nothing())
+
+    # -- files ---------------------------------------------------------------------------------------------------------
+
+    async def pending_files(self, bug_id: str) -> list[PendingFile]:
+        """What was attached and is neither stored nor given up."""
+        file = attachments.c
+        query = select(file.id, file.file_id, file.name, file.mimetype, file.size)
+        query = query.where(file.bug_id == bug_id, file.content.is_(None), file.error == "").order_by(file.id)
+        return [PendingFile(*row) for row in await self._tx.execute(query)]
+
+    async def store_file(self, identity: int, content: bytes) -> None:
+        """Keep a file's content, unless it was deleted while it was fetched."""
+        file = attachments.c
+        kept = update(attachments).where(file.id == identity, file.error == "").values(content=content)
+        await self._tx.execute(kept)
+
+    async def fail_file(self, identity: int, error: str) -> None:
+        """The file cannot be had; the agent is told why, in words."""
+        file = attachments.c
+        told = update(attachments).where(file.id == identity, file.content.is_(None), file.error == "")
+        await self._tx.execute(told.values(error=messages.clean(error) or "it could not be fetched"))
+
+    async def readable_files(self, bug_id: str) -> int:
+        """How many files the agent can read."""
+        query = select(func.count()).select_from(attachments)
+        query = query.where(attachments.c.bug_id == bug_id, attachments.c.content.is_not(None))
+        return int((await self._tx.execute(query)).scalar_one())
 
 
 def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
@@ -106,14 +273,7 @@ def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | 
     return None
 
 
-async def _closed_until(connection: AsyncConnection, case: case_row.Case) -> Decimal:
-    """What was said until then a close has answered, also when it arrives after it."""
-    if case.status != CaseStatus.RESOLVED:
-        return Decimal(-1)
-    return (await connection.execute(_LAST_CLOSE, {"bug_id": case.bug_id})).scalar_one() or Decimal(-1)
-
-
-def _columns(case: case_row.Case, closed: Decimal) -> Columns:
+def _columns(case: Case, closed: Decimal) -> Columns:
     """`closed`: what was said until then is answered."""
 
     def of(message: IncomingMessage) -> dict[str, object]:

@@ -1,7 +1,11 @@
 """The words and rules of a bug case: its states, its legal transitions, its actions."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from typing import Any
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
@@ -168,6 +172,19 @@ class Marks:
     """Said by a flush alone: with it the case became `investigating`, and its report was read."""
 
 
+@dataclass(frozen=True)
+class Settled:
+    """`action` is None when the turn had committed nothing: it may be tried again."""
+
+    marks: Marks
+    action: Action | None = None
+    has_fix: bool = False
+    may_resolve: bool = False
+    """The agent asks for the end, and no open fix of its own speaks against it."""
+    said: Marks | None = None
+    """The findings are posted, and this is where the case is since; else they are still to be."""
+
+
 @dataclass
 class BugState:
     """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""
@@ -187,3 +204,73 @@ class BugState:
     """The question of the last turn was not answered in time: the next turn is told so and may not ask again."""
     stopped: bool = False
     """An operator cancelled the workflow: it stores what it has, closes the case and ends."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message as it reads now. `seq` numbers what people wrote; the bot's own posts have 0.
+
+    `read`: a settled turn has used it, or has at least read it through its tool.
+    """
+
+    seq: int
+    sender_type: str
+    sender_id: str
+    kind: str
+    text: str
+    at: datetime
+    read: bool = False
+
+
+@dataclass(frozen=True)
+class ConversationPage:
+    """`next_cursor` is None on the last page."""
+
+    entries: Sequence[Entry]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str
+    description: str
+    owner: str
+    channel: str
+    repository: str
+
+
+def entry_of(row: Mapping[Any, Any]) -> Entry:
+    """An entry from a row of the view `agent_conversations`."""
+    return Entry(
+        seq=row["seq"] or 0,
+        sender_type=row["sender_type"],
+        sender_id=row["sender_id"],
+        kind=row["message_type"],
+        text=row["message_text"],
+        at=datetime.fromtimestamp(float(row["said_at"]), UTC),
+        read=row["read"],
+    )
+
+
+def page_of(rows: Sequence[Mapping[Any, Any]], limit: int) -> ConversationPage:
+    """A page from up to `limit + 1` rows: the one too many only says that there is more."""
+    shown = rows[:limit]
+    last = f"{shown[-1]['said_at']}/{shown[-1]['id']}" if len(rows) > limit and shown else None
+    return ConversationPage([entry_of(row) for row in shown], last)
+
+
+def parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
+    """Where a page begins: after this moment and row.
+
+    Raises:
+        Permanent: the cursor is none that a page named.
+    """
+    if not cursor:
+        return Decimal(-1), 0
+    said_at, _, identity = cursor.partition("/")
+    try:
+        return Decimal(said_at), int(identity)
+    except (InvalidOperation, ValueError) as exc:
+        raise Permanent(
+            "this cursor is invalid: leave it out for the first page, or give the last page's next_cursor"
+        ) from exc

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 import structlog
 from temporalio import activity
 
-from threadline.cases import activities as cases
-from threadline.cases import audience, case_row, sentences
-from threadline.cases.case_queries import CaseRecord
+from threadline.cases import audience, sentences
+from threadline.cases.activities import take_step
 from threadline.cases.contract import (
     Escalation,
     Notice,
@@ -24,11 +23,19 @@ from threadline.cases.contract import (
     StatusChange,
     TurnRef,
 )
-from threadline.cases.message_reads import Conversation
-from threadline.cases.model import ESCALATION, SUMMARY, Action, CaseStatus, Marks, Reason, Severity, case_owner
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import (
+    ESCALATION,
+    SUMMARY,
+    Action,
+    CaseStatus,
+    Marks,
+    Reason,
+    Severity,
+    case_owner,
+)
 from threadline.cases.sla import DEFAULT_TARGETS, Target
-from threadline.cases.sla_rows import SlaEvents
-from threadline.cases.turn_rows import TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, TurnRecord
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting
@@ -90,71 +97,80 @@ class LiveSlackActivities(SlackActivities):
 
     async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
         words = sentences.notice(notice.kind, notice.bug_id, detail)
-        await self._say(case, where, key, formatting.notice(words))
+        await self._post(case, where, key, formatting.notice(words))
 
     @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
-        case, record = await self._case(turn.bug_id), await self._turn(turn)
-        asked = str(record.result.get("clarification_question", ""))
-        rendered = formatting.question(case.bug_id, case.reporter_id, asked)
-        await self._say(case, case.thread, f"turn:{turn.turn}:question", rendered, kind="question", words=asked)
-
-    async def present(self, turn: TurnRef) -> Marks | None:
-        """A turn's findings, in a summary thread that is opened for them when there is none; see the contract."""
-        await self.create_summary_thread(turn.bug_id)
-        return await self.post_investigation_results(turn)
+        told = await self._load(turn)
+        asked = str(told.record.result.get("clarification_question", ""))
+        rendered = formatting.question(turn.bug_id, told.case.reporter_id, asked)
+        key = f"turn:{turn.turn}:question"
+        await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
 
     @activity.defn
     async def create_summary_thread(self, bug_id: str) -> None:
-        case = await self._case(bug_id)
-        if case.summary:
-            return
-        rendered = formatting.notice(sentences.SUMMARY_ROOT, headline=f"{bug_id}: {case.title}")
-        opens = case_owner(case.thread, SUMMARY)
-        await self._outbox.publish(Post(f"{bug_id}:summary", self._places.summaries, None, rendered, opens))
+        await self._open_summary(await self._case(bug_id))
 
     @activity.defn
     async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
-        case, record = await self._case(turn.bug_id), await self._turn(turn)
-        async with self._database.begin() as work:
-            fix = await work.pull_requests.of(turn.bug_id)
-        found = _findings(case, record, fix.url if fix else None)
-        words = f"{found.summary}\n{found.root_cause}".strip()
-        rendered = formatting.findings(found)
-        await self._say(case, _summary(case), f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
-        if record.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
-            await self._tell_reporter(case, record)
-        return await cases.take_step(self._database, _from_now(turn.then)) if turn.then else None
+        return await self.post_findings(turn, open_summary=False)
 
-    async def _tell_reporter(self, case: CaseRecord, record: TurnRecord) -> None:
+    async def post_findings(self, turn: TurnRef, *, open_summary: bool = True) -> Marks | None:
+        """A turn's findings in the case's summary thread, which is opened for them when there is none.
+
+        Returns:
+            the marks, when the case took the step `turn.then` with that.
+        """
+        told = await self._load(turn)
+        summary = await self._open_summary(told.case) if open_summary else told.case.summary
+        if summary is None:
+            raise Permanent(
+                f"{turn.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
+            )
+        found = _findings(told)
+        words, key = f"{found.summary}\n{found.root_cause}".strip(), f"turn:{turn.turn}:findings"
+        await self._post(told.case, summary, key, formatting.findings(found), kind="findings", words=words)
+        if told.record.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
+            await self._tell_reporter(told)
+        return await take_step(self._database, _from_now(turn.then)) if turn.then else None
+
+    async def _open_summary(self, case: CaseRecord) -> Thread:
+        if case.summary:
+            return case.summary
+        rendered = formatting.notice(sentences.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
+        opens, channel = case_owner(case.thread, SUMMARY), self._places.summaries
+        ts = await self._outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
+        return Thread(case.thread.team, channel, ts)
+
+    async def _tell_reporter(self, told: "_Told") -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not (told := await self._told(case, record)):
+        if not told.reporter_text:
             return
-        rendered, key = formatting.notice(told), f"turn:{record.turn}:told"
+        case, turn = told.case, told.record.turn
+        rendered = formatting.notice(told.reporter_text)
         try:
-            await self._say(case, case.thread, key, rendered, kind="told", words=told)
+            await self._post(case, case.thread, f"turn:{turn}:told", rendered, kind="told", words=told.reporter_text)
         except Permanent as error:
-            _log.error("reporter_not_notified", case=case.bug_id, turn=record.turn, reason=str(error))
+            _log.error("reporter_not_notified", case=case.bug_id, turn=turn, reason=str(error))
 
     @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
-        case, record = await self._case(turn.bug_id), await self._turn(turn)
-        why = str(record.result.get("summary", "")) or record.failure
+        told = await self._load(turn)
+        case, number = told.case, told.case.escalations
+        why = str(told.record.result.get("summary", "")) or told.record.failure
         root = formatting.notice(
             sentences.escalation(why),
             mentions=tuple(self._places.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        await self._open_escalation(case, case.escalations, root)
-        words = sentences.with_people(case.bug_id, await self._told(case, record))
-        await self._say(case, case.thread, f"escalation:{case.escalations}:told", formatting.notice(words))
-        target = self._places.target(case.severity)
-        return Escalation(case.bug_id, case.escalations, target, len(self._places.tiers))
+        await self._open_escalation(case, number, root)
+        words = sentences.with_people(case.bug_id, told.reporter_text)
+        await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
+        return Escalation(case.bug_id, number, self._places.target(case.severity), len(self._places.tiers))
 
     async def _open_escalation(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> None:
         """An escalation has a thread of its own, or the case's summary thread when both share a channel."""
-        key = f"{case.bug_id}:escalation:{number}"
-        channel = self._places.escalations
+        key, channel = f"{case.bug_id}:escalation:{number}", self._places.escalations
         if case.summary and case.summary.channel == channel:
             await self._outbox.publish(Post(key, channel, case.summary.ts, root))
         else:
@@ -162,42 +178,43 @@ class LiveSlackActivities(SlackActivities):
 
     @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
-        case = await self._case(notice.bug_id)
         async with self._database.begin() as work:
+            store = CaseStore(work.tx)
+            case, marks = await store.get(notice.bug_id), await store.marks(notice.bug_id)
             root = await PostStore(work.tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
-            marks = await work.cases.marks_of(notice.bug_id)
         if not (root and marks.escalated and marks.escalations == notice.escalation):
             return False
+
+        async def is_open(tx: Transaction) -> bool:
+            return (await CaseStore(tx).get(notice.bug_id)).status is not CaseStatus.RESOLVED
+
+        async def record(tx: Transaction, ts: str) -> None:
+            event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
+            await CaseStore(tx).record_sla_event(notice.bug_id, *event)
+
         shared = case.summary and case.summary.channel == self._places.escalations
         thread_ts = case.summary.ts if case.summary and shared else root
         mentions = tuple(self._places.on_call(notice.tier))
         rendered = formatting.notice(sentences.sla(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
-
-        async def is_open(tx: Transaction) -> bool:
-            return (await case_row.marks(tx, notice.bug_id)).status is not CaseStatus.RESOLVED
-
-        async def record(tx: Transaction, ts: str) -> None:
-            event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
-            await SlaEvents(tx).record(notice.bug_id, *event)
-
         post = Post(key, self._places.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
         return bool(await self._outbox.publish(post))
 
     @activity.defn
     async def post_closing(self, bug_id: str) -> None:
-        case = await self._case(bug_id)
-        if not case.close_reason:
-            return  # reopened meanwhile
         async with self._database.begin() as work:
-            fix = await work.pull_requests.of(bug_id)
+            store, conversation = CaseStore(work.tx), CaseMessageStore(work.tx)
+            case = await store.get(bug_id)
+            if not case.close_reason:
+                return  # reopened meanwhile
+            fix = await store.pull_request(bug_id)
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
-                result = (await work.turns.turn_result(bug_id, case.turn)).result
-                said = await work.conversation.of_reporter(bug_id)
+                result = (await store.turn(bug_id, case.turn)).result
+                said = await conversation.reporter_words(bug_id)
                 why, told = str(result.get("summary", "")), audience.told_to_reporter(result, said)
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
-                why = told = await work.conversation.last_close(bug_id)
+                why = told = await conversation.last_close(bug_id)
         reason = Reason(case.close_reason)
         left = (sentences.fix_left(), sentences.fix_left(fix.url)) if fix else ("", "")
         refusals: list[Permanent] = []
@@ -206,7 +223,7 @@ class LiveSlackActivities(SlackActivities):
                 words = sentences.ended(bug_id, reason, last_words=last, fix=fix_left)
                 key = f"closing:{case.closings}:{thread.channel}"
                 try:
-                    await self._say(case, thread, key, formatting.notice(words), kind="closing", words=words)
+                    await self._post(case, thread, key, formatting.notice(words), kind="closing", words=words)
                 except Permanent as error:  # those in the other thread are told all the same
                     refusals.append(error)
         if refusals:
@@ -221,25 +238,25 @@ class LiveSlackActivities(SlackActivities):
     @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
         async with self._database.begin() as work:
-            used = await work.conversation.used_by(turn.bug_id, turn.turn)
+            used = await CaseMessageStore(work.tx).messages_of_turn(turn.bug_id, turn.turn)
         await add_reactions(self._slack, "white_check_mark", used)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def _case(self, bug_id: str) -> CaseRecord:
         async with self._database.begin() as work:
-            return await work.overview.case(bug_id)
+            return await CaseStore(work.tx).get(bug_id)
 
-    async def _turn(self, turn: TurnRef) -> TurnRecord:
+    async def _load(self, turn: TurnRef) -> "_Told":
+        """All that a turn's posts are made of, in one transaction."""
         async with self._database.begin() as work:
-            return await work.turns.turn_result(turn.bug_id, turn.turn)
+            store = CaseStore(work.tx)
+            case, record = await store.get(turn.bug_id), await store.turn(turn.bug_id, turn.turn)
+            fix = await store.pull_request(turn.bug_id)
+            said = await CaseMessageStore(work.tx).reporter_words(turn.bug_id)
+        return _Told(case, record, fix.url if fix else None, audience.told_to_reporter(record.result, said))
 
-    async def _told(self, case: CaseRecord, record: TurnRecord) -> str:
-        async with self._database.begin() as work:
-            said = await work.conversation.of_reporter(case.bug_id)
-        return audience.told_to_reporter(record.result, said)
-
-    async def _say(
+    async def _post(
         self,
         case: CaseRecord,
         thread: Thread,
@@ -252,26 +269,29 @@ class LiveSlackActivities(SlackActivities):
         """Post in one of the case's threads; `words` are kept in the conversation, where the agent reads them."""
 
         async def record(tx: Transaction, ts: str) -> None:
-            await Conversation(tx).record_bot_message(case.bug_id, kind, words, thread.channel, ts)
+            await CaseMessageStore(tx).record_bot_message(case.bug_id, kind, words, replace(thread, ts=ts))
 
         post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, on_posted=record if words else None)
         await self._outbox.publish(post)
         _log.info("message_posted", case=case.bug_id, key=post.key)
 
 
+@dataclass(frozen=True)
+class _Told:
+    """A turn and its case, with the address of the case's pull request and what the reporter may read of the turn."""
+
+    case: CaseRecord
+    record: TurnRecord
+    fix_url: str | None
+    reporter_text: str
+
+
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 
-def _summary(case: CaseRecord) -> Thread:
-    if case.summary is None:
-        raise Permanent(
-            f"{case.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
-        )
-    return case.summary
-
-
-def _findings(case: CaseRecord, record: TurnRecord, pull_request: str | None) -> formatting.Findings:
+def _findings(told: _Told) -> formatting.Findings:
     """A turn's outcome as it lies in the database; one that failed has only a summary."""
+    case, record = told.case, told.record
     result = record.result
     return formatting.Findings(
         bug_id=case.bug_id,
@@ -286,7 +306,7 @@ def _findings(case: CaseRecord, record: TurnRecord, pull_request: str | None) ->
         evidence=[formatting.Evidence(**item) for item in result.get("evidence", ())],
         recommended_actions=result.get("recommended_actions", ()),
         components=case.components,
-        pull_request=pull_request,
+        pull_request=told.fix_url,
     )
 
 

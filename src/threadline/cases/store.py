@@ -1,15 +1,80 @@
-"""A case's own life: what is known of it, the steps it takes, and how it ends."""
+"""CaseStore: a case's row, its turns, its pull request and the directory of services.
 
-from sqlalchemy import func, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+Every write locks the case's row, raises its revision, and returns the marks as of that revision: the workflow keeps
+those with the highest one. What people wrote is in `cases/message_store.py`.
+"""
 
-from threadline.cases import case_row
-from threadline.cases.model import CaseStatus, Marks, Reason, Severity
-from threadline.cases.tables import cases
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sqlalchemy import Row, delete, func, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+
+from threadline.cases.model import (
+    SUMMARY,
+    TRANSITIONS,
+    Action,
+    CaseNotFound,
+    CaseStatus,
+    Marks,
+    Reason,
+    Service,
+    Settled,
+    Severity,
+)
+from threadline.cases.sla import SlaEventKind
+from threadline.cases.tables import (
+    agent_turns,
+    bug_conversations,
+    case_transitions,
+    cases,
+    pull_requests,
+    services,
+    sla_events,
+)
+from threadline.db.engine import Transaction
+from threadline.db.values import storable
+from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads import addressing, messages
+from threadline.threads.store import threads_of
+
+Case = Row[Any]
+PullRequestState = Literal["open", "merged", "closed"]
 
 _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
+_QUESTION_SHOWN = 200
+
+SNAPSHOT = text("""
+SELECT c.*, EXISTS (SELECT FROM threads t WHERE t.workflow_id = c.workflow_id AND t.kind = 'case:summary') AS presented,
+       coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
+       coalesce(u.developer_due, false) AS developer_due,
+       c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_due,
+       EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
+       EXISTS (SELECT FROM attachments a WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS files_due,
+       coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
+FROM cases c CROSS JOIN LATERAL (
+    SELECT bool_or(wakes) AS message_due,
+           bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
+           bool_or(speaks AND sender_type = 'developer') AS developer_due,
+           (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1] AS closed_last
+    FROM (
+        SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
+        FROM (SELECT * FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn IS NULL
+              UNION ALL SELECT * FROM bug_conversations m
+              WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn > c.turn) m
+    ) unused
+) u
+WHERE c.bug_id = :bug_id
+""")
+"""A message that was assigned to a turn counts as unused until that turn is settled. Two searches of the index by turn
+are united: for an OR of both Postgres reads all that was ever said in the case as long as its statistics are poor.
+"""
+
 
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
@@ -29,68 +94,229 @@ WHERE bug_id = :bug_id AND message_type = 'close' AND wakes AND sender_type IN (
   AND (turn IS NULL OR turn > :settled)
 ORDER BY said_at DESC, seq DESC LIMIT 1
 """)
-_REVOKE = text("""
+_REVOKE_UNSETTLED = text("""
 UPDATE agent_turns SET token = token + 1, status = 'revoked', finished_at = coalesce(finished_at, clock_timestamp())
 WHERE bug_id = :bug_id AND turn > :settled RETURNING turn, cost_usd
 """)
+_RELEASE = text("UPDATE bug_conversations SET turn = NULL WHERE bug_id = :bug_id AND turn > :settled")
+_REVOKE = text("""
+UPDATE agent_turns SET token = token + 1, status = CASE status WHEN 'running' THEN 'revoked' ELSE status END,
+    finished_at = clock_timestamp()
+WHERE bug_id = :bug_id AND turn = :turn
+""")
+_GIVE_UP = text("""
+INSERT INTO agent_turns AS t (bug_id, turn, attempt, status, token, action, result, failure, finished_at)
+VALUES (:bug_id, :turn, 0, 'done', 1, 'escalate', jsonb_build_object('summary', CAST(:failure AS text)),
+        CAST(:failure AS text), clock_timestamp())
+ON CONFLICT (bug_id, turn) DO UPDATE SET
+    token = t.token + 1, status = 'done', action = excluded.action, result = excluded.result, diffs = '{}',
+    has_fix = false, read_seqs = '{}', failure = excluded.failure, finished_at = excluded.finished_at
+""")
+_ASSIGN_WAITING = text("""
+UPDATE bug_conversations SET turn = :turn WHERE bug_id = :bug_id AND sender_type <> 'bot' AND turn IS NULL
+""")
+_USE_READ = text("""
+UPDATE bug_conversations m SET
+    turn = CASE WHEN k.uses THEN CAST(:turn AS int) END,
+    read_through = CASE WHEN k.uses THEN m.read_through ELSE CAST(:turn AS int) END
+FROM (SELECT id, sender_type = 'reporter' AND message_type <> 'close' AS uses FROM bug_conversations
+      WHERE bug_id = :bug_id AND seq = ANY(:read) AND turn IS NULL) k
+WHERE m.id = k.id
+""")
+"""What the reporter wrote is used when it was read; a developer's comes again in the next batch, marked."""
+_FORGET_SESSIONS = text("DELETE FROM agent_sessions WHERE session_id = ANY(:sessions)")
+_SEARCH = text("""
+WITH asked AS (
+    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
+    FROM unnest(to_tsvector('english', left(:words, 4000)))
+)
+SELECT c.bug_id FROM cases c CROSS JOIN asked a
+LEFT JOIN LATERAL (
+    SELECT max(ts_rank(to_tsvector('english', m.message_text), a.query)) AS rank FROM bug_conversations m
+    WHERE m.bug_id = c.bug_id AND m.sender_type = 'reporter' AND m.redacted_at IS NULL
+      AND to_tsvector('english', m.message_text) @@ a.query) told ON true
+WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_only OR c.status <> 'resolved')
+  AND (:component = '' OR EXISTS (SELECT FROM unnest(c.components) AS each
+                                  WHERE strpos(lower(each), lower(:component)) > 0))
+  AND (a.query IS NULL OR told.rank IS NOT NULL OR to_tsvector('english', c.title) @@ a.query
+       OR c.bug_id = upper(:words))
+ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
+""")
+"""By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
 _UNANSWERED = text("""
 SELECT c.status = 'investigating' AND c.last_action = 'ask_reporter' AND t.reason = 'question_unanswered'
 FROM cases c JOIN case_transitions t USING (bug_id) WHERE c.bug_id = :bug_id ORDER BY t.rev DESC LIMIT 1
 """)
 """A turn that goes on without an answer may not ask, so the last action is no question any more once it is settled."""
-_RELEASE = text("UPDATE bug_conversations SET turn = NULL WHERE bug_id = :bug_id AND turn > :settled")
+_SUMMARIES = threads_of(SUMMARY)
+_CASES = select(
+    cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
+).outerjoin(_SUMMARIES, _SUMMARIES.c.workflow_id == cases.c.workflow_id)
+"""Cases with their thread in the summaries channel."""
 
 
-class Cases:
-    """Every write happens under the case row's lock and answers with the marks as of the revision it made."""
+@dataclass(frozen=True)
+class CaseRecord:
+    """A case in full. `summary`: its thread in the summaries channel; `wait_until`: seconds since 1970, 0 for none."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    bug_id: str
+    thread: Thread
+    reporter_id: str
+    title: str
+    severity: Severity
+    components: list[str]
+    status: CaseStatus
+    summary: Thread | None
+    turn: int
+    questions: int
+    escalations: int
+    closings: int
+    wait_until: float
+    close_reason: str
+    base: dict[str, str]
+    cost_usd: float
+    created_at: datetime
+    resolved_at: datetime | None
 
-    async def marks(self, thread: Thread) -> Marks:
-        """What is known of a thread; `bug_id` is empty when it has no case."""
-        query = select(cases.c.bug_id).where(
-            cases.c.team == thread.team, cases.c.channel == thread.channel, cases.c.thread_ts == thread.ts
-        )
-        bug_id = (await self._connection.execute(query)).scalar_one_or_none()
-        return await self.marks_of(bug_id) if bug_id else Marks()
 
-    async def marks_of(self, bug_id: str) -> Marks:
-        """Raises `CaseNotFound`."""
-        return await case_row.marks(self._connection, bug_id)
+@dataclass(frozen=True)
+class Transition:
+    """`before` is None for the opening."""
+
+    before: str | None
+    to: str
+    reason: str
+    actor: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """A turn as it is stored; `result` is the agent's structured outcome, `diffs` are by repository."""
+
+    bug_id: str
+    turn: int
+    attempt: int
+    status: str
+    action: Action | None
+    result: Mapping[str, Any]
+    diffs: Mapping[str, str]
+    base: Mapping[str, str]
+    has_fix: bool
+    fix_asked_by: str
+    cost_usd: float
+    input_tokens: int
+    output_tokens: int
+    duration_s: float
+    failure: str
+
+
+@dataclass(frozen=True)
+class PullRequestRecord:
+    """`number` is None where the code host knows branches alone; `commit` is its newest; `turn` made that."""
+
+    repository: str
+    branch: str
+    url: str
+    number: int | None
+    commit: str
+    turn: int
+    state: PullRequestState = "open"
+
+
+class CaseStore:
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    # -- the row -------------------------------------------------------------------------------------------------------
+
+    async def lock(self, bug_id: str) -> Case:
+        """Wait for the case's row and hold it until the transaction ends.
+
+        `key_share` lets others insert rows that only refer to the case: two transactions that did so and then locked
+        the case would otherwise wait for each other.
+
+        Raises:
+            CaseNotFound: there is no such case.
+        """
+        query = select(cases).where(cases.c.bug_id == bug_id).with_for_update(key_share=True)
+        row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            raise _not_found(bug_id)
+        return row
+
+    async def lock_thread(self, thread: Thread) -> Case | None:
+        """As `lock`, by the thread that the case was reported in; None when it has none."""
+        return (await self._tx.execute(_of(thread).with_for_update(key_share=True))).one_or_none()
+
+    async def write(self, bug_id: str, **values: object) -> int:
+        """Change the locked row, raising its revision by one; returns the new revision."""
+        changed = update(cases).where(cases.c.bug_id == bug_id).values(rev=cases.c.rev + 1, **values)
+        return int((await self._tx.execute(changed.returning(cases.c.rev))).scalar_one())
+
+    async def record_transition(
+        self, bug_id: str, rev: int, before: CaseStatus | None, to: CaseStatus, reason: Reason, actor: str
+    ) -> None:
+        """Keep who took a step and why; the database refuses to commit a step without it."""
+        row = {"from_status": before, "to_status": to, "reason": reason, "actor": actor}
+        await self._tx.execute(insert(case_transitions).values(bug_id=bug_id, rev=rev, **row))
+
+    async def marks(self, bug_id: str) -> Marks:
+        """What is known of a case, as this transaction sees it. Raises `CaseNotFound`."""
+        row = (await self._tx.execute(SNAPSHOT, {"bug_id": bug_id})).one_or_none()
+        if row is None:
+            raise _not_found(bug_id)
+        return _marks(row)
+
+    async def marks_in(self, thread: Thread) -> Marks:
+        """What is known of the case that was reported in a thread; `bug_id` is empty when there is none."""
+        row = (await self._tx.execute(_of(thread))).one_or_none()
+        return await self.marks(row.bug_id) if row else Marks()
 
     async def goes_on_unanswered(self, bug_id: str) -> bool:
         """Whether the case is under investigation since its question ran out of time, and no turn has ended since."""
-        return bool((await self._connection.execute(_UNANSWERED, {"bug_id": bug_id})).scalar_one_or_none())
+        return bool((await self._tx.execute(_UNANSWERED, {"bug_id": bug_id})).scalar_one_or_none())
 
-    async def describe(self, bug_id: str, *, title: str, severity: Severity, components: list[str]) -> Marks:
+    async def set_report_fields(
+        self, bug_id: str, *, title: str, severity: Severity, components: Sequence[str]
+    ) -> Marks:
         """What the rules read out of the report, until the agent knows better: a title that is set is kept."""
-        case = await case_row.lock(self._connection, bug_id)
+        case = await self.lock(bug_id)
         if not case.title and case.turn == 0:
-            await case_row.write(self._connection, bug_id, title=title, severity=severity, components=components)
-        return await self.marks_of(bug_id)
+            await self.write(bug_id, title=title, severity=severity, components=list(components))
+        return await self.marks(bug_id)
+
+    # -- its steps -----------------------------------------------------------------------------------------------------
 
     async def transition(
-        self, bug_id: str, to: CaseStatus, reason: Reason, *, actor: str = "threadline", wait_until: float = 0.0
+        self,
+        bug_id: str,
+        to: CaseStatus,
+        reason: Reason,
+        *,
+        actor: str = "threadline",
+        wait_until: float = 0.0,
+        **report: Any,
     ) -> Marks:
         """Take one step. Taking it again changes `wait_until` alone, and records nothing twice.
 
         Args:
             wait_until: when the wait that begins with it ends, in seconds since 1970; 0 for none.
+            report: title, severity and components that are read out of the report with the first step.
 
         Raises:
             IllegalTransition: the status does not allow it.
         """
-        case = await case_row.lock(self._connection, bug_id)
+        case = await self.lock(bug_id)
         if case.status == to:
-            await case_row.write(self._connection, bug_id, wait_until=wait_until)
+            await self.write(bug_id, wait_until=wait_until)
         elif to is CaseStatus.RESOLVED:
             await self._resolve(case, reason, actor)
         else:
             reopened = {"close_reason": "", "resolved_at": None, "escalated": False}
             values = reopened if case.status == CaseStatus.RESOLVED else {}
-            await case_row.step(self._connection, case, to, reason, actor, wait_until=wait_until, **values)
-        return await self.marks_of(bug_id)
+            await self._step(case, to, reason, actor, wait_until=wait_until, **values, **report)
+        return await self.marks(bug_id)
 
     async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> Marks:
         """Resolve the case, unless an unused message speaks against it: then the marks come back unresolved.
@@ -100,28 +326,27 @@ class Cases:
         A turn that was not settled loses its claim and its number, so that a reopened case never meets its keys. What
         the ending answers counts as used; what was said after it stays unused, and reopens the case.
         """
-        case = await case_row.lock(self._connection, bug_id)
-        marks = await self.marks_of(bug_id)
+        case = await self.lock(bug_id)
+        marks = await self.marks(bug_id)
         if case.status == CaseStatus.RESOLVED or not _may_end(reason, marks):
             return marks
         which = {"bug_id": bug_id, "settled": case.turn}
         if reason is Reason.REPORTER_CLOSED:
-            closer = (await self._connection.execute(_CLOSER, which)).one()
+            closer = (await self._tx.execute(_CLOSER, which)).one()
             actor = closer.sender_id or actor
             if closer.sender_type == messages.OPERATOR:
                 reason = Reason.OPERATOR_RESOLVED
-            await self._connection.execute(_ANSWERED_BY_CLOSE, which)
+            await self._tx.execute(_ANSWERED_BY_CLOSE, which)
         elif reason in _BY_OPERATOR:
-            await self._connection.execute(_ANSWERED_BY_OPERATOR, which)
+            await self._tx.execute(_ANSWERED_BY_OPERATOR, which)
         await self._resolve(case, reason, actor)
-        return await self.marks_of(bug_id)
+        return await self.marks(bug_id)
 
-    async def _resolve(self, case: case_row.Case, reason: Reason, actor: str) -> None:
+    async def _resolve(self, case: Case, reason: Reason, actor: str) -> None:
         which = {"bug_id": case.bug_id, "settled": case.turn}
-        await self._connection.execute(_RELEASE, which)
-        revoked = (await self._connection.execute(_REVOKE, which)).one_or_none()
-        await case_row.step(
-            self._connection,
+        await self._tx.execute(_RELEASE, which)
+        revoked = (await self._tx.execute(_REVOKE_UNSETTLED, which)).one_or_none()
+        await self._step(
             case,
             CaseStatus.RESOLVED,
             reason,
@@ -135,8 +360,316 @@ class Cases:
             wait_until=0.0,
         )
 
+    async def _step(self, case: Case, to: CaseStatus, reason: Reason, actor: str, **values: object) -> None:
+        now = CaseStatus(case.status)
+        if to not in TRANSITIONS[now]:
+            allowed = ", ".join(sorted(TRANSITIONS[now]))
+            raise IllegalTransition(f"{case.bug_id} is {now} and cannot become {to}; it can become {allowed}")
+        rev = await self.write(case.bug_id, status=to, **values)
+        await self.record_transition(case.bug_id, rev, now, to, reason, actor)
+
+    # -- its turns -----------------------------------------------------------------------------------------------------
+
+    async def settle(self, bug_id: str, turn: int, failure: str = "") -> Settled:
+        """Close a turn: whatever runs for it loses its claim, and what it has committed is taken over, once.
+
+        Args:
+            failure: a sentence for people; with it a turn that committed nothing is settled as an escalation.
+
+        Returns:
+            `action` is None when the turn had committed nothing and may be tried again, or when the case's end took
+            its place.
+
+        Raises:
+            Permanent: the turn before it is not settled yet.
+        """
+        case = await self.lock(bug_id)
+        row = await self._lock_turn(bug_id, turn)
+        if turn > case.turn + 1:
+            raise Permanent(f"turn {turn} of {bug_id} cannot be settled: the last settled one is {case.turn}")
+        if turn > case.turn and case.status != CaseStatus.RESOLVED:
+            row = await self._close(case, turn, row, failure)
+        marks = await self.marks(bug_id)
+        if row is None or row.status != "done":
+            return Settled(marks)
+        # A fix that was kept but never opened (refused, say) is opened when a developer asks again.
+        asked_again = bool(row.fix_asked_by and any(row.diffs.values()) and not marks.pull_request_open)
+        has_fix = row.has_fix or asked_again
+        may_resolve = row.action == Action.RESOLVED and not has_fix
+        if may_resolve and marks.pull_request_open:  # a fix is judged by a developer, not by the agent that wrote it
+            may_resolve = await self._developer_spoke(bug_id, turn)
+        return Settled(marks, Action(row.action), has_fix, may_resolve)
+
+    async def turn(self, bug_id: str, turn: int) -> TurnRecord:
+        """Raises `Permanent` when nothing ever ran under this number."""
+        query = select(agent_turns).where(agent_turns.c.bug_id == bug_id, agent_turns.c.turn == turn)
+        row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
+        return _turn(row)
+
+    async def turns(self, bug_id: str) -> list[TurnRecord]:
+        """In order."""
+        query = select(agent_turns).where(agent_turns.c.bug_id == bug_id).order_by(agent_turns.c.turn)
+        return [_turn(row) for row in await self._tx.execute(query)]
+
+    async def _lock_turn(self, bug_id: str, turn: int) -> Row[Any] | None:
+        """Locked, behind the case's row: an agent that commits at this moment is waited for."""
+        query = select(agent_turns).where(agent_turns.c.bug_id == bug_id, agent_turns.c.turn == turn)
+        return (await self._tx.execute(query.with_for_update())).one_or_none()
+
+    async def _developer_spoke(self, bug_id: str, turn: int) -> bool:
+        message = bug_conversations.c
+        query = select(message.id).where(
+            message.bug_id == bug_id,
+            message.turn == turn,
+            message.sender_type != messages.BOT,  # the index's own condition
+            message.sender_type == messages.DEVELOPER,
+            message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
+        )
+        return (await self._tx.execute(query.limit(1))).first() is not None
+
+    async def _close(self, case: Case, turn: int, row: Row[Any] | None, failure: str) -> Row[Any] | None:
+        which = {"bug_id": case.bug_id, "turn": turn}
+        if row is None or row.status != "done":
+            if not failure:
+                await self._tx.execute(_REVOKE, which)
+                await self.write(case.bug_id)
+                return None
+            if row is None:  # nothing was ever assigned: people take over what waits, or it would escalate for ever
+                await self._tx.execute(_ASSIGN_WAITING, which)
+            await self._tx.execute(_GIVE_UP, {**which, "failure": messages.clean(failure)})
+            row = await self._lock_turn(case.bug_id, turn)
+        if row is not None:
+            await self._apply(case, row)
+        return row
+
+    async def _apply(self, case: Case, row: Row[Any]) -> None:
+        asks = row.action == Action.ASK_REPORTER
+        # People who were called once are not called again because the agent cannot work.
+        escalates = row.action == Action.ESCALATE and not (row.failure and case.escalated)
+        if row.read_seqs:
+            await self._tx.execute(_USE_READ, {"bug_id": case.bug_id, "turn": row.turn, "read": row.read_seqs})
+        await self.write(
+            case.bug_id,
+            turn=row.turn,
+            last_action=row.action,
+            last_question=_words(row.result, "clarification_question") if asks else case.last_question,
+            questions=case.questions + asks,
+            escalations=case.escalations + escalates,
+            escalated=case.escalated or escalates,
+            session_head=case.session_head if row.failure else row.session_id,
+            base={**case.base, **row.base},
+            cost_usd=case.cost_usd + row.cost_usd,
+            title=_words(row.result, "title") or case.title,
+            severity=_severity(row.result) or case.severity,
+            components=_components(row.result) or case.components,
+        )
+        if not row.failure:
+            await self._forget_sessions(row)
+
+    async def _forget_sessions(self, row: Row[Any]) -> None:
+        """Each attempt copies its parent's transcript: once one is the case's, the others are never read again."""
+        attempts = range(1, row.attempt + 1)
+        old = {addressing.session_id(row.bug_id, row.turn, attempt) for attempt in attempts} | {row.parent_session}
+        if old := old - {row.session_id, ""}:
+            await self._tx.execute(_FORGET_SESSIONS, {"sessions": sorted(old)})
+
+    # -- what goes with it ---------------------------------------------------------------------------------------------
+
+    async def pull_request(self, bug_id: str) -> PullRequestRecord | None:
+        """The one pull request of the case."""
+        row = (await self._tx.execute(select(pull_requests).where(pull_requests.c.bug_id == bug_id))).one_or_none()
+        if row is None:
+            return None
+        return PullRequestRecord(row.repository, row.branch, row.url, row.number, row.commit, row.turn, row.state)
+
+    async def save_pull_request(self, bug_id: str, request: PullRequestRecord) -> Marks:
+        """Keep it as it is at the code host now; a later fix, a merge or a closing replaces what was known."""
+        await self.lock(bug_id)
+        row = {**vars(request), "merged_at": func.now() if request.state == "merged" else None}
+        known = insert(pull_requests).values(bug_id=bug_id, opened_at=func.now(), **row)
+        await self._tx.execute(known.on_conflict_do_update(index_elements=["bug_id"], set_=row))
+        await self.write(bug_id)
+        return await self.marks(bug_id)
+
+    async def record_sla_event(self, bug_id: str, escalation: int, ordinal: int, kind: SlaEventKind, tier: int) -> bool:
+        """Keep an event of an escalation's clock once; False when it was there already."""
+        row = {"bug_id": bug_id, "escalation": escalation, "ordinal": ordinal, "kind": kind, "tier": tier}
+        kept = insert(sla_events).values(row).on_conflict_do_nothing().returning(sla_events.c.ordinal)
+        return (await self._tx.execute(kept)).first() is not None
+
+    async def services(self) -> list[Service]:
+        """Who owns what: the directory in which the agent looks up an owner, by name."""
+        return [Service(*row) for row in await self._tx.execute(select(services).order_by(services.c.name))]
+
+    async def replace_services(self, directory: Sequence[Service]) -> None:
+        """Make the directory what is given: services that are not in it are forgotten."""
+        names = [service.name for service in directory]
+        await self._tx.execute(delete(services).where(services.c.name.not_in(names)))
+        for service in directory:
+            row = vars(service)
+            known = insert(services).values(row)
+            await self._tx.execute(known.on_conflict_do_update(index_elements=["name"], set_=row))
+
+    # -- lists ---------------------------------------------------------------------------------------------------------
+
+    async def get(self, bug_id: str) -> CaseRecord:
+        """Raises `CaseNotFound`."""
+        row = (await self._tx.execute(_CASES.where(cases.c.bug_id == bug_id))).one_or_none()
+        if row is None:
+            raise _not_found(bug_id)
+        return _record(row)
+
+    async def list(
+        self, *, status: CaseStatus | None = None, open_only: bool = False, reporter_id: str = "", limit: int = 50
+    ) -> list[CaseRecord]:
+        """The newest cases first."""
+        query = _CASES.order_by(cases.c.id.desc()).limit(limit)
+        if status:
+            query = query.where(cases.c.status == status)
+        if open_only:
+            query = query.where(cases.c.status != CaseStatus.RESOLVED)
+        if reporter_id:
+            query = query.where(cases.c.reporter_id == reporter_id)
+        return [_record(row) for row in await self._tx.execute(query)]
+
+    async def search(
+        self,
+        team: str,
+        *,
+        words: str = "",
+        status: CaseStatus | None = None,
+        component: str = "",
+        open_only: bool = False,
+        limit: int = 20,
+    ) -> Sequence[CaseRecord]:
+        """A team's cases, those that have most of the words first, else the newest.
+
+        Args:
+            words: any of them is in the title, or in what the reporter wrote; or a case's number.
+            component: a part of the name of one that the case has.
+        """
+        given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
+        wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
+        ids = [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)]
+        rows = await self._tx.execute(_CASES.where(cases.c.bug_id.in_(ids)))
+        found = {row.bug_id: _record(row) for row in rows}
+        return [found[each] for each in ids if each in found]
+
+    async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
+        """The cases that were reported in these threads."""
+        place = tuple_(cases.c.team, cases.c.channel, cases.c.thread_ts)
+        query = select(cases.c.team, cases.c.channel, cases.c.thread_ts, cases.c.bug_id)
+        rows = await self._tx.execute(query.where(place.in_([(each.team, each.channel, each.ts) for each in threads])))
+        return {Thread(*row[:3]): row.bug_id for row in rows}
+
+    async def transitions(self, bug_id: str) -> Sequence[Transition]:
+        """Oldest first."""
+        step = case_transitions.c
+        query = select(step.from_status, step.to_status, step.reason, step.actor, step.at)
+        rows = await self._tx.execute(query.where(step.bug_id == bug_id).order_by(step.rev))
+        return [Transition(*row) for row in rows]
+
+
+def _of(thread: Thread) -> Any:
+    place = cases.c
+    return select(cases).where(place.team == thread.team, place.channel == thread.channel, place.thread_ts == thread.ts)
+
+
+def _not_found(bug_id: str) -> CaseNotFound:
+    return CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
+
 
 def _may_end(reason: Reason, marks: Marks) -> bool:
     if reason in _BY_OPERATOR:
         return True
     return marks.close_due if reason is Reason.REPORTER_CLOSED else not marks.message_due
+
+
+def _marks(row: Row[Any]) -> Marks:
+    return Marks(
+        rev=row.rev,
+        bug_id=row.bug_id,
+        title=row.title,
+        status=CaseStatus(row.status),
+        severity=Severity(row.severity),
+        reporter_id=row.reporter_id,
+        stored=row.stored,
+        turn=row.turn,
+        questions=row.questions,
+        escalations=row.escalations,
+        closings=row.closings,
+        escalated=row.escalated,
+        wait_until=row.wait_until,
+        message_due=row.message_due,
+        reporter_due=row.reporter_due,
+        developer_due=row.developer_due,
+        close_due=row.close_due,
+        files_due=row.files_due,
+        attempts=row.attempts,
+        pull_request_open=row.pull_request_open,
+        last_action=row.last_action,
+        question=row.last_question[:_QUESTION_SHOWN],
+        session_id=row.session_head,
+        cost_usd=float(row.cost_usd),
+        presented=row.presented,
+    )
+
+
+def _record(row: Row[Any]) -> CaseRecord:
+    return CaseRecord(
+        bug_id=row.bug_id,
+        thread=Thread(row.team, row.channel, row.thread_ts),
+        reporter_id=row.reporter_id,
+        title=row.title,
+        severity=Severity(row.severity),
+        components=row.components,
+        status=CaseStatus(row.status),
+        summary=Thread(row.team, row.summary_channel, row.summary_ts) if row.summary_ts else None,
+        turn=row.turn,
+        questions=row.questions,
+        escalations=row.escalations,
+        closings=row.closings,
+        wait_until=row.wait_until,
+        close_reason=row.close_reason,
+        base=row.base,
+        cost_usd=float(row.cost_usd),
+        created_at=row.created_at,
+        resolved_at=row.resolved_at,
+    )
+
+
+def _turn(row: Row[Any]) -> TurnRecord:
+    return TurnRecord(
+        bug_id=row.bug_id,
+        turn=row.turn,
+        attempt=row.attempt,
+        status=row.status,
+        action=Action(row.action) if row.action else None,
+        result=row.result,
+        diffs=row.diffs,
+        base=row.base,
+        has_fix=row.has_fix,
+        fix_asked_by=row.fix_asked_by,
+        cost_usd=float(row.cost_usd),
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        duration_s=row.duration_s,
+        failure=row.failure,
+    )
+
+
+def _words(result: Mapping[str, Any], name: str) -> str:
+    value = result.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _severity(result: Mapping[str, Any]) -> Severity | None:
+    named = _words(result, "severity")
+    return Severity(named) if named in Severity.__members__ else None
+
+
+def _components(result: Mapping[str, Any]) -> list[str]:
+    named = result.get("affected_components")
+    return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []

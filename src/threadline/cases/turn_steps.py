@@ -12,12 +12,11 @@ with workflow.unsafe.imports_passed_through():
         AgentActivities,
         IntakeActivities,
         SaveRequest,
-        Settled,
         StatusChange,
         TurnEnded,
         TurnRequest,
     )
-    from threadline.cases.model import BugState, Marks
+    from threadline.cases.model import BugState, Marks, Settled
     from threadline.threads import activity_options as options
     from threadline.threads import addressing
     from threadline.threads.retrying import Attempts

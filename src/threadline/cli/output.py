@@ -13,9 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from threadline.cases.case_queries import CaseRecord, Transition
-    from threadline.cases.records import Entry
-    from threadline.cases.turn_rows import TurnRecord
+    from threadline.cases.model import Entry
+    from threadline.cases.store import CaseRecord, Transition, TurnRecord
     from threadline.threads.store import QuarantinedMessage
     from threadline.wiring.case_desk import CaseFile
     from threadline_devstack.stack import Stack

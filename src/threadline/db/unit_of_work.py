@@ -6,14 +6,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.appointments.store import Appointments
 from threadline.approvals.store import ProposedActions
-from threadline.cases.attachments import Attachments
-from threadline.cases.case_queries import Overview
-from threadline.cases.message_reads import Conversation
-from threadline.cases.pull_request_rows import PullRequests
-from threadline.cases.service_rows import Services
-from threadline.cases.sla_rows import SlaEvents
-from threadline.cases.store import Cases
-from threadline.cases.turn_rows import Turns
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import Conversations
 from threadline.conversations.trace_store import TurnTraces
@@ -49,38 +41,6 @@ class Work:
     def __init__(self, tx: AsyncConnection, context_bytes: int | None = None) -> None:
         self.tx = tx
         self._context_bytes = BYTES if context_bytes is None else context_bytes
-
-    @cached_property
-    def cases(self) -> Cases:
-        return Cases(self.tx)
-
-    @cached_property
-    def conversation(self) -> Conversation:
-        return Conversation(self.tx)
-
-    @cached_property
-    def turns(self) -> Turns:
-        return Turns(self.tx)
-
-    @cached_property
-    def attachments(self) -> Attachments:
-        return Attachments(self.tx)
-
-    @cached_property
-    def sla(self) -> SlaEvents:
-        return SlaEvents(self.tx)
-
-    @cached_property
-    def pull_requests(self) -> PullRequests:
-        return PullRequests(self.tx)
-
-    @cached_property
-    def services(self) -> Services:
-        return Services(self.tx)
-
-    @cached_property
-    def overview(self) -> Overview:
-        return Overview(self.tx)
 
     @cached_property
     def followed(self) -> Followed:

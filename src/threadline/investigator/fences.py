@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from html import escape
 
-from threadline.cases.records import Entry
+from threadline.cases.model import Entry
 
 PART_BYTES = 12_000
 """A longer message is given in parts of this size, so that one tool result always holds at least one part."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 
-from threadline.cases.records import Entry
+from threadline.cases.model import Entry
 from threadline.investigator.fences import fence, neutralise
 from threadline.investigator.store import TurnClaim
 

@@ -8,10 +8,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from threadline.cases import conversation_pages as pages
 from threadline.cases.contract import TurnEnded
-from threadline.cases.model import Action, CaseNotFound, WorkflowState
-from threadline.cases.records import ConversationPage, Entry, Service
+from threadline.cases.model import (
+    Action,
+    CaseNotFound,
+    ConversationPage,
+    Entry,
+    Service,
+    WorkflowState,
+    entry_of,
+    page_of,
+    parse_cursor,
+)
 from threadline.db.engine import Database
 from threadline.db.values import jsonb, parsed, storable
 from threadline.errors import ClaimLost
@@ -124,7 +132,7 @@ class AgentStore:
             session_id=session_id,
             parent_session=answer["parent_session"] or None,
             state=_state(answer["last_action"]),
-            entries=[pages.entry(row) for row in batch],
+            entries=[entry_of(row) for row in batch],
             questions=answer["questions"],
             cost_usd=float(answer["cost_usd"]),
             base=answer["base"],
@@ -180,9 +188,9 @@ class CaseReader:
 
     async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
         """Raises `Permanent` for a cursor that no page named."""
-        said_at, identity = pages.position(cursor)
+        said_at, identity = parse_cursor(cursor)
         rows = await self._rows(_PAGE, self._claim.bug_id, said_at, identity, limit + 1)
-        return pages.page(rows, limit)
+        return page_of(rows, limit)
 
     async def case(self) -> dict[str, Any]:
         """The case, with its findings as sentences, oldest first."""

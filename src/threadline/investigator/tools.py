@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import structlog
 from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
 
-from threadline.cases.model import Severity
-from threadline.cases.records import ConversationPage, Entry, Service
+from threadline.cases.model import ConversationPage, Entry, Service, Severity
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts
 from threadline.investigator.logs import Loki

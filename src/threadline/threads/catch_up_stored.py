@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Protocol
 
+from threadline.cases.message_store import CaseMessageStore
 from threadline.db.unit_of_work import Work
 from threadline.handovers.model import HandoverRef
 from threadline.slack import mentions, rich_text
@@ -61,12 +62,14 @@ class CaseMemory(Memory):
         return rich_text.text_of(message)
 
     async def stored(self, work: Work, ids: Collection[str]) -> dict[str, StoredMessage]:
-        return await work.conversation.stored(self._thread.bug_id, ids) if self.placed and ids else {}
+        return await CaseMessageStore(work.tx).find_messages(self._thread.bug_id, ids) if self.placed and ids else {}
 
     async def said_in(self, work: Work, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
         if not self.placed:
             return []
-        return await work.conversation.said_in(self._thread.bug_id, self._team, self._thread.channel, oldest, latest)
+        return await CaseMessageStore(work.tx).messages_between(
+            self._thread.bug_id, self._team, self._thread.channel, oldest, latest
+        )
 
     async def others(self, work: Work) -> list[str]:
         owner = await ThreadStore(work.tx).owner(Thread(self._team, self._thread.channel, self._thread.thread_ts))

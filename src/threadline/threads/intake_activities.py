@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 from temporalio import activity
 
-from threadline.cases.attachments import PendingFile
 from threadline.cases.contract import Forward, IntakeActivities
+from threadline.cases.message_store import CaseMessageStore, PendingFile
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.handovers.relay import Relaying
@@ -59,11 +59,14 @@ class LiveIntakeActivities(IntakeActivities):
     async def fetch_attachments(self, bug_id: str) -> int:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
         async with self._database.begin() as work:
-            pending = await work.attachments.pending(bug_id)
+            pending = await CaseMessageStore(work.tx).pending_files(bug_id)
         for file in pending:
             await self._fetch(file)
         async with self._database.begin() as work:
-            missing, readable = await work.attachments.pending(bug_id), await work.attachments.readable(bug_id)
+            missing, readable = (
+                await CaseMessageStore(work.tx).pending_files(bug_id),
+                await CaseMessageStore(work.tx).readable_files(bug_id),
+            )
         if missing:
             raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
         return readable
@@ -75,10 +78,10 @@ class LiveIntakeActivities(IntakeActivities):
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
                 async with self._database.begin() as work:
-                    await work.attachments.fail(file.id, str(error))
+                    await CaseMessageStore(work.tx).fail_file(file.id, str(error))
             return
         async with self._database.begin() as work:
-            await work.attachments.store(file.id, content)
+            await CaseMessageStore(work.tx).store_file(file.id, content)
 
     @activity.defn
     async def forward_reply(self, forward: Forward) -> bool:

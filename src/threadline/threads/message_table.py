@@ -164,7 +164,8 @@ class MessageTable:
         readable = [message for message in batch if message.kind != messages.QUARANTINED]
         new, refused = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
         kept = await Quarantine(tx).keep(thread, [*((each, "") for each in unreadable), *refused])
-        return StoredBatch(new, await self._correct(tx, owner_id, new), kept)
+        may_be_corrected = stored_count > 0 or any(message.correction_of for message in new)
+        return StoredBatch(new, await self._correct(tx, owner_id, new) if may_be_corrected else [], kept)
 
     async def find(self, tx: Transaction, owner_id: object, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages are stored, by id, with whatever corrects them."""

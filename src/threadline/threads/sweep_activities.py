@@ -7,6 +7,7 @@ import structlog
 from temporalio import activity
 
 from threadline.cases.contract import Escalation
+from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Severity
 from threadline.cases.sla import Target
 from threadline.db.engine import Database
@@ -147,7 +148,7 @@ class LiveSweepActivities(SweepActivities):
     async def _start_clock(self, each: OpenEscalation) -> None:
         """From the moment when people were called: what was said since is not said again, since its keys are taken."""
         async with self._database.begin() as work:
-            acknowledged = await work.conversation.developer_spoke_since(each.bug_id, each.started)
+            acknowledged = await CaseMessageStore(work.tx).developer_spoke_since(each.bug_id, each.started)
         target = self._targets[each.severity]
         escalation = Escalation(each.bug_id, each.number, target, self._tiers, each.started)
         await self._workflows.start_clock(escalation, acknowledged=acknowledged)

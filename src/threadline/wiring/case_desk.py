@@ -3,14 +3,13 @@
 import getpass
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from threadline.cases.case_queries import CaseRecord, Transition
-from threadline.cases.pull_request_rows import PullRequestRecord
-from threadline.cases.records import Entry
-from threadline.cases.turn_rows import TurnRecord
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import Entry
+from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, Transition, TurnRecord
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Close
@@ -27,7 +26,7 @@ class CaseFile:
     """A case with all that is stored of it."""
 
     case: CaseRecord
-    transitions: list[Transition]
+    transitions: Sequence[Transition]
     conversation: list[Entry]
     turns: list[TurnRecord]
     pull_request: PullRequestRecord | None
@@ -40,33 +39,33 @@ class CaseDesk:
     async def list_cases(self, *, open_only: bool = True, limit: int = 50) -> list[CaseRecord]:
         """The newest cases first."""
         async with self._database.begin() as work:
-            return await work.overview.cases(open_only=open_only, limit=limit)
+            return await CaseStore(work.tx).list(open_only=open_only, limit=limit)
 
     async def show(self, bug_id: str) -> CaseFile:
         """Raises `CaseNotFound`."""
         async with self._database.begin() as work:
-            case = await work.overview.case(bug_id)
+            case = await CaseStore(work.tx).get(bug_id)
             entries: list[Entry] = []
             cursor = None
             while True:
-                page = await work.conversation.entries(bug_id, cursor, limit=200)
+                page = await CaseMessageStore(work.tx).page(bug_id, cursor, limit=200)
                 entries += page.entries
                 cursor = page.next_cursor
                 if cursor is None:
                     break
             return CaseFile(
                 case,
-                await work.overview.transitions(bug_id),
+                await CaseStore(work.tx).transitions(bug_id),
                 entries,
-                await work.turns.turns_of(bug_id),
-                await work.pull_requests.of(bug_id),
+                await CaseStore(work.tx).turns(bug_id),
+                await CaseStore(work.tx).pull_request(bug_id),
             )
 
     async def quarantine(self, limit: int = 50) -> list[tuple[QuarantinedMessage, str]]:
         """What nobody could read, the newest first; each with the number of its thread's case, if it has one."""
         async with self._database.begin() as work:
             kept = await Quarantine(work.tx).messages(limit)
-            cases = await work.overview.bug_ids({message.thread for message in kept})
+            cases = await CaseStore(work.tx).bug_ids({message.thread for message in kept})
         return [(message, cases.get(message.thread, "")) for message in kept]
 
     async def resolve(self, bug_id: str, reason: str) -> None:
@@ -77,7 +76,7 @@ class CaseDesk:
             NotAccepted: Temporal did not take it.
         """
         async with self._database.begin() as work:
-            case = await work.overview.case(bug_id)
+            case = await CaseStore(work.tx).get(bug_id)
         message = IncomingMessage(
             id=f"operator:{uuid.uuid4()}",
             kind=CLOSE,

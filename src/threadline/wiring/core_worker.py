@@ -18,9 +18,9 @@ from threadline.cases.case_cards import Readers
 from threadline.cases.contract import CaseActivities, IntakeActivities, SlackActivities
 from threadline.cases.fix_activities import LiveFixActivities
 from threadline.cases.fix_contract import FixActivities
-from threadline.cases.model import Limits
+from threadline.cases.model import Limits, Service
 from threadline.cases.posts import LiveSlackActivities, Places
-from threadline.cases.records import Service
+from threadline.cases.store import CaseStore
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities
@@ -157,7 +157,7 @@ def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
     forge = settings.forge
     pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
     return [
-        *registered(LiveCaseActivities(database, _limits(settings.case), speaking.present), CaseActivities),
+        *registered(LiveCaseActivities(database, _limits(settings.case), speaking.post_findings), CaseActivities),
         *registered(
             LiveIntakeActivities(database, slack, places.bot_user, parts.dispatcher.forward, relaying), IntakeActivities
         ),
@@ -210,7 +210,7 @@ async def _store_services(database: Database, directory: Path | None) -> None:
             "It must contain [[service]] tables with name, owner, and optionally description, channel and repository."
         ) from error
     async with database.begin() as work:
-        await work.services.replace(services)
+        await CaseStore(work.tx).replace_services(services)
 
 
 def _limits(case: CaseSettings) -> Limits:

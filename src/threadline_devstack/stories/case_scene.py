@@ -1,17 +1,15 @@
 """One case as people live it: they write in the Slack sandbox, and look until they see what must come of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from threadline.cases.case_queries import CaseRecord, Transition
-from threadline.cases.model import CaseStatus
-from threadline.cases.pull_request_rows import PullRequestRecord
-from threadline.cases.records import Entry
-from threadline.cases.turn_rows import TurnRecord
+from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import CaseStatus, Entry
+from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, Transition, TurnRecord
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.threads.addressing import bug_workflow_id
@@ -96,7 +94,9 @@ class Scene(Watching):
         async def look() -> bool:
             done = (await self.case()).turn
             async with self._database.begin() as work:
-                used = [await work.conversation.used_by(self.bug_id, turn) for turn in range(1, done + 1)]
+                used = [
+                    await CaseMessageStore(work.tx).messages_of_turn(self.bug_id, turn) for turn in range(1, done + 1)
+                ]
             return set(sent) <= {ts for messages in used for _, ts in messages}
 
         await self.until("the agent has taken up what was written", look)
@@ -120,28 +120,28 @@ class Scene(Watching):
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
         async with self._database.begin() as work:
-            found = await work.cases.marks(Thread(TEAM, REPORTS, self.report))
+            found = await CaseStore(work.tx).marks_in(Thread(TEAM, REPORTS, self.report))
         return found.bug_id
 
     async def case(self) -> CaseRecord:
         async with self._database.begin() as work:
-            return await work.overview.case(self.bug_id)
+            return await CaseStore(work.tx).get(self.bug_id)
 
-    async def transitions(self) -> list[Transition]:
+    async def transitions(self) -> Sequence[Transition]:
         async with self._database.begin() as work:
-            return await work.overview.transitions(self.bug_id)
+            return await CaseStore(work.tx).transitions(self.bug_id)
 
     async def conversation(self) -> list[Entry]:
         async with self._database.begin() as work:
-            return list((await work.conversation.entries(self.bug_id, limit=1000)).entries)
+            return list((await CaseMessageStore(work.tx).page(self.bug_id, limit=1000)).entries)
 
     async def turns(self) -> list[TurnRecord]:
         async with self._database.begin() as work:
-            return await work.turns.turns_of(self.bug_id)
+            return await CaseStore(work.tx).turns(self.bug_id)
 
     async def pull_request(self) -> PullRequestRecord | None:
         async with self._database.begin() as work:
-            return await work.pull_requests.of(self.bug_id)
+            return await CaseStore(work.tx).pull_request(self.bug_id)
 
     @property
     def workflow_id(self) -> str:
