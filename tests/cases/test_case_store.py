@@ -23,6 +23,7 @@ from threadline.cases.model import (
     Severity,
     case_owner,
 )
+from threadline.cases.report import ParsedReport
 from threadline.cases.sla import SlaEventKind
 from threadline.cases.store import CaseStore
 from threadline.db.errors import sqlstate
@@ -248,9 +249,8 @@ async def test_first_description_by_rule_is_kept(scene: Scene) -> None:
     await scene.flush(report())
     for title in ("By rule", "By another rule"):
         async with scene.database.begin() as work:
-            marks = await CaseStore(work.tx).set_report_fields(
-                "BUG-1", title=title, severity=Severity.S2, components=["cart"]
-            )
+            read = ParsedReport(title, Severity.S2, ["cart"])
+            marks = await CaseStore(work.tx).set_report_fields("BUG-1", read)
     assert (marks.title, marks.severity) == ("By rule", Severity.S2)
 
 

@@ -69,4 +69,4 @@ def test_severity_is_what_is_stated_or_what_the_words_suggest(text: str, severit
     ],
 )
 def test_components_are_named_by_label_path_or_catalogue(text: str, components: tuple[str, ...]) -> None:
-    assert parse_bug_report(text, services=["invoices", "shipping"]).components == components
+    assert parse_bug_report(text, services=["invoices", "shipping"]).components == list(components)

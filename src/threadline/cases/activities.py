@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
 
 import structlog
 from temporalio import activity
@@ -17,23 +16,14 @@ from threadline.cases.contract import (
     TurnRef,
 )
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason, Settled
-from threadline.cases.report import parse_bug_report
+from threadline.cases.model import Action, CaseStatus, Limits, Marks, Settled
 from threadline.cases.store import CaseStore
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Transient
 from threadline.slack.model import Thread
 from threadline.threads.message_table import log_quarantined, redact_message
 
 _log = structlog.get_logger(__name__)
-
-_BEGINS = {
-    CaseStatus.NEW: Reason.REPORTED,
-    CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,
-    CaseStatus.PENDING_VERIFICATION: Reason.NEW_MESSAGES,
-    CaseStatus.ESCALATED: Reason.NEW_MESSAGES,
-}
-"""Why a turn begins, by what the case was; a reopening is told to people first, and so is the workflow's."""
 
 
 async def take_step(database: Database, change: StatusChange) -> Marks:
@@ -49,20 +39,6 @@ async def take_step(database: Database, change: StatusChange) -> Marks:
             return await CaseStore(work.tx).marks(change.bug_id)
     _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
     return marks
-
-
-def _turn_due(marks: Marks) -> bool:
-    """As the workflow decides it for a case in which nothing goes on."""
-    due = marks.reporter_due if marks.status is CaseStatus.AWAITING_REPORTER else marks.message_due
-    return bool(marks.bug_id) and due and not marks.close_due and marks.status in _BEGINS
-
-
-async def _report(tx: Transaction, bug_id: str) -> dict[str, Any]:
-    """Title, severity and components by rule, until the agent knows better."""
-    entry = await CaseMessageStore(tx).report(bug_id)
-    services = [service.name for service in await CaseStore(tx).services()]
-    report = parse_bug_report(entry.text if entry else "", services)
-    return {"title": report.title, "severity": report.severity, "components": list(report.components)}
 
 
 class LiveCaseActivities(CaseActivities):
@@ -85,25 +61,17 @@ class LiveCaseActivities(CaseActivities):
     async def flush_messages(self, request: FlushRequest) -> Marks:
         async with self._database.begin() as work:
             batch = [redact_message(each) for each in request.messages]
-            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch)
-            marks = flushed.marks
-            if request.begin and _turn_due(marks):
-                marks = await self._begin(work.tx, marks)
-        log_quarantined(request.thread, flushed.quarantined, case=marks.bug_id)
-        return marks
-
-    async def _begin(self, tx: Transaction, marks: Marks) -> Marks:
-        """An activity less on the way to the agent. When the answer is lost, the next flush finds the step taken."""
-        reason = _BEGINS[marks.status]
-        report = await _report(tx, marks.bug_id) if marks.turn == 0 and marks.closings == 0 and not marks.title else {}
-        begun = await CaseStore(tx).transition(marks.bug_id, CaseStatus.INVESTIGATING, reason, **report)
-        _log.info("status_changed", case=marks.bug_id, status=CaseStatus.INVESTIGATING, reason=reason)
-        return replace(begun, begun=True)
+            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch, start_turn=request.begin)
+        log_quarantined(request.thread, flushed.quarantined, case=flushed.marks.bug_id)
+        if flushed.marks.begun:
+            _log.info("status_changed", case=flushed.marks.bug_id, status=flushed.marks.status)
+        return flushed.marks
 
     @activity.defn
     async def parse_bug_report(self, bug_id: str) -> Marks:
         async with self._database.begin() as work:
-            return await CaseStore(work.tx).set_report_fields(bug_id, **await _report(work.tx, bug_id))
+            report = await CaseMessageStore(work.tx).parse_report(bug_id)
+            return await CaseStore(work.tx).set_report_fields(bug_id, report)
 
     @activity.defn
     async def update_status(self, change: StatusChange) -> Marks:

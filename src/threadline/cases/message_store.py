@@ -19,9 +19,11 @@ from threadline.cases.model import (
     Reason,
     case_owner,
     entry_of,
+    may_start_turn,
     page_of,
     parse_cursor,
 )
+from threadline.cases.report import ParsedReport, parse_bug_report
 from threadline.cases.store import Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Transaction
@@ -104,12 +106,14 @@ class CaseMessageStore:
 
     # -- a batch -------------------------------------------------------------------------------------------------------
 
-    async def flush(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Flushed:
+    async def flush(self, thread: Thread, batch: Sequence[IncomingMessage], *, start_turn: bool = False) -> Flushed:
         """Store what arrived in a thread; a report, or a reporter's message, opens its case. Safe to repeat.
 
         Args:
             thread: the report's thread.
             batch: in any order; an id may occur twice, or be stored already.
+            start_turn: let the case become `investigating` at once when a turn is due, which saves an activity. When
+                the answer is lost, the next flush finds the step taken.
 
         Returns:
             the case's marks; empty ones when the thread has no case and nothing in the batch opens one.
@@ -128,8 +132,13 @@ class CaseMessageStore:
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
             await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
-        await self._cases.write(case.bug_id, stored=case.stored + len(stored.new))
-        return Flushed(await self._cases.marks(case.bug_id), stored.quarantined)
+        marks, count = await self._cases.marks(case.bug_id), case.stored + len(stored.new)
+        if start_turn and may_start_turn(marks):
+            is_new = marks.turn == 0 and marks.closings == 0 and not marks.title
+            report = await self.parse_report(case.bug_id) if is_new else None
+            return Flushed(await self._cases.start_turn(case, marks, count, report), stored.quarantined)
+        rev = await self._cases.write(case.bug_id, stored=count)
+        return Flushed(replace(marks, rev=rev, stored=count), stored.quarantined)
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""
@@ -172,6 +181,12 @@ class CaseMessageStore:
         """What opened the case, as it reads now."""
         row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
         return entry_of(row) if row else None
+
+    async def parse_report(self, bug_id: str) -> ParsedReport:
+        """Title, severity and components by rule, until the agent knows better."""
+        report = await self.report(bug_id)
+        services = [service.name for service in await self._cases.services()]
+        return parse_bug_report(report.text if report else "", services)
 
     async def reporter_words(self, bug_id: str) -> str:
         """All that the reporter has written, with the names of what they attached."""

@@ -185,6 +185,21 @@ class Settled:
     """The findings are posted, and this is where the case is since; else they are still to be."""
 
 
+START_REASONS = {
+    CaseStatus.NEW: Reason.REPORTED,
+    CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,
+    CaseStatus.PENDING_VERIFICATION: Reason.NEW_MESSAGES,
+    CaseStatus.ESCALATED: Reason.NEW_MESSAGES,
+}
+"""Why a turn starts, by what the case was. A reopening is told to people first, and the workflow takes that step."""
+
+
+def may_start_turn(marks: Marks) -> bool:
+    """Whether storing a batch may start the turn at once: as the workflow decides it for a case that is at rest."""
+    due = marks.reporter_due if marks.status is CaseStatus.AWAITING_REPORTER else marks.message_due
+    return due and not marks.close_due and marks.status in START_REASONS
+
+
 @dataclass
 class BugState:
     """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""

@@ -35,7 +35,7 @@ from threadline.cases.model import (
     case_owner,
 )
 from threadline.cases.sla import DEFAULT_TARGETS, Target
-from threadline.cases.store import CaseRecord, CaseStore, TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, TurnPost
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting
@@ -102,7 +102,7 @@ class LiveSlackActivities(SlackActivities):
     @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
-        asked = str(told.record.result.get("clarification_question", ""))
+        asked = str(told.result.get("clarification_question", ""))
         rendered = formatting.question(turn.bug_id, told.case.reporter_id, asked)
         key = f"turn:{turn.turn}:question"
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
@@ -130,7 +130,7 @@ class LiveSlackActivities(SlackActivities):
         found = _findings(told)
         words, key = f"{found.summary}\n{found.root_cause}".strip(), f"turn:{turn.turn}:findings"
         await self._post(told.case, summary, key, formatting.findings(found), kind="findings", words=words)
-        if told.record.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
+        if told.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             await self._tell_reporter(told)
         return await take_step(self._database, _from_now(turn.then)) if turn.then else None
 
@@ -142,14 +142,13 @@ class LiveSlackActivities(SlackActivities):
         ts = await self._outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
         return Thread(case.thread.team, channel, ts)
 
-    async def _tell_reporter(self, told: "_Told") -> None:
+    async def _tell_reporter(self, told: TurnPost) -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not told.reporter_text:
+        if not (words := audience.told_to_reporter(told.result, told.reporter_words)):
             return
-        case, turn = told.case, told.record.turn
-        rendered = formatting.notice(told.reporter_text)
+        case, turn, rendered = told.case, told.turn, formatting.notice(words)
         try:
-            await self._post(case, case.thread, f"turn:{turn}:told", rendered, kind="told", words=told.reporter_text)
+            await self._post(case, case.thread, f"turn:{turn}:told", rendered, kind="told", words=words)
         except Permanent as error:
             _log.error("reporter_not_notified", case=case.bug_id, turn=turn, reason=str(error))
 
@@ -157,14 +156,14 @@ class LiveSlackActivities(SlackActivities):
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
-        why = str(told.record.result.get("summary", "")) or told.record.failure
+        why = str(told.result.get("summary", "")) or told.failure
         root = formatting.notice(
             sentences.escalation(why),
             mentions=tuple(self._places.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
         await self._open_escalation(case, number, root)
-        words = sentences.with_people(case.bug_id, told.reporter_text)
+        words = sentences.with_people(case.bug_id, audience.told_to_reporter(told.result, told.reporter_words))
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
         return Escalation(case.bug_id, number, self._places.target(case.severity), len(self._places.tiers))
 
@@ -247,14 +246,9 @@ class LiveSlackActivities(SlackActivities):
         async with self._database.begin() as work:
             return await CaseStore(work.tx).get(bug_id)
 
-    async def _load(self, turn: TurnRef) -> "_Told":
-        """All that a turn's posts are made of, in one transaction."""
+    async def _load(self, turn: TurnRef) -> TurnPost:
         async with self._database.begin() as work:
-            store = CaseStore(work.tx)
-            case, record = await store.get(turn.bug_id), await store.turn(turn.bug_id, turn.turn)
-            fix = await store.pull_request(turn.bug_id)
-            said = await CaseMessageStore(work.tx).reporter_words(turn.bug_id)
-        return _Told(case, record, fix.url if fix else None, audience.told_to_reporter(record.result, said))
+            return await CaseStore(work.tx).for_post(turn.bug_id, turn.turn)
 
     async def _post(
         self,
@@ -276,23 +270,12 @@ class LiveSlackActivities(SlackActivities):
         _log.info("message_posted", case=case.bug_id, key=post.key)
 
 
-@dataclass(frozen=True)
-class _Told:
-    """A turn and its case, with the address of the case's pull request and what the reporter may read of the turn."""
-
-    case: CaseRecord
-    record: TurnRecord
-    fix_url: str | None
-    reporter_text: str
-
-
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 
-def _findings(told: _Told) -> formatting.Findings:
+def _findings(told: TurnPost) -> formatting.Findings:
     """A turn's outcome as it lies in the database; one that failed has only a summary."""
-    case, record = told.case, told.record
-    result = record.result
+    case, result = told.case, told.result
     return formatting.Findings(
         bug_id=case.bug_id,
         title=case.title,
@@ -300,8 +283,8 @@ def _findings(told: _Told) -> formatting.Findings:
         confidence=float(result.get("confidence", 0.0)),
         summary=str(result.get("summary") or result.get("clarification_question") or ""),
         root_cause=str(result.get("root_cause", "")),
-        turn=record.turn,
-        cost_usd=record.cost_usd,
+        turn=told.turn,
+        cost_usd=told.cost_usd,
         reported_by=case.reporter_id,
         evidence=[formatting.Evidence(**item) for item in result.get("evidence", ())],
         recommended_actions=result.get("recommended_actions", ()),

@@ -31,22 +31,22 @@ _LINK = re.compile(r"<(?:https?|mailto):[^|>]+(?:\|([^>]*))?>")
 
 
 @dataclass(frozen=True)
-class Report:
+class ParsedReport:
     """A first reading; `components` in the order in which they are named, each once."""
 
     title: str
     severity: Severity
-    components: tuple[str, ...]
+    components: list[str]
 
 
-def parse_bug_report(text: str, services: Sequence[str] = ()) -> Report:
+def parse_bug_report(text: str, services: Sequence[str] = ()) -> ParsedReport:
     """Read the root message of a report.
 
     Args:
         text: as Slack sends it, with its markup; it may be empty, or hold nothing but emoji.
         services: names from the catalogue that count as components wherever they stand as a word.
     """
-    return Report(title=_title(text), severity=_severity(text), components=_components(text, services))
+    return ParsedReport(title=_title(text), severity=_severity(text), components=_components(text, services))
 
 
 def _title(text: str) -> str:
@@ -69,8 +69,8 @@ def _severity(text: str) -> Severity:
     return Severity.S3
 
 
-def _components(text: str, services: Sequence[str]) -> tuple[str, ...]:
+def _components(text: str, services: Sequence[str]) -> list[str]:
     named = [name.strip() for match in _COMPONENT.finditer(text) for name in match.group(1).split(",")]
     from_paths = [match.group(1) for match in _PATH.finditer(_LINK.sub(" ", text))]
     known = [name for name in services if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE)]
-    return tuple(dict.fromkeys(name.rstrip(".") for name in [*named, *known, *from_paths] if name))
+    return list(dict.fromkeys(name.rstrip(".") for name in [*named, *known, *from_paths] if name))

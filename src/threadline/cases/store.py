@@ -5,7 +5,7 @@ those with the highest one. What people wrote is in `cases/message_store.py`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from sqlalchemy import Row, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
+    START_REASONS,
     SUMMARY,
     TRANSITIONS,
     Action,
@@ -24,6 +25,7 @@ from threadline.cases.model import (
     Settled,
     Severity,
 )
+from threadline.cases.report import ParsedReport
 from threadline.cases.sla import SlaEventKind
 from threadline.cases.tables import (
     agent_turns,
@@ -148,6 +150,19 @@ SELECT c.status = 'investigating' AND c.last_action = 'ask_reporter' AND t.reaso
 FROM cases c JOIN case_transitions t USING (bug_id) WHERE c.bug_id = :bug_id ORDER BY t.rev DESC LIMIT 1
 """)
 """A turn that goes on without an answer may not ask, so the last action is no question any more once it is settled."""
+_FOR_POST = text("""
+SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
+       t.cost_usd AS turn_cost,
+       coalesce((SELECT string_agg(words, E'\\n') FROM (
+           SELECT message_text AS words FROM bug_conversations
+           WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
+           UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
+           WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
+FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
+LEFT JOIN threads s ON s.workflow_id = c.workflow_id AND s.kind = 'case:summary'
+LEFT JOIN pull_requests p ON p.bug_id = c.bug_id
+WHERE c.bug_id = :bug_id
+""")
 _SUMMARIES = threads_of(SUMMARY)
 _CASES = select(
     cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
@@ -224,6 +239,24 @@ class PullRequestRecord:
     state: PullRequestState = "open"
 
 
+@dataclass(frozen=True)
+class TurnPost:
+    """What a turn's posts are made of.
+
+    `fix_url`: of the case's pull request; `reporter_words`: all that the reporter has written, with the names of what
+    they attached.
+    """
+
+    case: CaseRecord
+    turn: int
+    action: Action | None
+    result: Mapping[str, Any]
+    failure: str
+    cost_usd: float
+    fix_url: str | None
+    reporter_words: str
+
+
 class CaseStore:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -277,14 +310,29 @@ class CaseStore:
         """Whether the case is under investigation since its question ran out of time, and no turn has ended since."""
         return bool((await self._tx.execute(_UNANSWERED, {"bug_id": bug_id})).scalar_one_or_none())
 
-    async def set_report_fields(
-        self, bug_id: str, *, title: str, severity: Severity, components: Sequence[str]
-    ) -> Marks:
+    async def set_report_fields(self, bug_id: str, report: ParsedReport) -> Marks:
         """What the rules read out of the report, until the agent knows better: a title that is set is kept."""
         case = await self.lock(bug_id)
         if not case.title and case.turn == 0:
-            await self.write(bug_id, title=title, severity=severity, components=list(components))
+            await self.write(bug_id, **vars(report))
         return await self.marks(bug_id)
+
+    async def start_turn(self, case: Case, marks: Marks, stored: int, report: ParsedReport | None) -> Marks:
+        """The first step of a turn, in the transaction that stored its messages.
+
+        Args:
+            case: the locked row.
+            marks: as they were read in this transaction.
+            stored: the highest `seq` by now.
+            report: what the rules read out of the report; None where the case has a title.
+        """
+        before, now = marks.status, CaseStatus.INVESTIGATING
+        fields = vars(report) if report else {}
+        rev = await self.write(case.bug_id, stored=stored, status=now, wait_until=0.0, **fields)
+        await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
+        if report:
+            marks = replace(marks, title=report.title, severity=report.severity)
+        return replace(marks, rev=rev, stored=stored, status=now, wait_until=0.0, begun=True)
 
     # -- its steps -----------------------------------------------------------------------------------------------------
 
@@ -296,13 +344,11 @@ class CaseStore:
         *,
         actor: str = "threadline",
         wait_until: float = 0.0,
-        **report: Any,
     ) -> Marks:
         """Take one step. Taking it again changes `wait_until` alone, and records nothing twice.
 
         Args:
             wait_until: when the wait that begins with it ends, in seconds since 1970; 0 for none.
-            report: title, severity and components that are read out of the report with the first step.
 
         Raises:
             IllegalTransition: the status does not allow it.
@@ -315,7 +361,7 @@ class CaseStore:
         else:
             reopened = {"close_reason": "", "resolved_at": None, "escalated": False}
             values = reopened if case.status == CaseStatus.RESOLVED else {}
-            await self._step(case, to, reason, actor, wait_until=wait_until, **values, **report)
+            await self._step(case, to, reason, actor, wait_until=wait_until, **values)
         return await self.marks(bug_id)
 
     async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> Marks:
@@ -511,6 +557,20 @@ class CaseStore:
             row = vars(service)
             known = insert(services).values(row)
             await self._tx.execute(known.on_conflict_do_update(index_elements=["name"], set_=row))
+
+    async def for_post(self, bug_id: str, turn: int) -> TurnPost:
+        """All that a turn's posts are made of, in one statement.
+
+        Raises:
+            CaseNotFound: there is no such case.
+            Permanent: nothing ever ran under this number.
+        """
+        row = (await self._tx.execute(_FOR_POST, {"bug_id": bug_id, "turn": turn})).one_or_none()
+        if row is None:
+            raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
+        action = Action(row.action) if row.action else None
+        case = _record(row)
+        return TurnPost(case, turn, action, row.result, row.failure, float(row.turn_cost), row.url, row.reporter_words)
 
     # -- lists ---------------------------------------------------------------------------------------------------------
 

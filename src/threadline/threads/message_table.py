@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import structlog
 from sqlalchemy import Table, TextClause, select, text
@@ -27,11 +28,6 @@ from threadline.threads.store import Quarantine
 
 _log = structlog.get_logger(__name__)
 
-_CORRECTED = """
-SELECT EXISTS (SELECT FROM {table} WHERE {owner} = :owner AND correction_of = ANY(:originals)
-               AND correction_of <> '')
-"""
-"""Whether anything stored corrects one of these; the condition on the empty string is the index's own."""
 _DELETE = """
 UPDATE {table} o SET message_text = '', {emptied} redacted_at = now()
 FROM {table} d
@@ -109,6 +105,10 @@ class StoredBatch:
     quarantined: list[str]
 
 
+_Stored = tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]], bool]
+"""What was stored, what Postgres refused with the reason, and whether something that was there corrects the first."""
+
+
 class _StoredAlready(Exception):
     """Some of what was to be stored is there; `others` are the ids of the rest. Numbers (`seq`) have no gaps."""
 
@@ -136,7 +136,6 @@ class MessageTable:
             "emptied": "files = '[]'," if own else "",
             "brought": "files = CASE e.files WHEN '[]' THEN o.files ELSE e.files END," if own else "",
         }
-        self._corrected = text(_CORRECTED.format(**names))
         steps = (_DELETE, _EDIT) if own else (_DELETE, _DELETE_FILES, _EDIT)
         self._corrections: list[TextClause] = [text(each.format(**names)) for each in steps]
         self._find, self._between = text(_FIND.format(**names)), text(_BETWEEN.format(**names))
@@ -162,10 +161,14 @@ class MessageTable:
         """
         unreadable = [message for message in batch if message.kind == messages.QUARANTINED]
         readable = [message for message in batch if message.kind != messages.QUARANTINED]
-        new, refused = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
+        new, refused, corrected = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
         kept = await Quarantine(tx).keep(thread, [*((each, "") for each in unreadable), *refused])
-        may_be_corrected = stored_count > 0 or any(message.correction_of for message in new)
-        return StoredBatch(new, await self._correct(tx, owner_id, new) if may_be_corrected else [], kept)
+        originals = _originals(new)
+        if not (corrected or any(message.correction_of for message in new)):
+            return StoredBatch(new, [], kept)  # nearly always, so that the statements below need not be made
+        for correction in self._corrections:  # whichever of the two came first; what is deleted stays deleted
+            await tx.execute(correction, {"owner": owner_id, "originals": originals})
+        return StoredBatch(new, originals, kept)
 
     async def find(self, tx: Transaction, owner_id: object, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages are stored, by id, with whatever corrects them."""
@@ -187,68 +190,67 @@ class MessageTable:
 
     async def _store_new(
         self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
-    ) -> tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]]]:
-        """Returns what was stored, and what Postgres refused with the reason."""
+    ) -> _Stored:
         waiting = batch
         for _ in range(2):  # once more without what is stored already
             try:
-                return await self._insert(tx, owner_id, first, waiting, columns), []
+                new, corrected = await self._insert(tx, owner_id, first, waiting, columns)
             except _StoredAlready as known:
                 waiting = [message for message in waiting if message.id in known.others]
             except DBAPIError as error:
                 if not is_value_refused(error):
                     raise
                 break
+            else:
+                return new, [], corrected
         return await self._store_one_by_one(tx, owner_id, first, waiting, columns)
 
     async def _store_one_by_one(
         self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
-    ) -> tuple[list[IncomingMessage], list[tuple[IncomingMessage, str]]]:
+    ) -> _Stored:
+        corrected = False
         stored: list[IncomingMessage] = []
         refused: list[tuple[IncomingMessage, str]] = []
         for message in batch:
             try:
-                stored += await self._insert(tx, owner_id, first + len(stored), [message], columns)
+                new, is_corrected = await self._insert(tx, owner_id, first + len(stored), [message], columns)
             except _StoredAlready:
                 continue
             except DBAPIError as error:
                 if not is_value_refused(error):
                     raise
                 refused.append((_quarantined(message), f"the database refused this message: {first_line(error)}"))
-        return stored, refused
+            else:
+                stored += new
+                corrected = corrected or is_corrected
+        return stored, refused, corrected
 
     async def _insert(
         self, tx: Transaction, owner_id: object, first: int, batch: Sequence[IncomingMessage], columns: Columns
-    ) -> list[IncomingMessage]:
-        """All of them, numbered from `first`, or none.
+    ) -> tuple[list[IncomingMessage], bool]:
+        """All of them, numbered from `first`, or none; and whether something that was stored before corrects one.
 
         Raises:
             _StoredAlready: one of them was there.
         """
         if not batch:
-            return []
+            return [], False
         rows = [self._row(owner_id, seq, each) | columns(each) for seq, each in enumerate(batch, first)]
         new = insert(self._table).on_conflict_do_nothing(index_elements=[self._owner, "message_id"])
         async with tx.begin_nested():
-            ids = await tx.execute(new.values(rows).returning(self._table.c.message_id))
-            stored = set(ids.scalars())
+            inserted = new.values(rows).returning(self._table.c.message_id, self._is_corrected(owner_id, batch))
+            stored = dict(tuple(row) for row in await tx.execute(inserted))
             if len(stored) < len(batch):
                 raise _StoredAlready(stored)
             files = [self._file_row(owner_id, each, file) for each in batch for file in each.files]
             if self._files is not None and files:
                 await tx.execute(insert(self._files).values(files).on_conflict_do_nothing())
-        return list(batch)
+        return list(batch), any(stored.values())
 
-    async def _correct(self, tx: Transaction, owner_id: object, stored: Sequence[IncomingMessage]) -> list[str]:
-        """Bring originals to their present wording, whichever of the two came first; what is deleted stays deleted."""
-        originals = sorted({message.correction_of or message.id for message in stored})
-        which = {"owner": owner_id, "originals": originals}
-        # Nearly always there is none, and the statements need not be made.
-        if not originals or not (await tx.execute(self._corrected, which)).scalar_one():
-            return []
-        for correction in self._corrections:
-            await tx.execute(correction, which)
-        return originals
+    def _is_corrected(self, owner_id: object, batch: Sequence[IncomingMessage]) -> Any:
+        row = self._table.alias().c
+        stored = select(row.message_id).where(row[self._owner] == owner_id, row.correction_of.in_(_originals(batch)))
+        return stored.where(row.correction_of != "").exists()  # the condition is the index's own
 
     def _row(self, owner_id: object, seq: int, message: IncomingMessage) -> dict[str, object]:
         row: dict[str, object] = {
@@ -277,6 +279,10 @@ class MessageTable:
             "mimetype": file.mimetype,
             "size": file.size,
         }
+
+
+def _originals(batch: Sequence[IncomingMessage]) -> list[str]:
+    return sorted({message.correction_of or message.id for message in batch})
 
 
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
