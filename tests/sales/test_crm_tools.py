@@ -15,7 +15,7 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import AppendOnly, Transient
 from threadline.sales.crm import PostgresCrm
-from threadline.sales.model import LONGEST_CONTEXT
+from threadline.sales.model import LONGEST_CONTEXT, Contact
 from threadline.sales.tables import crm_audit
 from threadline.slack.model import User
 from threadline.tools.model import Code
@@ -236,6 +236,13 @@ async def test_lead_is_found_by_the_email_address(desk: ToolScene, database: Dat
         await work.tx.execute(text("UPDATE crm_leads SET user_id = ''"))
     done = await desk.done("crm.update", title="Captain")
     assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (False, "LEAD-1", "U1")
+
+
+async def test_address_of_which_nothing_can_be_stored_is_no_address(desk: ToolScene, database: Database) -> None:
+    await desk.done("crm.update", user_id="U2", name="Ben")
+    async with database.begin() as work:
+        await work.tx.execute(text("UPDATE crm_leads SET user_id = '', email = ''"))
+        assert await work.crm.known("T1", Contact("U1", email="\x00")) is None
 
 
 async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:

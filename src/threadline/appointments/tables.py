@@ -8,20 +8,19 @@ from sqlalchemy import (
     Index,
     Integer,
     Table,
-    Text,
     Time,
     UniqueConstraint,
     text,
 )
 from sqlalchemy.dialects.postgresql import TSTZRANGE, ExcludeConstraint
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 appointment_resources = Table(
     "appointment_resources",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("team", "name")),
-    required("time_zone", Text()),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "name")),
+    required("time_zone", TEXT),
     *(required(name, Time()) for name in ("opens", "closes")),
     required("weekdays", ARRAY(Integer)),
 )
@@ -30,10 +29,10 @@ appointments = Table(
     "appointments",
     metadata,
     identity(),
-    Column("appointment_id", Text, Computed("('APT-'::text || (id)::text)", persisted=True), nullable=False),
-    *(required(name, Text()) for name in ("team", "resource")),
+    Column("appointment_id", TEXT, Computed("('APT-'::text || (id)::text)", persisted=True), nullable=False),
+    *(required(name, TEXT) for name in ("team", "resource")),
     required("during", TSTZRANGE()),
-    *(required(name, Text()) for name in ("title", "attendee")),
+    *(required(name, TEXT) for name in ("title", "attendee")),
     required("created_at", MOMENT),
     Column("cancelled_at", MOMENT),
     required("revision", Integer()),

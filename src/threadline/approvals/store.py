@@ -21,8 +21,7 @@ from threadline.approvals.model import (
     Risk,
 )
 from threadline.approvals.tables import proposed_actions
-from threadline.db.keys import storable_key
-from threadline.db.values import storable, storable_json
+from threadline.db.values import storable_json, storable_key
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
 from threadline.slack.model import Thread
@@ -63,7 +62,7 @@ class ProposedActions:
     async def get(self, team: str, action_id: str) -> ProposedAction:
         """Raises `ActionNotFound`."""
         row = proposed_actions.c
-        query = select(proposed_actions).where(row.team == team, row.action_id == storable(action_id))
+        query = select(proposed_actions).where(row.team == team, row.action_id == action_id)
         found = (await self._connection.execute(query)).one_or_none()
         if found is None:
             raise ActionNotFound(f"there is no proposed action {action_id[:40]}")
@@ -135,11 +134,11 @@ def _row(change: Change, new: NewAction, author: Author) -> dict[str, Any]:
     return {
         "team": change.team,
         **chronicle.origin(change),
-        "rfp_id": storable(new.rfp_id),
+        "rfp_id": new.rfp_id,
         "action_hash": rules.action_hash(_storable(new.action)),
         "risk": new.risk,
-        "asked_by": storable(author.user_id),
-        "correlation_id": storable(author.correlation_id),
+        "asked_by": author.user_id,
+        "correlation_id": author.correlation_id,
         "created_at": created,
         "expires_at": datetime.fromtimestamp(new.expires_at, UTC),
         **(done if new.risk is Risk.LOW else {}),

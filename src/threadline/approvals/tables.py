@@ -1,24 +1,23 @@
 """The table of proposed actions. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import ARRAY, Column, Computed, Index, Table, Text, UniqueConstraint
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import ARRAY, Column, Computed, Index, Table, UniqueConstraint
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import JSON, MOMENT, TEXT, identity, metadata, required
 
 proposed_actions = Table(
     "proposed_actions",
     metadata,
     identity(),
-    Column("action_id", Text, Computed("('ACT-'::text || (id)::text)", persisted=True), nullable=False),
-    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "rfp_id")),
-    required("action", JSONB()),
-    *(required(name, Text()) for name in ("action_hash", "risk", "asked_by")),
-    required("approvers", ARRAY(Text)),
-    *(required(name, Text()) for name in ("correlation_id", "operation_key")),
+    Column("action_id", TEXT, Computed("('ACT-'::text || (id)::text)", persisted=True), nullable=False),
+    *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "rfp_id")),
+    required("action", JSON),
+    *(required(name, TEXT) for name in ("action_hash", "risk", "asked_by")),
+    required("approvers", ARRAY(TEXT)),
+    *(required(name, TEXT) for name in ("correlation_id", "operation_key")),
     *(required(name, MOMENT) for name in ("created_at", "expires_at")),
-    Column("decision", Text),
+    Column("decision", TEXT),
     Column("decided_at", MOMENT),
-    *(required(name, Text()) for name in ("decided_by", "decided_how")),
+    *(required(name, TEXT) for name in ("decided_by", "decided_how")),
     UniqueConstraint("action_id"),
     UniqueConstraint("team", "operation_key"),
     Index("proposed_actions_thread_idx", "team", "channel", "thread_ts", "id"),

@@ -17,37 +17,33 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, MONEY, SLACK_TIME, identity, metadata, required
+from threadline.db.columns import JSON, MOMENT, MONEY, SLACK_TIME, TEXT, identity, metadata, required
 
 _WORKFLOW_ID = "((((('bug:'::text || team) || ':'::text) || channel) || ':'::text) || thread_ts)"
 
 
 def _case() -> Column[str]:
-    return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
+    return Column("bug_id", TEXT, ForeignKey("cases.bug_id"), nullable=False)
 
 
 cases = Table(
     "cases",
     metadata,
     identity(),
-    Column("bug_id", Text, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
-    *(
-        required(name, Text())
-        for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")
-    ),
-    required("components", ARRAY(Text)),
+    Column("bug_id", TEXT, Computed("('BUG-'::text || (id)::text)", persisted=True), nullable=False),
+    *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "reporter_id", "title", "severity", "status")),
+    required("components", ARRAY(TEXT)),
     required("rev", BigInteger()),
     *(required(name, Integer()) for name in ("stored", "turn", "questions", "escalations", "closings")),
     required("escalated", Boolean()),
     required("wait_until", Double()),
-    *(required(name, Text()) for name in ("last_action", "last_question", "close_reason", "session_head")),
-    required("base", JSONB()),
+    *(required(name, TEXT) for name in ("last_action", "last_question", "close_reason", "session_head")),
+    required("base", JSON),
     required("cost_usd", MONEY),
     required("created_at", MOMENT),
     Column("resolved_at", MOMENT),
-    Column("workflow_id", Text, Computed(_WORKFLOW_ID, persisted=True), nullable=False),
+    Column("workflow_id", TEXT, Computed(_WORKFLOW_ID, persisted=True), nullable=False),
     UniqueConstraint("bug_id"),
     UniqueConstraint("team", "channel", "thread_ts"),
     Index("cases_status_idx", "status"),
@@ -60,12 +56,14 @@ case_transitions = Table(
     identity(),
     _case(),
     required("rev", BigInteger()),
-    Column("from_status", Text),
-    *(required(name, Text()) for name in ("to_status", "reason", "actor")),
+    Column("from_status", TEXT),
+    *(required(name, TEXT) for name in ("to_status", "reason", "actor")),
     required("at", MOMENT),
     UniqueConstraint("bug_id", "rev"),
 )
 
+# `Text` cleans nothing: a message that Postgres refuses is to go into quarantine. If its id were cleaned
+# instead, it could be the id of another message, and one of the two would not be stored.
 bug_conversations = Table(
     "bug_conversations",
     metadata,
@@ -103,7 +101,7 @@ attachments = Table(
     *(required(name, Text()) for name in ("message_id", "file_id", "name", "mimetype")),
     required("size", BigInteger()),
     Column("content", LargeBinary),
-    required("error", Text()),
+    required("error", TEXT),
     required("created_at", MOMENT),
     UniqueConstraint("bug_id", "message_id", "file_id"),
 )
@@ -111,24 +109,24 @@ attachments = Table(
 agent_turns = Table(
     "agent_turns",
     metadata,
-    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
+    Column("bug_id", TEXT, ForeignKey("cases.bug_id"), primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     required("attempt", Integer()),
-    required("status", Text()),
+    required("status", TEXT),
     required("token", BigInteger()),
     Column("lease_until", MOMENT),
-    *(required(name, Text()) for name in ("session_id", "parent_session")),
+    *(required(name, TEXT) for name in ("session_id", "parent_session")),
     Column("first_seq", Integer),
     Column("last_seq", Integer),
-    Column("action", Text),
-    *(required(name, JSONB()) for name in ("result", "diffs", "base")),
+    Column("action", TEXT),
+    *(required(name, JSON) for name in ("result", "diffs", "base")),
     required("has_fix", Boolean()),
-    required("fix_asked_by", Text()),
+    required("fix_asked_by", TEXT),
     required("cost_usd", MONEY),
     *(required(name, BigInteger()) for name in ("input_tokens", "output_tokens")),
     required("duration_s", Double()),
     required("read_seqs", ARRAY(Integer)),
-    required("failure", Text()),
+    required("failure", TEXT),
     required("started_at", MOMENT),
     Column("finished_at", MOMENT),
 )
@@ -136,10 +134,10 @@ agent_turns = Table(
 sla_events = Table(
     "sla_events",
     metadata,
-    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
+    Column("bug_id", TEXT, ForeignKey("cases.bug_id"), primary_key=True),
     Column("escalation", Integer, primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-    required("kind", Text()),
+    required("kind", TEXT),
     required("tier", Integer()),
     required("at", MOMENT),
 )
@@ -147,10 +145,10 @@ sla_events = Table(
 pull_requests = Table(
     "pull_requests",
     metadata,
-    Column("bug_id", Text, ForeignKey("cases.bug_id"), primary_key=True),
-    *(required(name, Text()) for name in ("repository", "branch", "url")),
+    Column("bug_id", TEXT, ForeignKey("cases.bug_id"), primary_key=True),
+    *(required(name, TEXT) for name in ("repository", "branch", "url")),
     Column("number", Integer),
-    *(required(name, Text()) for name in ("state", "commit")),
+    *(required(name, TEXT) for name in ("state", "commit")),
     required("turn", Integer()),
     required("opened_at", MOMENT),
     Column("merged_at", MOMENT),
@@ -159,6 +157,6 @@ pull_requests = Table(
 services = Table(
     "services",
     metadata,
-    Column("name", Text, primary_key=True),
-    *(required(name, Text()) for name in ("description", "owner", "channel", "repository")),
+    Column("name", TEXT, primary_key=True),
+    *(required(name, TEXT) for name in ("description", "owner", "channel", "repository")),
 )

@@ -221,7 +221,7 @@ class Conversations:
             question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
         """
         row = await conversation_row.locked(self._connection, thread)
-        ended = {"kind": kind.value, "answer": storable(answer), "user_id": user_id, "detail": detail}
+        ended = {"kind": kind.value, "answer": answer, "user_id": user_id, "detail": detail}
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, model_calls=model_calls, **ended)
         first = new.on_conflict_do_nothing().returning(conversation_turns.c.turn)
         if (await self._connection.execute(first)).first():
@@ -270,8 +270,7 @@ class Conversations:
         """
         row = await conversation_row.locked(self._connection, thread)
         call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
-        used = asdict(usage) | {"model": storable(usage.model)}
-        await self._connection.execute(insert(model_calls).values(conversation_id=row.id, **call, **used))
+        await self._connection.execute(insert(model_calls).values(conversation_id=row.id, **call, **asdict(usage)))
         await conversation_row.write(self._connection, row.id, cost_usd=row.cost_usd + usage.cost_usd)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, SLACK_TIME, identity, metadata, required
+from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
@@ -27,18 +27,20 @@ conversations = Table(
     "conversations",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "channel", "thread_ts")),
+    *(required(name, TEXT) for name in ("team", "channel", "thread_ts")),
     *(required(name, Integer()) for name in ("rev", "stored", "turn", "taken_turn", "taken_step")),
-    *(required(name, Text()) for name in ("question", "writer")),
+    *(required(name, TEXT) for name in ("question", "writer")),
     required("several", Boolean()),
     required("cost_usd", Double()),
-    required("summary", Text()),
+    required("summary", TEXT),
     required("summary_until", Integer()),
     *(required(name, MOMENT) for name in ("created_at", "last_at")),
     UniqueConstraint("team", "channel", "thread_ts", name="conversations_thread_key"),
     Index("conversations_age_idx", "last_at", postgresql_where=text("stored > 0")),
 )
 
+# `Text` and `JSONB` clean nothing: a message that Postgres refuses is to go into quarantine. If its id were cleaned
+# instead, it could be the id of another message, and one of the two would not be stored.
 conversation_messages = Table(
     "conversation_messages",
     metadata,
@@ -52,7 +54,7 @@ conversation_messages = Table(
     required("version", SLACK_TIME),
     required("files", JSONB()),
     required("addressed", Boolean()),
-    Column("verdict", Text),
+    Column("verdict", TEXT),
     required("wakes", Boolean()),
     *(Column(name, Integer) for name in ("turn", "step")),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),
@@ -74,9 +76,9 @@ transcript = Table(
     metadata,
     _conversation(primary_key=True),
     Column("place", Integer, primary_key=True, autoincrement=False),
-    required("key", Text()),
+    required("key", TEXT),
     *(required(name, Integer()) for name in ("turn", "step")),
-    required("body", Text()),
+    required("body", TEXT),
     required("created_at", MOMENT),
     UniqueConstraint("conversation_id", "key"),
 )
@@ -86,7 +88,7 @@ conversation_turns = Table(
     metadata,
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
-    *(required(name, Text()) for name in ("kind", "answer", "user_id")),
+    *(required(name, TEXT) for name in ("kind", "answer", "user_id")),
     required("detail", Boolean()),
     required("model_calls", Integer()),
     required("settled_at", MOMENT),
@@ -104,10 +106,10 @@ turn_plans = Table(
     metadata,
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
-    required("route", JSONB()),
-    *(required(name, Text()) for name in ("context", "patterns", "analysis")),
-    required("layers", JSONB()),
-    Column("result", JSONB),
+    required("route", JSON),
+    *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
+    required("layers", JSON),
+    Column("result", JSON),
     required("created_at", MOMENT),
 )
 
@@ -115,7 +117,7 @@ thumbs = Table(
     "thumbs",
     metadata,
     _conversation(primary_key=True),
-    *(Column(name, Text, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
+    *(Column(name, TEXT, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
     required("put", Boolean()),
     required("at", SLACK_TIME),
 )
@@ -126,7 +128,7 @@ model_calls = Table(
     identity(),
     _conversation(),
     *(required(name, Integer()) for name in ("turn", "step")),
-    *(required(name, Text()) for name in ("purpose", "model")),
+    *(required(name, TEXT) for name in ("purpose", "model")),
     *(required(name, Integer()) for name in ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")),
     required("cost_usd", Double()),
     required("milliseconds", Integer()),

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.conversations import conversation_row
 from threadline.conversations import message_codec as message_body
 from threadline.conversations.tables import conversation_messages, conversations, transcript
-from threadline.db.keys import storable_key
+from threadline.db.values import storable_key
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 

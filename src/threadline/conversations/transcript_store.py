@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.conversations import conversation_row
 from threadline.conversations import message_codec as message_body
 from threadline.conversations.tables import conversations, transcript
-from threadline.db.keys import storable_key
-from threadline.db.values import storable
+from threadline.db.values import storable_key
 from threadline.models.model import MESSAGES, TOKENS, Message
 from threadline.slack.model import Thread
 
@@ -133,7 +132,7 @@ class Transcripts:
         """From now on `summary` stands for everything up to the place `until`. One that tells less changes nothing."""
         row = conversations.c
         further = update(conversations).where(conversation_row.here(thread), row.summary_until < until)
-        await self._connection.execute(further.values(summary=storable(summary), summary_until=until))
+        await self._connection.execute(further.values(summary=summary, summary_until=until))
 
 
 def _placed(row: Row[Any]) -> Placed:

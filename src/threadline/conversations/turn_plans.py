@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.conversations import conversation_row
 from threadline.conversations import open_questions as pending_requests
 from threadline.conversations.tables import conversations, turn_plans
-from threadline.db.values import storable, storable_json
 from threadline.operator.model.routing import Route
 from threadline.slack.model import Thread
 from threadline.tools.store import ToolExecutions
@@ -86,29 +85,29 @@ class TurnPlans:
     async def keep(self, thread: Thread, turn: int, route: Route) -> None:
         """Write down a turn's way; the first one stands."""
         row = await conversation_row.locked(self._connection, thread)
-        written = storable_json(_ROUTE.dump_python(route, mode="json"))
+        written = _ROUTE.dump_python(route, mode="json")
         new = insert(turn_plans).values(conversation_id=row.id, turn=turn, route=written)
         await self._connection.execute(new.on_conflict_do_nothing())
 
     async def reroute(self, thread: Thread, turn: int, route: Route) -> None:
         """The turn goes another way from now on: the operator goes on where the conversational agent has failed."""
-        written = storable_json(_ROUTE.dump_python(route, mode="json"))
+        written = _ROUTE.dump_python(route, mode="json")
         await self._write(thread, turn, route=written)
 
     async def prepared(
         self, thread: Thread, turn: int, context: str, patterns: str, layers: Sequence[Mapping[str, Any]]
     ) -> None:
         """What the operator is told in this turn: what was gathered first stands, so that no step is told more."""
-        told = {"context": storable(context), "patterns": storable(patterns), "layers": storable_json(list(layers))}
+        told = {"context": context, "patterns": patterns, "layers": list(layers)}
         await self._write(thread, turn, turn_plans.c.context == "", **told)
 
     async def analysed(self, thread: Thread, turn: int, analysis: str) -> None:
         """What the model made of the request; the first word stands."""
-        await self._write(thread, turn, turn_plans.c.analysis == "", analysis=storable(analysis))
+        await self._write(thread, turn, turn_plans.c.analysis == "", analysis=analysis)
 
     async def finish(self, thread: Thread, turn: int, result: Mapping[str, Any]) -> None:
         """What the turn came to; what it was told goes."""
-        await self._write(thread, turn, result=storable_json(dict(result)), **_TOLD_NOTHING)
+        await self._write(thread, turn, result=dict(result), **_TOLD_NOTHING)
 
     async def forget_told(self, conversation_id: int) -> None:
         """Somebody has deleted words that the operator may have been told: all that it was told goes."""

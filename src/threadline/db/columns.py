@@ -2,8 +2,12 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, DateTime, Identity, MetaData, Numeric
-from sqlalchemy.types import TypeEngine
+from sqlalchemy import BigInteger, Column, DateTime, Dialect, Identity, MetaData, Numeric, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql.operators import OperatorType
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from threadline.db.values import storable, storable_json
 
 metadata = MetaData(
     naming_convention={
@@ -18,6 +22,43 @@ MOMENT = DateTime(timezone=True)
 MONEY = Numeric(14, 6)
 SLACK_TIME = Numeric(20, 6)
 """Seconds since 1970 with Slack's six decimals: exact, and ordered, which its text is not."""
+
+
+class CleanText(TypeDecorator[str]):
+    """`text` that is bound without what Postgres refuses: NUL and lone surrogates.
+
+    Whatever is compared with such a column is cleaned as well, so that a value finds the row it was stored in.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class CleanJSON(TypeDecorator[Any]):
+    """`jsonb` that is bound as `storable_json` has it: it reads back as it was bound.
+
+    Args:
+        none_as_null: of `JSONB`; None is then stored as SQL's NULL, else as JSON's null.
+    """
+
+    impl = JSONB
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return storable_json(value)
+
+    def coerce_compared_value(self, op: OperatorType | None, value: Any) -> TypeEngine[Any]:
+        """`jsonb` has operators on other types, such as `?` on a text; a value that is JSON is cleaned."""
+        operand = self.impl_instance.coerce_compared_value(op, value)
+        return self if isinstance(operand, JSONB) else operand
+
+
+TEXT = CleanText()
+JSON = CleanJSON()
+JSON_OR_NULL = CleanJSON(none_as_null=True)
 
 
 def required(name: str, kind: TypeEngine[Any]) -> Column[Any]:

@@ -1,5 +1,6 @@
 """Values as Postgres takes them: text without what it refuses, and JSON."""
 
+import hashlib
 import json
 import math
 from typing import Any
@@ -34,8 +35,24 @@ _WRITTEN_SHORT = 1e16
 
 
 def storable(text: str) -> str:
-    """Text that Postgres takes, at any length."""
+    """Text that Postgres takes, at any length.
+
+    A column of type `db.columns.TEXT` or `JSON` does this to what it is bound with. Call it where that is too late:
+    before the text is checked, cut, stripped, split, hashed or compared in Python, and for SQL written as `text()`,
+    arguments of `func` and `varchar` columns, which have no such type.
+    """
     return text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+_LONGEST_KEY = 200
+"""Characters of a key; an entry of an index has room for 2,700 bytes."""
+
+
+def storable_key(key: str) -> str:
+    """The key where Postgres can hold and index it, else a digest of it: the same again, and another's never."""
+    if len(key) <= _LONGEST_KEY and storable(key) == key:
+        return key
+    return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def parsed(value: Any) -> Any:

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations
-from threadline.db.values import storable_json
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Course, Decided, Deliberation, Reason, Result, Retrieval, Source, Verdict
 from threadline.decisions.tables import decisions
@@ -54,7 +53,7 @@ class Decisions:
             prompt_version=made.prompt_version,
             variant=made.variant,
             action=made.decided.action.value,
-            decided=storable_json(_DECIDED.dump_python(made.decided, mode="json")),
+            decided=_DECIDED.dump_python(made.decided, mode="json"),
             threshold_high=made.thresholds.high,
             threshold_low=made.thresholds.low,
         )
@@ -86,7 +85,7 @@ class Decisions:
             which = and_(
                 decisions.c.conversation_id == row.id, decisions.c.turn == turn, decisions.c.round == each.round
             )
-            values = {"outcome": outcome.value, "cost_usd": cost_usd, "sources": storable_json(sources)}
+            values = {"outcome": outcome.value, "cost_usd": cost_usd, "sources": sources}
             await self._connection.execute(update(decisions).where(which, decisions.c.outcome == "").values(**values))
 
     async def known_sources(self, thread: Thread, turn: int) -> list[Source]:
@@ -115,8 +114,7 @@ class Decisions:
         """Unless it is there: an earlier try has written it."""
         row = await conversation_row.locked(self._connection, thread)
         mine = and_(decisions.c.conversation_id == row.id, decisions.c.turn == turn, decisions.c.round == round_)
-        written = {name: storable_json(value) for name, value in values.items()}
-        await self._connection.execute(update(decisions).where(mine, decisions.c[unless].is_(None)).values(**written))
+        await self._connection.execute(update(decisions).where(mine, decisions.c[unless].is_(None)).values(**values))
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """The table of decisions. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table
 
-from threadline.db.columns import MOMENT, metadata, required
+from threadline.db.columns import JSON, MOMENT, TEXT, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
@@ -16,13 +15,13 @@ decisions = Table(
     metadata,
     _conversation(primary_key=True),
     *(Column(name, Integer, primary_key=True, autoincrement=False) for name in ("turn", "round")),
-    *(required(name, Text()) for name in ("inputs_hash", "prompt_version", "variant", "action")),
-    required("decided", JSONB()),
+    *(required(name, TEXT) for name in ("inputs_hash", "prompt_version", "variant", "action")),
+    required("decided", JSON),
     *(required(name, Double()) for name in ("threshold_high", "threshold_low")),
-    required("sources", JSONB()),
-    *(Column(name, JSONB) for name in ("retrieval", "factors")),
+    required("sources", JSON),
+    *(Column(name, JSON) for name in ("retrieval", "factors")),
     Column("confidence", Double),
-    *(required(name, Text()) for name in ("course", "reason", "outcome")),
+    *(required(name, TEXT) for name in ("course", "reason", "outcome")),
     required("cost_usd", Double()),
     required("at", MOMENT),
     Index("decisions_age_idx", "at"),

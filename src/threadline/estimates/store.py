@@ -201,7 +201,7 @@ class Estimates:
     async def _lock(self, team: str, project_id: str) -> None:
         """Hold the project's row until the transaction ends: it cannot be locked, or changed, meanwhile."""
         project = estimate_projects.c
-        named = (project.team == team, project.project_id == storable(project_id))
+        named = (project.team == team, project.project_id == project_id)
         query = select(project.locked, project.name).where(*named)
         row = (await self._connection.execute(query.with_for_update(key_share=True))).one_or_none()
         if row is None:

@@ -10,24 +10,23 @@ from sqlalchemy import (
     Integer,
     Numeric,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 
 def _project() -> Column[str]:
-    return Column("project_id", Text, ForeignKey("estimate_projects.project_id"), primary_key=True)
+    return Column("project_id", TEXT, ForeignKey("estimate_projects.project_id"), primary_key=True)
 
 
 estimate_projects = Table(
     "estimate_projects",
     metadata,
     identity(),
-    Column("project_id", Text, Computed("('PRJ-'::text || (id)::text)", persisted=True), nullable=False),
-    *(required(name, Text()) for name in ("team", "name", "currency")),
+    Column("project_id", TEXT, Computed("('PRJ-'::text || (id)::text)", persisted=True), nullable=False),
+    *(required(name, TEXT) for name in ("team", "name", "currency")),
     required("locked", Boolean()),
     required("created_at", MOMENT),
     UniqueConstraint("project_id"),
@@ -38,7 +37,7 @@ estimate_roles = Table(
     "estimate_roles",
     metadata,
     _project(),
-    Column("name", Text, primary_key=True),
+    Column("name", TEXT, primary_key=True),
     required("day_rate", Numeric()),
 )
 
@@ -47,7 +46,7 @@ estimate_items = Table(
     metadata,
     _project(),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    *(required(name, Text()) for name in ("title", "role")),
+    *(required(name, TEXT) for name in ("title", "role")),
     required("days", Numeric()),
     ForeignKeyConstraint(
         ["project_id", "role"],

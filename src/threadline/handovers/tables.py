@@ -1,9 +1,8 @@
 """The tables of handovers and the answers under their cards. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, Text, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, text
 
-from threadline.db.columns import MOMENT, SLACK_TIME, metadata, required
+from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
@@ -16,7 +15,7 @@ handovers = Table(
     metadata,
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
-    *(required(name, Text()) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
+    *(required(name, TEXT) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
     required("reminded", Integer()),
     required("opened_at", MOMENT),
     *(Column(name, MOMENT) for name in ("taken_at", "closed_at")),
@@ -28,12 +27,12 @@ handover_answers = Table(
     "handover_answers",
     metadata,
     _conversation(primary_key=True),
-    Column("message_id", Text, primary_key=True),
+    Column("message_id", TEXT, primary_key=True),
     required("turn", Integer()),
-    *(required(name, Text()) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
+    *(required(name, TEXT) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
     required("version", SLACK_TIME),
-    required("message_text", Text()),
-    required("files", JSONB()),
+    required("message_text", TEXT),
+    required("files", JSON),
     required("deleted", Boolean()),
     Index("handover_answers_message_idx", "message_id"),
 )

@@ -1,12 +1,12 @@
 """The tables of the agent's findings and sessions. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Index, Integer, Table, UniqueConstraint, text
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 
 def _case() -> Column[str]:
-    return Column("bug_id", Text, ForeignKey("cases.bug_id"), nullable=False)
+    return Column("bug_id", TEXT, ForeignKey("cases.bug_id"), nullable=False)
 
 
 findings = Table(
@@ -15,9 +15,9 @@ findings = Table(
     identity(),
     _case(),
     required("turn", Integer()),
-    *(required(name, Text()) for name in ("title", "detail", "file")),
+    *(required(name, TEXT) for name in ("title", "detail", "file")),
     required("line", Integer()),
-    required("severity", Text()),
+    required("severity", TEXT),
     required("created_at", MOMENT),
     UniqueConstraint("bug_id", "turn", "title", "file", "line"),
 )
@@ -25,9 +25,9 @@ findings = Table(
 agent_sessions = Table(
     "agent_sessions",
     metadata,
-    Column("project_key", Text, primary_key=True),
-    Column("session_id", Text, primary_key=True),
-    Column("subpath", Text, primary_key=True),
+    Column("project_key", TEXT, primary_key=True),
+    Column("session_id", TEXT, primary_key=True),
+    Column("subpath", TEXT, primary_key=True),
     required("modified_at", MOMENT),
 )
 
@@ -35,9 +35,9 @@ agent_session_entries = Table(
     "agent_session_entries",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("project_key", "session_id", "subpath")),
-    Column("uuid", Text),
-    required("entry", Text()),
+    *(required(name, TEXT) for name in ("project_key", "session_id", "subpath")),
+    Column("uuid", TEXT),
+    required("entry", TEXT),
     ForeignKeyConstraint(
         ["project_key", "session_id", "subpath"],
         ["agent_sessions.project_key", "agent_sessions.session_id", "agent_sessions.subpath"],

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, u
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable, storable_json
+from threadline.db.values import storable
 from threadline.jobs.model import (
     MOST_ARGUMENTS,
     OVER,
@@ -153,7 +153,7 @@ class AgentJobs:
         over = JobStatus.FAILED if error else JobStatus.DONE
         then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
-        outcome = {"result": storable_json(result), "error": storable(error)[:_LONGEST_ERROR]}
+        outcome = {"result": result, "error": storable(error)[:_LONGEST_ERROR]}
         await self._connection.execute(
             here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome)
         )
@@ -187,10 +187,10 @@ def _query(team: str, asked: JobQuery) -> Select[Any]:
     if asked.open_only:
         query = query.where(job.status.in_(_OPEN))
     if asked.job_type:
-        query = query.where(job.job_type == storable(asked.job_type))
+        query = query.where(job.job_type == asked.job_type)
     if asked.rfp_id:
         # The first condition is the index's own.
-        query = query.where(job.rfp_id != "", job.rfp_id == storable(asked.rfp_id))
+        query = query.where(job.rfp_id != "", job.rfp_id == asked.rfp_id)
     at = func.coalesce(job.started_at, job.run_at, job.created_at)
     if asked.since:
         query = query.where(at >= asked.since)
@@ -218,12 +218,12 @@ def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
     return {
         "team": change.team,
         **chronicle.origin(change),
-        "arguments": storable_json(new.arguments),
+        "arguments": new.arguments,
         "run_at": new.schedule.at,
-        "time_zone": storable(new.schedule.time_zone),
-        "rfp_id": storable(new.rfp_id),
-        "asked_by": storable(author.user_id),
-        "correlation_id": storable(author.correlation_id),
+        "time_zone": new.schedule.time_zone,
+        "rfp_id": new.rfp_id,
+        "asked_by": author.user_id,
+        "correlation_id": author.correlation_id,
         "created_at": datetime.fromtimestamp(change.now, UTC),
     }
 

@@ -1,29 +1,28 @@
 """The table of jobs. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Computed, Index, Integer, Table, Text, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Column, Computed, Index, Integer, Table, UniqueConstraint, text
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, identity, metadata, required
 
 agent_jobs = Table(
     "agent_jobs",
     metadata,
     identity(),
-    Column("job_id", Text, Computed("('JOB-'::text || (id)::text)", persisted=True), nullable=False),
+    Column("job_id", TEXT, Computed("('JOB-'::text || (id)::text)", persisted=True), nullable=False),
     Column(
         "workflow_id",
-        Text,
+        TEXT,
         Computed("((('job:'::text || team) || ':'::text) || (id)::text)", persisted=True),
         nullable=False,
     ),
-    *(required(name, Text()) for name in ("team", "job_type")),
-    required("arguments", JSONB()),
+    *(required(name, TEXT) for name in ("team", "job_type")),
+    required("arguments", JSON),
     Column("run_at", MOMENT),
-    *(required(name, Text()) for name in ("cron", "time_zone", "status", "rfp_id", "channel", "thread_ts")),
-    *(required(name, Text()) for name in ("asked_by", "correlation_id", "operation_key", "run_key")),
+    *(required(name, TEXT) for name in ("cron", "time_zone", "status", "rfp_id", "channel", "thread_ts")),
+    *(required(name, TEXT) for name in ("asked_by", "correlation_id", "operation_key", "run_key")),
     required("runs", Integer()),
-    Column("result", JSONB(none_as_null=True)),
-    required("error", Text()),
+    Column("result", JSON_OR_NULL),
+    required("error", TEXT),
     required("created_at", MOMENT),
     *(Column(name, MOMENT) for name in ("started_at", "finished_at")),
     UniqueConstraint("job_id"),

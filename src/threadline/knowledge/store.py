@@ -131,7 +131,7 @@ def _rows(identity: int, title: str, pieces: Sequence[Piece], embedded: Embedded
             "place": place,
             "title": title,
             "section": storable(piece.section)[:_LONGEST_SECTION],
-            "body": storable(piece.text),
+            "body": piece.text,
             "model": embedded.model,
             "vector": None if vector is None else list(vector),
         }

@@ -11,18 +11,17 @@ from sqlalchemy import (
     Index,
     Integer,
     Table,
-    Text,
     UniqueConstraint,
 )
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 knowledge_documents = Table(
     "knowledge_documents",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "title", "source", "body")),
+    *(required(name, TEXT) for name in ("team", "title", "source", "body")),
     Column(
         "words",
         TSVECTOR,
@@ -33,10 +32,10 @@ knowledge_documents = Table(
         ),
     ),
     required("updated_at", MOMENT),
-    required("type", Text()),
+    required("type", TEXT),
     required("authority", Double()),
     *(Column(name, Date) for name in ("effective", "expires")),
-    *(required(name, Text()) for name in ("root", "content_hash")),
+    *(required(name, TEXT) for name in ("root", "content_hash")),
     UniqueConstraint("team", "source"),
     Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
 )
@@ -46,7 +45,7 @@ knowledge_passages = Table(
     metadata,
     Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
     Column("place", Integer, primary_key=True, autoincrement=False),
-    *(required(name, Text()) for name in ("title", "section", "body")),
+    *(required(name, TEXT) for name in ("title", "section", "body")),
     Column(
         "words",
         TSVECTOR,
@@ -57,7 +56,7 @@ knowledge_passages = Table(
             persisted=True,
         ),
     ),
-    required("model", Text()),
+    required("model", TEXT),
     Column("vector", ARRAY(REAL)),
     Index("knowledge_passages_words_idx", "words", postgresql_using="gin"),
 )
@@ -65,6 +64,6 @@ knowledge_passages = Table(
 knowledge_words = Table(
     "knowledge_words",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("team", "word")),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "word")),
     Index("knowledge_words_letters_idx", "word", postgresql_using="gin", postgresql_ops={"word": "gin_trgm_ops"}),
 )

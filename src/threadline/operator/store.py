@@ -8,9 +8,8 @@ from sqlalchemy import Row, delete, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.keys import storable_key
 from threadline.db.text_search import any_word, words_shared
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, keys_of_facts
 from threadline.operator.tables import memories
 
@@ -50,8 +49,7 @@ class Memories:
         told = storable(new.text).strip()[:LONGEST_TEXT]
         if not told:
             return
-        given = {name: storable(each) for name, each in vars(new).items() if name not in ("kind", "cue", "text")}
-        row = given | {"kind": new.kind, "cue": storable(new.cue).strip()[:LONGEST_CUE], "text": told}
+        row = vars(new) | {"cue": storable(new.cue).strip()[:LONGEST_CUE], "text": told}
         when = datetime.fromtimestamp(now, UTC)
         kept = insert(memories).values(team=team, key=storable_key(key), at=when, **row)
         await self._connection.execute(kept.on_conflict_do_nothing())

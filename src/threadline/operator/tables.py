@@ -1,16 +1,16 @@
 """The table of what the operator remembers. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Computed, Index, Table, Text, UniqueConstraint
+from sqlalchemy import Column, Computed, Index, Table, UniqueConstraint
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 memories = Table(
     "memories",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "kind", "cue", "text", "error_class")),
-    *(required(name, Text()) for name in ("user_id", "channel", "rfp_id", "key")),
+    *(required(name, TEXT) for name in ("team", "kind", "cue", "text", "error_class")),
+    *(required(name, TEXT) for name in ("user_id", "channel", "rfp_id", "key")),
     Column(
         "words",
         TSVECTOR,

@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, select
 
-from threadline.db.keys import storable_key
-from threadline.db.values import storable
+from threadline.db.values import storable_key
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.tools.author import Author
 from threadline.tools.operations import Change
@@ -18,8 +17,8 @@ def row(change: Change, rfp_id: str, author: Author) -> dict[str, Any]:
         {"team": change.team, "rfp_id": rfp_id}
         | origin(change)
         | {
-            "user_id": storable(author.user_id),
-            "correlation_id": storable(author.correlation_id),
+            "user_id": author.user_id,
+            "correlation_id": author.correlation_id,
             "at": datetime.fromtimestamp(change.now, UTC),
         }
     )

@@ -7,7 +7,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable, storable_json
+from threadline.db.values import storable
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.journal_entries import LONGEST_TYPE, MOST_PAYLOAD, EntryRefused, Event, NewEvent
@@ -43,7 +43,7 @@ class Events:
         async def act() -> Event:
             await rfp_row.rfp(self._connection, change.team, rfp_id)
             await self._operations.spend(change, f"events:{rfp_id}")
-            what = {"event_type": event_type, "payload": storable_json(new.payload)}
+            what = {"event_type": event_type, "payload": new.payload}
             row = chronicle.row(change, rfp_id, author) | what
             await self._connection.execute(insert(events).values(row).on_conflict_do_nothing())
             query = select(events).where(*chronicle.of_operation(events, change))
@@ -58,7 +58,7 @@ class Events:
 
     async def of_turn(self, team: str, correlation_id: str) -> list[Event]:
         """What one turn logged, in its order."""
-        query = chronicle.of_correlation(events, team, storable(correlation_id))
+        query = chronicle.of_correlation(events, team, correlation_id)
         return [_event(row) for row in await self._connection.execute(query)]
 
 

@@ -58,7 +58,7 @@ class Journal:
 
     async def of_turn(self, team: str, correlation_id: str) -> list[JournalEntry]:
         """What one turn wrote, in its order."""
-        query = chronicle.of_correlation(journal_entries, team, storable(correlation_id))
+        query = chronicle.of_correlation(journal_entries, team, correlation_id)
         return [_entry(row) for row in await self._connection.execute(query)]
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Row, Select, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable, storable_json
+from threadline.db.values import storable_json
 from threadline.rfps import model as rfps
 from threadline.rfps import opportunity_state as opportunity
 from threadline.rfps import rfp_lookup as rfp_row
@@ -84,8 +84,8 @@ class Opportunities:
         changed = here.values(
             version=state.version + 1,
             document=document,
-            updated_by=storable(author.user_id),
-            correlation_id=storable(author.correlation_id),
+            updated_by=author.user_id,
+            correlation_id=author.correlation_id,
             updated_at=datetime.fromtimestamp(change.now, UTC),
         )
         await rfp_row.write(self._connection, state.rfp_id, facts)

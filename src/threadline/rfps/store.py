@@ -170,10 +170,10 @@ class Rfps:
         row = {
             "team": change.team,
             **vars(new.facts),
-            "source_name": storable(source.name) if source else "",
+            "source_name": source.name if source else "",
             "source_hash": source.sha256 if source else None,
             "source_text": storable(source.text)[:LONGEST_TEXT] if source else "",
-            "created_by": storable(author.user_id),
+            "created_by": author.user_id,
             "created_at": datetime.fromtimestamp(change.now, UTC),
         }
         for _ in range(_TRIES):

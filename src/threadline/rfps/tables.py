@@ -9,13 +9,12 @@ from sqlalchemy import (
     Index,
     Integer,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB, TSVECTOR
+from sqlalchemy.dialects.postgresql import TSVECTOR
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import JSON, MOMENT, TEXT, identity, metadata, required
 
 
 def _of_rfp(table: str) -> ForeignKeyConstraint:
@@ -28,12 +27,12 @@ _WRITTEN = ("user_id", "correlation_id", "channel", "thread_ts", "operation_key"
 rfps = Table(
     "rfps",
     metadata,
-    Column("rfp_id", Text, primary_key=True),
-    *(required(name, Text()) for name in ("team", "title", "client")),
+    Column("rfp_id", TEXT, primary_key=True),
+    *(required(name, TEXT) for name in ("team", "title", "client")),
     Column("due_date", Date),
-    *(required(name, Text()) for name in ("status", "owner", "source_name")),
-    Column("source_hash", Text),
-    required("source_text", Text()),
+    *(required(name, TEXT) for name in ("status", "owner", "source_name")),
+    Column("source_hash", TEXT),
+    required("source_text", TEXT),
     Column(
         "words",
         TSVECTOR,
@@ -43,7 +42,7 @@ rfps = Table(
             persisted=True,
         ),
     ),
-    required("created_by", Text()),
+    required("created_by", TEXT),
     required("created_at", MOMENT),
     Column("deleted_at", MOMENT),
     UniqueConstraint("team", "rfp_id"),
@@ -57,10 +56,10 @@ rfps = Table(
 opportunity_states = Table(
     "opportunity_states",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("team", "rfp_id")),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "rfp_id")),
     required("version", Integer()),
-    required("document", JSONB()),
-    *(required(name, Text()) for name in ("updated_by", "correlation_id")),
+    required("document", JSON),
+    *(required(name, TEXT) for name in ("updated_by", "correlation_id")),
     required("updated_at", MOMENT),
     _of_rfp("opportunity_states"),
 )
@@ -69,7 +68,7 @@ journal_entries = Table(
     "journal_entries",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "rfp_id", "kind", "text", *_WRITTEN)),
+    *(required(name, TEXT) for name in ("team", "rfp_id", "kind", "text", *_WRITTEN)),
     required("at", MOMENT),
     _of_rfp("journal_entries"),
     UniqueConstraint("team", "operation_key"),
@@ -81,9 +80,9 @@ events = Table(
     "events",
     metadata,
     identity(),
-    *(required(name, Text()) for name in ("team", "rfp_id", "event_type")),
-    required("payload", JSONB()),
-    *(required(name, Text()) for name in _WRITTEN),
+    *(required(name, TEXT) for name in ("team", "rfp_id", "event_type")),
+    required("payload", JSON),
+    *(required(name, TEXT) for name in _WRITTEN),
     required("at", MOMENT),
     _of_rfp("events"),
     UniqueConstraint("team", "operation_key"),
@@ -94,9 +93,9 @@ events = Table(
 team_members = Table(
     "team_members",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("team", "user_id")),
-    *(required(name, Text()) for name in ("name", "email", "role", "biography")),
-    required("skills", ARRAY(Text)),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "user_id")),
+    *(required(name, TEXT) for name in ("name", "email", "role", "biography")),
+    required("skills", ARRAY(TEXT)),
     required("capacity", Integer()),
     required("updated_at", MOMENT),
     Index("team_members_name_idx", "team", text("lower(name)")),

@@ -8,8 +8,7 @@ from sqlalchemy import Row, Select, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.keys import storable_key
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.sales import email_model as letters
 from threadline.sales.email_model import Draft, DraftNotFound, DraftRefused, DraftStatus, NewLetter
 from threadline.sales.tables import email_drafts

@@ -10,8 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.keys import storable_key
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.sales import model as crm
 from threadline.sales.model import (
     COMPANY_FIELDS,
@@ -68,13 +67,13 @@ class Crm:
 
     async def known(self, team: str, contact: Contact) -> Lead | None:
         """Somebody's own lead: by their Slack id or, where nobody has it yet, by their address."""
-        row, email = crm_leads.c, contact.email.strip().lower()
+        row, email = crm_leads.c, storable(contact.email).strip().lower()
         mine = row.user_id == contact.user_id
         who = or_(mine, (row.user_id == "") & (row.email == email)) if email else mine
         return await self._one(_LEADS.where(row.team == team, who).order_by(mine.desc()).limit(1))
 
     async def at_address(self, team: str, email: str) -> Lead | None:
-        return await self._one(_LEADS.where(crm_leads.c.team == team, crm_leads.c.email == storable(email)))
+        return await self._one(_LEADS.where(crm_leads.c.team == team, crm_leads.c.email == email))
 
     async def vouched(self, team: str, email: str, user_id: str) -> bool:
         """Whether a lead has this address by somebody else's word than this user's, or by nobody's in the audit."""
@@ -225,7 +224,7 @@ class Crm:
         for each in changes:
             whose = {"company_id": each.of} if each.of.startswith("CO-") else {"lead_id": each.of}
             values = {"field": each.field, "was": each.was, "became": each.became, "at": _moment(change)}
-            by = {"user_id": storable(author.user_id), "correlation_id": storable(author.correlation_id)}
+            by = {"user_id": author.user_id, "correlation_id": author.correlation_id}
             key = storable_key(change.operation.key)
             await self._connection.execute(insert(crm_audit).values(**whose, **values, **by, operation_key=key))
 

@@ -1,13 +1,13 @@
 """The tables of the sales tools. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Computed, ForeignKey, Index, Table, Text, UniqueConstraint, text
+from sqlalchemy import Column, Computed, ForeignKey, Index, Table, UniqueConstraint, text
 
-from threadline.db.columns import MOMENT, identity, metadata, required
+from threadline.db.columns import MOMENT, TEXT, identity, metadata, required
 
 
 def _numbered(name: str, prefix: str) -> Column[str]:
     """An id for people, made of the row's number."""
-    return Column(name, Text, Computed(f"('{prefix}-'::text || (id)::text)", persisted=True), nullable=False)
+    return Column(name, TEXT, Computed(f"('{prefix}-'::text || (id)::text)", persisted=True), nullable=False)
 
 
 crm_companies = Table(
@@ -15,7 +15,7 @@ crm_companies = Table(
     metadata,
     identity(),
     _numbered("company_id", "CO"),
-    *(required(name, Text()) for name in ("team", "name", "website", "industry", "company_notes")),
+    *(required(name, TEXT) for name in ("team", "name", "website", "industry", "company_notes")),
     required("created_at", MOMENT),
     UniqueConstraint("company_id"),
     Index("crm_companies_name_idx", "team", text("lower(name)"), unique=True),
@@ -26,8 +26,8 @@ crm_leads = Table(
     metadata,
     identity(),
     _numbered("lead_id", "LEAD"),
-    *(required(name, Text()) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
-    Column("company_id", Text, ForeignKey("crm_companies.company_id")),
+    *(required(name, TEXT) for name in ("team", "user_id", "email", "name", "title", "phone", "stage", "notes")),
+    Column("company_id", TEXT, ForeignKey("crm_companies.company_id")),
     required("created_at", MOMENT),
     UniqueConstraint("lead_id"),
     Index("crm_leads_user_idx", "team", "user_id", unique=True, postgresql_where=text("user_id <> ''")),
@@ -38,10 +38,10 @@ crm_interactions = Table(
     "crm_interactions",
     metadata,
     identity(),
-    Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE"), nullable=False),
-    *(required(name, Text()) for name in ("kind", "summary")),
+    Column("lead_id", TEXT, ForeignKey("crm_leads.lead_id", ondelete="CASCADE"), nullable=False),
+    *(required(name, TEXT) for name in ("kind", "summary")),
     required("at", MOMENT),
-    required("by_user", Text()),
+    required("by_user", TEXT),
     Index("crm_interactions_lead_idx", "lead_id", "id"),
 )
 
@@ -49,9 +49,9 @@ crm_audit = Table(
     "crm_audit",
     metadata,
     identity(),
-    Column("lead_id", Text, ForeignKey("crm_leads.lead_id", ondelete="CASCADE")),
-    Column("company_id", Text, ForeignKey("crm_companies.company_id", ondelete="CASCADE")),
-    *(required(name, Text()) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
+    Column("lead_id", TEXT, ForeignKey("crm_leads.lead_id", ondelete="CASCADE")),
+    Column("company_id", TEXT, ForeignKey("crm_companies.company_id", ondelete="CASCADE")),
+    *(required(name, TEXT) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
     required("at", MOMENT),
     Index("crm_audit_lead_idx", "lead_id", "id"),
     Index("crm_audit_company_idx", "company_id", "id"),
@@ -62,8 +62,8 @@ email_drafts = Table(
     metadata,
     identity(),
     _numbered("draft_id", "MAIL"),
-    *(required(name, Text()) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
-    *(required(name, Text()) for name in ("status", "operation_key", "message_id")),
+    *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "user_id", "recipient", "subject", "body")),
+    *(required(name, TEXT) for name in ("status", "operation_key", "message_id")),
     required("created_at", MOMENT),
     Column("sent_at", MOMENT),
     UniqueConstraint("draft_id"),

@@ -1,13 +1,13 @@
 """The table of users as Slack knows them. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import Column, Table, Text
+from sqlalchemy import Column, Table
 
-from threadline.db.columns import MOMENT, metadata, required
+from threadline.db.columns import MOMENT, TEXT, metadata, required
 
 actors = Table(
     "actors",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("team", "user_id")),
-    *(required(name, Text()) for name in ("email", "display_name", "platform_id")),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "user_id")),
+    *(required(name, TEXT) for name in ("email", "display_name", "platform_id")),
     required("fetched_at", MOMENT),
 )

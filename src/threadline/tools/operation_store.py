@@ -9,10 +9,9 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.keys import storable_key
 from threadline.db.rate_limit_rules import RateExceeded
 from threadline.db.rate_limits import Limits
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.tools.operations import Change, Effect, Operation, OperationReused
 from threadline.tools.tables import tool_operations
 

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from threadline.conversations import thread_reads as threads_read
 from threadline.db.engine import Database
-from threadline.db.keys import storable_key
 from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
+from threadline.db.values import storable_key
 from threadline.tools.ledger import Entry, ExecutionLog, Intent
 from threadline.tools.model import Status, ToolResult
 from threadline.tools.operations import Operation

@@ -6,7 +6,6 @@ from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable_json
 from threadline.tools.tables import tool_results
 
 
@@ -24,7 +23,7 @@ class ToolResults:
 
     async def put(self, team: str, toolset: str, fingerprint: str, result: object, until: float) -> None:
         """Keep an answer (JSON) in the place of an earlier one."""
-        row = {"team": team, "toolset": toolset, "result": storable_json(result), "until": until}
+        row = {"team": team, "toolset": toolset, "result": result, "until": until}
         kept = insert(tool_results).values(fingerprint=fingerprint, **row)
         await self._connection.execute(kept.on_conflict_do_update(index_elements=["fingerprint"], set_=row))
 

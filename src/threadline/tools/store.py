@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable, storable_json
+from threadline.db.values import storable
 from threadline.slack.model import Thread
 from threadline.tools.operations import Operation, OperationReused
 from threadline.tools.tables import agent_tool_executions
@@ -119,7 +119,7 @@ class ToolExecutions:
         """
         outcome = {
             "status": status,
-            "result": storable_json(result),
+            "result": result,
             "execution_time_ms": execution_time_ms,
             "finished_at": _moment(now),
         }
@@ -225,7 +225,7 @@ def _values(call: Call, now: float) -> dict[str, object]:
         "tool_name": storable(call.tool_name)[:_LONGEST_NAME],
         "fingerprint": call.fingerprint,
         "cacheable": call.cacheable,
-        "parameters": storable_json(call.parameters),
+        "parameters": call.parameters,
         "created_at": _moment(now),
     }
 

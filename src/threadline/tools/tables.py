@@ -10,13 +10,11 @@ from sqlalchemy import (
     Integer,
     String,
     Table,
-    Text,
     UniqueConstraint,
     func,
 )
-from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import MOMENT, metadata, required
+from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, metadata, required
 
 _NAME = String(255)
 
@@ -30,12 +28,12 @@ agent_tool_executions = Table(
     Column("id", UUID, primary_key=True, server_default=func.gen_random_uuid()),
     *(required(name, _NAME) for name in ("request_id", *_PLACE, "user_id")),
     *(required(name, Integer()) for name in ("turn", "step")),
-    required("call_id", Text()),
+    required("call_id", TEXT),
     required("tool_name", String(100)),
-    required("fingerprint", Text()),
+    required("fingerprint", TEXT),
     required("cacheable", Boolean()),
-    *(Column(name, JSONB(none_as_null=True)) for name in ("parameters", "result")),
-    Column("status", Text),
+    *(Column(name, JSON_OR_NULL) for name in ("parameters", "result")),
+    Column("status", TEXT),
     Column(
         "success",
         Boolean,
@@ -54,9 +52,9 @@ agent_tool_executions = Table(
 tool_results = Table(
     "tool_results",
     metadata,
-    Column("fingerprint", Text, primary_key=True),
-    *(required(name, Text()) for name in ("team", "toolset")),
-    required("result", JSONB()),
+    Column("fingerprint", TEXT, primary_key=True),
+    *(required(name, TEXT) for name in ("team", "toolset")),
+    required("result", JSON),
     required("until", Double()),
     Index("tool_results_toolset_idx", "team", "toolset"),
     Index("tool_results_age_idx", "until"),
@@ -65,9 +63,9 @@ tool_results = Table(
 tool_operations = Table(
     "tool_operations",
     metadata,
-    Column("key", Text, primary_key=True),
-    *(required(name, Text()) for name in ("kind", "record")),
-    Column("result", JSONB),
+    Column("key", TEXT, primary_key=True),
+    *(required(name, TEXT) for name in ("kind", "record")),
+    Column("result", JSON),
     required("created_at", MOMENT),
     Index("tool_operations_age_idx", "created_at"),
 )
