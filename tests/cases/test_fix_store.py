@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.support.case_store import Scene, deletion, edit, identity, said
 from threadline.cases.model import Action
-from threadline.cases.store import CaseStore, PullRequestRecord
+from threadline.cases.store import CaseStore, PullRequest
 from threadline.investigator.store import TurnOutcome
 from threadline.threads import messages
 
@@ -47,7 +47,7 @@ async def test_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
     assert (await scene.claim(3)).diffs == {"shop": "two", "api": "one"}
 
 
-OPEN = PullRequestRecord("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
+OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, "abc", 1)
 
 
 async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from tests.support.git_repository import GitRepository
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, Limits
-from threadline.cases.store import CaseStore, PullRequestRecord
+from threadline.cases.store import CaseStore, PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import messages
 from threadline_devstack.slack.identity import SUMMARIES
@@ -24,7 +24,7 @@ def _repositories(repository: GitRepository) -> dict[str, str]:
     return {"shop": str(repository.path)}
 
 
-async def _pull_request(scene: CaseScene) -> PullRequestRecord | None:
+async def _pull_request(scene: CaseScene) -> PullRequest | None:
     async with scene.database.begin() as work:
         return await CaseStore(work.tx).pull_request("BUG-1")
 

@@ -9,7 +9,7 @@ from tests.support.case_store import Scene, close, report, said
 from threadline.cases.contract import TurnEnded
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
-from threadline.cases.store import CaseStore, PullRequestRecord
+from threadline.cases.store import CaseStore, PullRequest
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef
@@ -204,7 +204,7 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     developer = said(2, "please fix it", by=messages.DEVELOPER)
     await scene.flush(said(1, "Firefox"), developer)
     async with scene.database.begin() as work:
-        open_fix = PullRequestRecord("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)
+        open_fix = PullRequest("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)
         await CaseStore(work.tx).save_pull_request("BUG-1", open_fix)
     resolved = replace(DONE, action=Action.RESOLVED)
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))

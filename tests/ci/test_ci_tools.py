@@ -89,6 +89,13 @@ async def test_many_long_logs_are_shown_by_their_ends(office: Office) -> None:
     assert LOG_ROOM // 2 < sum(map(len, logs)) <= LOG_ROOM
 
 
+async def test_failed_job_behind_a_hundred_others_is_found(office: Office) -> None:
+    jobs = [(f"shard {number}", WELL, "") for number in range(120)] + [("the last", FAILED, "it failed\n")]
+    run = office.services.github.repository.add("tests", "A wide one", "main", 1, jobs)
+    (job,) = (await office.call("ci.failedJobs", run_id=run.id)).data["jobs"]
+    assert (job["name"], job["log"]) == ("the last", "it failed")
+
+
 async def test_failed_jobs_of_a_run_are_rerun(office: Office, failed: Run) -> None:
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
     assert result.status is Status.OK
@@ -227,4 +234,3 @@ async def test_unreachable_github_is_transient() -> None:
     nowhere = Actions(SLUG, SecretStr("x"), "http://127.0.0.1:1/github")
     with pytest.raises(Transient, match="could not be reached"):
         await nowhere.recent("", "", 1)
-    await nowhere.close()

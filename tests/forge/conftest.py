@@ -1,6 +1,6 @@
 """A bare repository of each test, the working copy that it came from, and a GitHub on the loopback."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,10 @@ from aiohttp import web
 from tests.forge.fake_github import TOKEN, FakeGitHub
 from tests.forge.fixes import FIRST
 from tests.support.git_repository import GitRepository
-from threadline.forge.pull_requests import PullRequest, PullRequests
+from threadline.forge.git import Git
+from threadline.forge.patches import check_diff
+from threadline.forge.pull_requests import FixClone, FixRequest, PullRequests
+from threadline.forge.remotes import Remote
 
 
 @pytest.fixture
@@ -67,5 +70,18 @@ def hosted(origin: GitRepository, github: FakeGitHub) -> PullRequests:
 
 
 @pytest.fixture
-def asked(origin: GitRepository) -> PullRequest:
-    return PullRequest("BUG-12", "shop", origin.head, FIRST, "Totals are\none too high", "See the thread.", "T1:C1:1.5")
+def asked(origin: GitRepository) -> FixRequest:
+    return FixRequest("BUG-12", "shop", origin.head, FIRST, "Totals are\none too high", "See the thread.", "T1:C1:1.5")
+
+
+@pytest.fixture
+def judge(origin: GitRepository, tmp_path: Path) -> Callable[[str], Awaitable[str]]:
+    """What becomes of a diff against the default branch: the tree, or `Permanent`."""
+
+    async def judge(diff: str) -> str:
+        check_diff(diff)
+        clone = FixClone(Git(), tmp_path / "judged.git", Remote(str(origin.path)), "shop")
+        tips = await clone.fetch("none")
+        return await clone.tree(tips.default, diff)
+
+    return judge

@@ -12,20 +12,21 @@ TOKEN = SecretStr("ghp_verysecretverysecret")
 
 @dataclass
 class FakeGitHub:
-    """`refuse` answers the next calls; `lose_draft` stores one draft without saying so."""
+    """`refuse` answers the next calls, `refuse_posts` the next POST; `lose_draft` stores a draft without saying so."""
 
     url: str = ""
     pulls: list[dict[str, Any]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     refuse: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
+    refuse_posts: list[tuple[int, dict[str, str], str]] = field(default_factory=list)
     lose_draft: bool = False
     head_of: Callable[[str], str] = str
 
     async def handle(self, request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == f"Bearer {TOKEN.get_secret_value()}"
         self.calls.append(request.method)
-        if self.refuse:
-            status, headers, text = self.refuse.pop(0)
+        if refusals := self.refuse or (self.refuse_posts if request.method == "POST" else []):
+            status, headers, text = refusals.pop(0)
             return web.json_response({"message": text}, status=status, headers=headers)
         number = int(request.match_info.get("number", "0"))
         if request.method == "GET" and not number:

@@ -1,8 +1,8 @@
 """Diffs of the test repository's program, as an agent's workspace would tell them."""
 
 
-def fix(old: str, new: str, path: str = "src/cart.py") -> str:
-    head = f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+def fix(old: str, new: str) -> str:
+    head = "diff --git a/src/cart.py b/src/cart.py\n--- a/src/cart.py\n+++ b/src/cart.py\n"
     return f"{head}@@ -1,2 +1,2 @@\n def total(items):\n-{old}\n+{new}\n"
 
 

@@ -10,9 +10,9 @@ from threadline.errors import Permanent
 from threadline.forge.exports import Export
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Mirrors
-from threadline.forge.patches import check
 
 Exporting = Callable[[str], Awaitable[tuple[Export, Path]]]
+Judging = Callable[[str], Awaitable[str]]
 
 
 @pytest.fixture
@@ -33,26 +33,28 @@ def files(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir())
 
 
-async def test_link_becomes_a_file_that_holds_its_target(export: Exporting) -> None:
+async def test_link_becomes_a_file_that_holds_its_target(export: Exporting, judge: Judging) -> None:
     written, tree = await export("a")
     assert not (tree / "passwords").is_symlink()
     assert (tree / "passwords").read_text() == "/etc/passwd"
     assert await written.diff() == ""
     (tree / "passwords").write_text("/etc/shadow")
     with pytest.raises(Permanent, match="symbolic link"):
-        check(await written.diff())
+        await judge(await written.diff())
 
 
 @pytest.mark.parametrize(
     ("name", "content"), [("new.bin", b"\0\1\2"), ("logo.png", b"\0"), ("latin.txt", "caf\u00e9\n".encode("latin-1"))]
 )
-async def test_binary_change_is_kept_but_refused_as_a_fix(export: Exporting, name: str, content: bytes) -> None:
+async def test_binary_change_is_kept_but_refused_as_a_fix(
+    export: Exporting, judge: Judging, name: str, content: bytes
+) -> None:
     first, tree = await export("a")
     (tree / name).write_bytes(content)
     (tree / "src" / "cart.py").write_text("text\n")
     diff = await first.diff()
     with pytest.raises(Permanent, match="not UTF-8 text"):
-        check(diff)
+        await judge(diff)
     second, tree = await export("b")
     await second.apply(diff)
     assert (tree / name).read_bytes() == content

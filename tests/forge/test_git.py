@@ -18,7 +18,7 @@ from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge import git as git_module
 from threadline.forge.git import Git
-from threadline.forge.remotes import Remote, by_name
+from threadline.forge.remotes import Remote, repositories_by_name
 
 SECRET = "ghp_verysecretverysecret"
 
@@ -164,7 +164,7 @@ async def test_missing_git_is_permanent(tmp_path: Path) -> None:
 _FETCHING = """
 import asyncio, pathlib, sys
 from threadline.forge.git import Git
-from threadline.forge.remotes import Remote
+from threadline.forge.remotes import Remote, repositories_by_name
 where, url = pathlib.Path(sys.argv[1]), sys.argv[2]
 asyncio.run(Git().run("ls-remote", "--", url, git_dir=where, remote=Remote(url)))
 """
@@ -200,13 +200,13 @@ async def test_ext_transport_is_refused(place: Path, tmp_path: Path) -> None:
 
 def test_repositories_are_known_by_the_last_part_of_their_address() -> None:
     urls = ["https://me:pw@github.com/acme/shop.git", "git@github.com:acme/api.git", "/srv/git/web/"]
-    assert by_name(urls) == {"shop": urls[0], "api": urls[1], "web": urls[2]}
+    assert repositories_by_name(urls) == {"shop": urls[0], "api": urls[1], "web": urls[2]}
 
 
 @pytest.mark.parametrize("urls", [["/a/shop", "/b/Shop.git"], ["/"], ["/a/attachments"], ["/a/.git"], ["/a/.."]])
 def test_names_that_cannot_be_folders_side_by_side_are_refused(urls: list[str]) -> None:
     with pytest.raises(Permanent, match="THREADLINE_REPO"):
-        by_name(urls)
+        repositories_by_name(urls)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,22 @@
 """One draft for each case at GitHub, whatever it answers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from aiohttp import web
 
 from tests.forge.fake_github import TOKEN, FakeGitHub
 from tests.forge.fixes import SECOND
 from tests.forge.test_pull_requests import commits
 from tests.support.git_repository import GitRepository
-from threadline.errors import Permanent, Transient
-from threadline.forge.pull_requests import PullRequest, PullRequests
+from threadline.errors import NotDone, Permanent, Transient
+from threadline.forge.github import GitHub
+from threadline.forge.pull_requests import FixRequest, PullRequests
 
 
 async def test_same_request_twice_makes_one_commit_and_one_draft(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: GitRepository
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest, origin: GitRepository
 ) -> None:
     first = await hosted.open(asked)
     assert await hosted.open(asked) == first
@@ -25,7 +28,7 @@ async def test_same_request_twice_makes_one_commit_and_one_draft(
 
 
 async def test_draft_whose_answer_was_lost_is_found_again(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
 ) -> None:
     github.lose_draft = True
     with pytest.raises(Transient, match="502"):
@@ -35,7 +38,7 @@ async def test_draft_whose_answer_was_lost_is_found_again(
 
 
 async def test_repeated_request_of_a_closed_draft_opens_no_second_one(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
 ) -> None:
     await hosted.open(asked)
     github.pulls[0]["state"] = "closed"
@@ -44,7 +47,7 @@ async def test_repeated_request_of_a_closed_draft_opens_no_second_one(
 
 
 async def test_later_fix_is_a_commit_on_top_of_the_same_draft(
-    hosted: PullRequests, github: FakeGitHub, asked: PullRequest, origin: GitRepository
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest, origin: GitRepository
 ) -> None:
     first = await hosted.open(asked)
     second = await hosted.open(replace(asked, diff=SECOND, title="Round", key="T1:C1:2.5"))
@@ -56,39 +59,61 @@ async def test_later_fix_is_a_commit_on_top_of_the_same_draft(
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "error", "wait"),
+    ("status", "headers", "error", "said", "wait"),
     [
-        (403, {}, Permanent, None),
-        (422, {}, Permanent, None),
-        (403, {"Retry-After": "30"}, Transient, 30.0),
-        (429, {"Retry-After": "7"}, Transient, 7.0),
-        (500, {}, Transient, None),
-        (503, {"X-RateLimit-Reset": "1"}, Transient, 1.0),
+        (401, {}, Permanent, "set a new one in GITHUB_TOKEN", None),
+        (403, {}, Permanent, "why not", None),
+        (404, {}, Permanent, "The repository acme/shop was not found .* check THREADLINE_REPO", None),
+        (422, {}, Permanent, r"HTTP 422\). why not", None),
+        (403, {"Retry-After": "30"}, NotDone, "rate limit", 30.0),
+        (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}, NotDone, "rate limit", 1.0),
+        (429, {"Retry-After": "7"}, NotDone, "rate limit", 7.0),
+        (500, {}, Transient, "HTTP 500", None),
+        (503, {"X-RateLimit-Reset": "99999999999"}, Transient, "HTTP 503", None),
     ],
 )
 async def test_refusal_of_github_is_permanent_or_transient(
     hosted: PullRequests,
     github: FakeGitHub,
-    asked: PullRequest,
+    asked: FixRequest,
     status: int,
     headers: dict[str, str],
     error: type[Exception],
+    said: str,
     wait: float | None,
 ) -> None:
     github.refuse = [(status, headers, "why not")]
-    with pytest.raises(error, match=f"GitHub answered {status}") as failure:
+    with pytest.raises(error, match=said) as failure:
         await hosted.open(asked)
     assert getattr(failure.value, "retry_after", None) == wait
     assert TOKEN.get_secret_value() not in repr(failure.value)
     assert (await hosted.open(asked)).number == 1
 
 
-async def test_unreachable_github_is_transient(origin: GitRepository, asked: PullRequest) -> None:
+async def test_draft_that_github_does_not_list_yet_is_looked_for_again(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
+    github.refuse_posts = [(422, {}, "A pull request already exists for acme:threadline/bug-12.")]
+    with pytest.raises(Transient, match="does not list it yet") as failure:
+        await hosted.open(asked)
+    assert failure.value.retry_after == 5
+
+
+async def test_refusal_that_names_a_place_is_not_repeated(
+    hosted: PullRequests, github: FakeGitHub, asked: FixRequest
+) -> None:
+    github.refuse = [(403, {}, "See https://acme.example/x")]
+    with pytest.raises(Permanent, match="give it the right to write contents and pull requests") as failure:
+        await hosted.open(asked)
+    assert "acme.example" not in str(failure.value)
+
+
+async def test_unreachable_github_is_transient(origin: GitRepository, asked: FixRequest) -> None:
     with pytest.raises(Transient, match="could not be reached"):
         await PullRequests({"shop": str(origin.path)}, TOKEN, "http://127.0.0.1:1").open(asked)
 
 
-async def test_without_a_token_the_branch_is_all(origin: GitRepository, github: FakeGitHub, asked: PullRequest) -> None:
+async def test_without_a_token_the_branch_is_all(origin: GitRepository, github: FakeGitHub, asked: FixRequest) -> None:
     opened = await PullRequests({"shop": str(origin.path)}, None, github.url).open(asked)
     assert opened.number is None
     assert github.calls == []
@@ -107,7 +132,30 @@ def test_token_goes_to_githubs_own_host_alone() -> None:
     assert [name for name, remote in enterprise._remotes.items() if remote.password] == ["e"]
 
 
-async def test_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: PullRequest) -> None:
+async def test_redirect_to_another_host_gets_no_token(unused_tcp_port_factory: Callable[[], int]) -> None:
+    first, second = unused_tcp_port_factory(), unused_tcp_port_factory()
+    seen: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers.get("Authorization"))
+        if request.path == "/elsewhere":
+            return web.json_response({"state": "open"})
+        raise web.HTTPMovedPermanently(f"http://127.0.0.1:{second}/elsewhere")
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    for port in (first, second):
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        assert await GitHub(f"http://127.0.0.1:{first}", TOKEN).pull_request_state("acme/shop", 1) == "open"
+    finally:
+        await runner.cleanup()
+    assert seen == [f"Bearer {TOKEN.get_secret_value()}", None]
+
+
+async def test_state_of_a_draft_is_githubs(hosted: PullRequests, github: FakeGitHub, asked: FixRequest) -> None:
     opened = await hosted.open(asked)
     for state, changes in (("open", {}), ("closed", {"state": "closed"}), ("merged", {"merged": True})):
         github.pulls[0] |= changes

@@ -16,7 +16,7 @@ async def test_one_holder_at_a_time_also_when_each_deletes_the_file(tmp_path: Pa
 
     async def work() -> None:
         nonlocal inside, most
-        async with locks.held(path, wait=20, busy="busy"):
+        async with locks.file_lock(path, wait=20, message="busy"):
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0)
@@ -41,17 +41,17 @@ async def test_file_deleted_between_opening_and_locking_is_no_lock(
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", deleted_meanwhile)
-    async with locks.held(path, wait=5, busy="busy"):
+    async with locks.file_lock(path, wait=5, message="busy"):
         assert calls == 2
         with pytest.raises(Transient):
-            async with locks.held(path, wait=0, busy="busy"):
+            async with locks.file_lock(path, wait=0, message="busy"):
                 pytest.fail("held twice")
 
 
 async def test_wait_ends_with_the_given_message(tmp_path: Path) -> None:
-    async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):
+    async with locks.file_lock(tmp_path / "x.lock", wait=0, message="busy"):
         with pytest.raises(Transient, match="come again"):
-            async with locks.held(tmp_path / "x.lock", wait=0.1, busy="come again"):
+            async with locks.file_lock(tmp_path / "x.lock", wait=0.1, message="come again"):
                 pytest.fail("held twice")
 
 
@@ -66,17 +66,17 @@ async def test_killed_holder_gives_the_lock_up(tmp_path: Path) -> None:
     assert holder.stdout
     await holder.stdout.readline()
     with pytest.raises(Transient):
-        async with locks.held(path, wait=0, busy="busy"):
+        async with locks.file_lock(path, wait=0, message="busy"):
             pytest.fail("held twice")
     holder.kill()
     await holder.wait()
-    async with locks.held(path, wait=5, busy="busy"):
+    async with locks.file_lock(path, wait=5, message="busy"):
         assert path.exists()
 
 
 async def test_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "x.lock").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="symbolic links"):
-        async with locks.held(tmp_path / "x.lock", wait=0, busy="busy"):
+        async with locks.file_lock(tmp_path / "x.lock", wait=0, message="busy"):
             pytest.fail("followed a link")
     assert not (tmp_path / "target").exists()

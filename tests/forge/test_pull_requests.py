@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.forge.fixes import FIRST, SECOND, fix
+from tests.forge.diffs import addition
+from tests.forge.fixes import FIRST, SECOND
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
-from threadline.forge.branches import Clone
 from threadline.forge.git import Git
-from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
+from threadline.forge.pull_requests import FixClone, FixRequest, OpenedPullRequest, PullRequests
 from threadline.forge.remotes import Remote
 
 
@@ -22,11 +22,13 @@ def commits(origin: GitRepository) -> list[str]:
 
 
 async def test_pushed_branch_is_the_pull_request_of_a_plain_remote(
-    plain: PullRequests, asked: PullRequest, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, origin: GitRepository
 ) -> None:
     opened = await plain.open(asked)
     commit = origin.git("rev-parse", "threadline/bug-12")
-    assert opened == Opened("shop", f"{origin.path.as_uri()}#threadline/bug-12", None, "threadline/bug-12", commit)
+    assert opened == OpenedPullRequest(
+        "shop", f"{origin.path.as_uri()}#threadline/bug-12", None, "threadline/bug-12", commit
+    )
     assert origin.git("show", "threadline/bug-12:src/cart.py").endswith("return sum(items)")
     assert origin.git("diff", "--name-only", "main", "threadline/bug-12") == "src/cart.py"
     log = origin.git("log", "-1", "--format=%an <%ae> %cn <%ce>%n%B", commit).splitlines()
@@ -35,17 +37,17 @@ async def test_pushed_branch_is_the_pull_request_of_a_plain_remote(
     assert log[3:5] == ["Threadline-Case: BUG-12", "Threadline-Request: T1:C1:1.5"]
 
 
-async def test_requests_at_once_make_one_commit(plain: PullRequests, asked: PullRequest, origin: GitRepository) -> None:
+async def test_requests_at_once_make_one_commit(plain: PullRequests, asked: FixRequest, origin: GitRepository) -> None:
     results = await asyncio.gather(*(plain.open(asked) for _ in range(3)), return_exceptions=True)
     assert len(commits(origin)) == 1
-    assert any(isinstance(result, Opened) for result in results)
-    assert all(isinstance(result, (Opened, Transient)) for result in results), results
+    assert any(isinstance(result, OpenedPullRequest) for result in results)
+    assert all(isinstance(result, (OpenedPullRequest, Transient)) for result in results), results
 
 
 async def test_branch_that_moved_meanwhile_is_not_overwritten(
-    plain: PullRequests, asked: PullRequest, tmp_path: Path, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, tmp_path: Path, origin: GitRepository
 ) -> None:
-    clone = Clone(Git(), tmp_path / "clone.git", Remote(str(origin.path)), "shop")
+    clone = FixClone(Git(), tmp_path / "clone.git", Remote(str(origin.path)), "shop")
     tips = await clone.fetch("threadline/bug-12")
     opened = await plain.open(asked)
     commit = await clone.commit(asked.base, await clone.tree(asked.base, SECOND), tips, "late")
@@ -55,7 +57,7 @@ async def test_branch_that_moved_meanwhile_is_not_overwritten(
 
 
 async def test_fix_of_an_older_commit_is_opened_when_it_merges(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     developer.commit({"docs/other.md": "x\n"})
     developer.push()
@@ -64,7 +66,7 @@ async def test_fix_of_an_older_commit_is_opened_when_it_merges(
 
 
 async def test_branch_of_an_earlier_base_starts_anew(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     await plain.open(asked)
     base = developer.commit({"docs/other.md": "x\n"})
@@ -74,7 +76,7 @@ async def test_branch_of_an_earlier_base_starts_anew(
 
 
 async def test_conflict_with_the_present_code_pushes_nothing(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     developer.commit({"src/cart.py": "def total(items):\n    return 0\n"})
     developer.push()
@@ -84,7 +86,7 @@ async def test_conflict_with_the_present_code_pushes_nothing(
 
 
 async def test_fix_that_is_already_there_opens_nothing(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository
 ) -> None:
     developer.commit({"src/cart.py": "def total(items):\n    return sum(items)\n"})
     developer.push()
@@ -93,7 +95,7 @@ async def test_fix_that_is_already_there_opens_nothing(
 
 
 async def test_commits_of_people_on_the_branch_are_never_undone(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     await plain.open(asked)
     developer.git("fetch", "-q", "origin", "threadline/bug-12")
@@ -108,7 +110,7 @@ async def test_commits_of_people_on_the_branch_are_never_undone(
 @pytest.mark.parametrize(
     ("diff", "why"),
     [
-        (fix("x", "y", ".github/workflows/x.yml"), "begins with .git"),
+        (addition(".github/workflows/x.yml"), "begins with .git"),
         (FIRST.replace("return sum(items) + 1", "return 7"), "does not fit shop"),
         (
             "diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+/etc/passwd\n",
@@ -123,7 +125,7 @@ async def test_commits_of_people_on_the_branch_are_never_undone(
     ],
 )
 async def test_refused_fix_pushes_nothing(
-    plain: PullRequests, asked: PullRequest, origin: GitRepository, diff: str, why: str
+    plain: PullRequests, asked: FixRequest, origin: GitRepository, diff: str, why: str
 ) -> None:
     with pytest.raises(Permanent, match=why):
         await plain.open(replace(asked, diff=diff))
@@ -141,20 +143,27 @@ async def test_refused_fix_pushes_nothing(
     ],
 )
 async def test_invalid_request_is_refused(
-    plain: PullRequests, asked: PullRequest, changes: dict[str, str], why: str
+    plain: PullRequests, asked: FixRequest, changes: dict[str, str], why: str
 ) -> None:
     with pytest.raises(Permanent, match=why):
         await plain.open(replace(asked, **changes))
 
 
-async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path, asked: PullRequest) -> None:
+async def test_binary_data_is_refused_before_git_reads_it(tmp_path: Path, asked: FixRequest) -> None:
+    missing = PullRequests({"shop": str(tmp_path / "none.git")})
+    diff = "diff --git a/x b/x\nnew file mode 100644\nindex 1..2\nGIT binary patch\nliteral 99999999\nIcmZPo\n"
+    with pytest.raises(Permanent, match="changes x, which is not UTF-8 text"):
+        await missing.open(replace(asked, diff=diff))
+
+
+async def test_repository_that_cannot_be_cloned_is_named(tmp_path: Path, asked: FixRequest) -> None:
     missing = PullRequests({"shop": str(tmp_path / "none.git")})
     with pytest.raises(Permanent, match=r"shop from .*does not (appear|exist).*THREADLINE_REPO"):
         await missing.open(asked)
 
 
 async def test_state_of_a_plain_branch_follows_the_default_branch(
-    plain: PullRequests, asked: PullRequest, developer: GitRepository, origin: GitRepository
+    plain: PullRequests, asked: FixRequest, developer: GitRepository, origin: GitRepository
 ) -> None:
     opened = await plain.open(asked)
     assert await plain.state(opened) == "open"
@@ -170,7 +179,7 @@ async def test_state_of_a_plain_branch_follows_the_default_branch(
 
 
 async def test_nothing_is_left_on_disk(
-    plain: PullRequests, asked: PullRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: PullRequests, asked: FixRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()

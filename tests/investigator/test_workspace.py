@@ -12,7 +12,7 @@ import pytest
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge.git import Git
-from threadline.forge.patches import check
+from threadline.forge.pull_requests import FixRequest, PullRequests
 from threadline.investigator.workspace import Attachment, Workspaces
 
 CART = "def total(items):\n    return sum(items) + 1\n"
@@ -102,17 +102,20 @@ async def test_new_case_starts_from_what_another_process_has_fetched(
     assert await base_of(workspaces, "BUG-3") == newer
 
 
-async def test_changes_are_a_diff_and_are_there_again_at_the_next_opening(workspaces: Workspaces) -> None:
+async def test_changes_are_a_diff_and_are_there_again_at_the_next_opening(
+    workspaces: Workspaces, shop: GitRepository
+) -> None:
     async with workspaces.open("BUG-1", {}, {}) as workspace:
-        shop = workspace.path / "shop"
-        (shop / "src" / "cart.py").write_text(CART.replace(" + 1", ""))
-        (shop / "src" / "na\u00efve name.py").write_text("new\r\n")
-        (shop / "debug.log").write_text("ignored by the repository, but not by us\n")
-        (shop / "secret.txt").unlink()
-        (shop / "run.sh").chmod(0o644)
+        files = workspace.path / "shop"
+        (files / "src" / "cart.py").write_text(CART.replace(" + 1", ""))
+        (files / "src" / "na\u00efve name.py").write_text("new\r\n")
+        (files / "debug.log").write_text("ignored by the repository, but not by us\n")
+        (files / "secret.txt").unlink()
+        (files / "run.sh").chmod(0o644)
         diffs, base = await workspace.diff(), workspace.base
         assert await workspace.diff() == diffs
-    check(diffs["shop"])
+    fix = FixRequest("BUG-1", "shop", base["shop"], diffs["shop"], "a fix", "", "T1:C1:1.5")
+    await PullRequests({"shop": str(shop.path)}).open(fix)
     assert "-    return sum(items) + 1\n+    return sum(items)\n" in diffs["shop"]
     assert "deleted file mode 100644" in diffs["shop"]
     assert "new mode" not in diffs["shop"]

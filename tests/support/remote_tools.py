@@ -73,4 +73,3 @@ async def opened(patience: int = 10) -> AsyncIterator[Office]:
             yield Office(services, jira, actions)
         finally:
             await jira.close()
-            await actions.close()

@@ -7,12 +7,13 @@ from threadline.cases import sentences
 from threadline.cases.contract import TurnRef
 from threadline.cases.fix_contract import FixActivities
 from threadline.cases.model import CaseStatus, Marks, Reason
-from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, PullRequest, TurnRecord
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.forge.pull_requests import Opened, PullRequest, PullRequests
+from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
+from threadline.threads.messages import clean
 from threadline.threads.outbox import Outbox, Post
 
 _log = structlog.get_logger(__name__)
@@ -37,18 +38,16 @@ class LiveFixActivities(FixActivities):
         async with self._database.begin() as work:
             marks = await CaseStore(work.tx).save_pull_request(
                 turn.bug_id,
-                PullRequestRecord(
-                    opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn
-                ),
+                PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn),
             )
         try:
             await self._tell(case, turn.turn, opened)
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
-            _log.error("fix_not_announced", case=turn.bug_id, reason=str(error))
-        _log.info("fix_proposed", case=turn.bug_id, url=opened.url, commit=opened.commit)
+            _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
+        _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)
         return marks
 
-    async def _tell(self, case: CaseRecord, turn: int, opened: Opened) -> None:
+    async def _tell(self, case: CaseRecord, turn: int, opened: OpenedPullRequest) -> None:
         """In both threads; of a case that was closed in the meantime, that the fix is there all the same."""
         async with self._database.begin() as work:
             closed = (await CaseStore(work.tx).get(case.bug_id)).status is CaseStatus.RESOLVED
@@ -68,11 +67,11 @@ class LiveFixActivities(FixActivities):
             marks = await CaseStore(work.tx).marks(bug_id)
         if known is None or known.state != "open":
             return marks
-        opened = Opened(known.repository, known.url, known.number, known.branch, known.commit)
+        opened = OpenedPullRequest(known.repository, known.url, known.number, known.branch, known.commit)
         state = await self._pull_requests.state(opened)
         if state == "open":
             return marks
-        settled = PullRequestRecord(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
+        settled = PullRequest(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
         async with self._database.begin() as work:
             marks = await CaseStore(work.tx).save_pull_request(bug_id, settled)
             if state == "merged" and marks.status is not CaseStatus.RESOLVED:
@@ -80,7 +79,7 @@ class LiveFixActivities(FixActivities):
         return marks
 
 
-def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
+def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
     """Raises `Permanent` when the fix is not in exactly one repository."""
     changed = {name: diff for name, diff in record.diffs.items() if diff}
     if len(changed) != 1:
@@ -100,12 +99,12 @@ def _request(case: CaseRecord, record: TurnRecord) -> PullRequest:
             ),
         )
     )
-    return PullRequest(
+    return FixRequest(
         bug_id=case.bug_id,
         repository=repository,
         base=record.base.get(repository, ""),
         diff=diff,
-        title=redact(f"{case.bug_id}: {case.title}"),
-        body=redact(body),
+        title=clean(redact(f"{case.bug_id}: {case.title}")),
+        body=clean(redact(body)),
         key=record.fix_asked_by,
     )

@@ -227,7 +227,7 @@ class TurnRecord:
 
 
 @dataclass(frozen=True)
-class PullRequestRecord:
+class PullRequest:
     """`number` is None where the code host knows branches alone; `commit` is its newest; `turn` made that."""
 
     repository: str
@@ -523,14 +523,14 @@ class CaseStore:
 
     # -- what goes with it ---------------------------------------------------------------------------------------------
 
-    async def pull_request(self, bug_id: str) -> PullRequestRecord | None:
+    async def pull_request(self, bug_id: str) -> PullRequest | None:
         """The one pull request of the case."""
         row = (await self._tx.execute(select(pull_requests).where(pull_requests.c.bug_id == bug_id))).one_or_none()
         if row is None:
             return None
-        return PullRequestRecord(row.repository, row.branch, row.url, row.number, row.commit, row.turn, row.state)
+        return PullRequest(row.repository, row.branch, row.url, row.number, row.commit, row.turn, row.state)
 
-    async def save_pull_request(self, bug_id: str, request: PullRequestRecord) -> Marks:
+    async def save_pull_request(self, bug_id: str, request: PullRequest) -> Marks:
         """Keep it as it is at the code host now; a later fix, a merge or a closing replaces what was known."""
         await self.lock(bug_id)
         row = {**vars(request), "merged_at": func.now() if request.state == "merged" else None}

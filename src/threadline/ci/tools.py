@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.errors import Permanent, before_a_change
-from threadline.forge.builds import Build, FailedJobs
+from threadline.forge.actions import Build, FailedJobs
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import Structured, ToolResult
 from threadline.tools.registry import tool

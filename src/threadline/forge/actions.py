@@ -4,42 +4,82 @@ The API: https://docs.github.com/en/rest/actions/workflow-runs and https://docs.
 """
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import islice
-from typing import Any, TypeVar
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
-from github import Auth, Github
-from github.GithubException import GithubException
-from github.WorkflowJob import WorkflowJob
-from github.WorkflowRun import WorkflowRun
 from pydantic import SecretStr
 
 from threadline.errors import Transient
-from threadline.forge.action_failures import asking
-from threadline.forge.builds import Build, FailedJob, FailedJobs, tail
-from threadline.forge.pull_requests import GITHUB_API
-
-T = TypeVar("T")
+from threadline.forge.github import GITHUB_API, GitHub, GitHubAdvice
 
 TIMEOUT = 8
-"""Seconds for one answer; a tool's own limit has room for two."""
+"""Seconds to connect, and between two pieces of an answer; a tool's own limit has room for two calls."""
 LOGS = 4
 """Jobs of one build whose logs are fetched."""
 LOG_ROOM, EACH_LOG = 12_000, 8_000
 """Bytes of all ends of logs together, and of one: what a model is shown of one result has room for them."""
-_THREADS = 8
-"""Requests at once. A GitHub that hangs holds these threads, and no other part's."""
-_JOBS = 200
-"""Jobs of one build that are looked at."""
+_PAGE, _JOBS = 100, 200
+"""Jobs that one answer lists at most, and jobs of one build that are looked at."""
 _LARGEST_LOG = 100 << 20
 """Bytes of a log that are read to come to its end, which can be had in no other way."""
 _CHUNK = 1 << 16
 _WELL = frozenset({"success", "skipped", "neutral", ""})
 _NO_LOG = "(There is no log of this job any more, or not yet.)"
 _LONG_LOG = "(The log is too long to be read here.)"
+_ADVICE = GitHubAdvice(
+    token="THREADLINE_GITHUB_TOKEN, or GITHUB_TOKEN",  # noqa: S106  names of settings
+    repository="THREADLINE_GITHUB_REPOSITORY",
+    api_url="THREADLINE_GITHUB_API_URL",
+    right="the token may not use the actions of this repository",
+)
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_STAMP = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z ?", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Build:
+    """One run of a workflow. `attempt` counts from 1; `conclusion` is empty until its `status` is `completed`."""
+
+    id: int
+    attempt: int
+    workflow: str
+    title: str
+    branch: str
+    event: str
+    status: str
+    conclusion: str
+    actor: str
+    started: str
+    url: str
+
+    @property
+    def ended(self) -> bool:
+        return self.status == "completed"
+
+
+@dataclass(frozen=True)
+class FailedJob:
+    """`steps` are the names of those that failed. `log` is the end of its log, or a sentence on why there is none."""
+
+    id: int
+    name: str
+    conclusion: str
+    steps: tuple[str, ...]
+    url: str
+    log: str
+
+
+@dataclass(frozen=True)
+class FailedJobs:
+    """The failed jobs of a build's latest attempt, the first of them with their logs; `count` is of all that failed."""
+
+    build: Build
+    jobs: tuple[FailedJob, ...]
+    count: int
 
 
 class Actions:
@@ -51,101 +91,76 @@ class Actions:
         slug: `owner/name`.
         token: may read actions, and write them for `rerun`.
         api_url: of a GitHub Enterprise, such as `https://github.acme.example/api/v3`.
-        timeout: whole seconds to connect, and between two pieces of an answer.
+        timeout: seconds to connect, and between two pieces of an answer.
     """
 
-    def __init__(self, slug: str, token: SecretStr, api_url: str = "", *, timeout: int = TIMEOUT) -> None:
-        self._slug = slug
-        self._github = Github(
-            auth=Auth.Token(token.get_secret_value()),
-            base_url=(api_url or GITHUB_API).rstrip("/"),
-            user_agent="threadline",
-            timeout=timeout,
-            retry=None,  # retrying belongs to whoever asks
-            seconds_between_requests=None,
-            seconds_between_writes=None,
-            lazy=True,
-        )
-        self._patience = aiohttp.ClientTimeout(sock_connect=timeout, sock_read=timeout)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="actions")
-
-    async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._github.close()
+    def __init__(self, slug: str, token: SecretStr, api_url: str = "", *, timeout: float = TIMEOUT) -> None:
+        self._timeout = aiohttp.ClientTimeout(sock_connect=timeout, sock_read=timeout)
+        self._api_path = urlsplit(api_url or GITHUB_API).path.rstrip("/")
+        self._github = GitHub(api_url or GITHUB_API, token, _ADVICE, self._timeout)
+        self._path = f"/repos/{slug}/actions"
 
     async def recent(self, branch: str, status: str, limit: int) -> list[Build]:
         """The newest runs first, 30 at most; an empty `branch` or `status` does not narrow them."""
+        asked = {"branch": branch, "status": status, "per_page": str(limit)}
+        params = {name: value for name, value in asked.items() if value}
 
-        def listed() -> list[Build]:
-            given: dict[str, Any] = {name: value for name, value in (("branch", branch), ("status", status)) if value}
-            runs = self._github.get_repo(self._slug).get_workflow_runs(**given)
-            return [_build(each) for each in runs.get_page(0)[:limit]]
+        def read(answer: Any) -> list[Build]:
+            return [_build(run) for run in answer["workflow_runs"]]
 
-        return await self._ask("The repository", listed)
+        return await self._github.call("GET", f"{self._path}/runs", "The repository", read, params=params)
 
     async def build(self, run_id: int) -> Build:
-        return await self._ask(f"Run {run_id}", lambda: _build(self._run(run_id)))
+        return await self._github.call("GET", f"{self._path}/runs/{run_id}", f"Run {run_id}", _build)
 
     async def failed_jobs(self, run_id: int) -> FailedJobs:
         """Of a run's latest attempt; the first `LOGS` of them with the ends of their logs."""
+        build = await self.build(run_id)
+        failed: list[tuple[FailedJob, str]] = []
 
-        def found() -> tuple[Build, list[WorkflowJob]]:
-            run = self._run(run_id)
-            return _build(run), [each for each in islice(run.jobs("latest"), _JOBS) if _conclusion(each) not in _WELL]
+        def read(answer: Any) -> int:
+            jobs = answer["jobs"]
+            failed.extend(_failed_job(job) for job in jobs if (job["conclusion"] or "") not in _WELL)
+            return len(jobs)
 
-        build, failed = await self._ask(f"Run {run_id}", found)
+        for page in range(1, _JOBS // _PAGE + 1):
+            params = {"filter": "latest", "per_page": str(_PAGE), "page": str(page)}
+            path = f"{self._path}/runs/{run_id}/jobs"
+            if await self._github.call("GET", path, f"Run {run_id}", read, params=params) < _PAGE:
+                break
         shown = failed[:LOGS]
         room = min(EACH_LOG, LOG_ROOM // max(len(shown), 1))
-        jobs = await asyncio.gather(*(self._failed_job(each, room) for each in shown))
-        return FailedJobs(build, tuple(jobs), len(failed))
+        logs = await asyncio.gather(*(self._log_end(url, room) for _, url in shown))
+        jobs = tuple(replace(job, log=log) for (job, _), log in zip(shown, logs, strict=True))
+        return FailedJobs(build, jobs, len(failed))
 
     async def rerun(self, run_id: int, *, failed_only: bool) -> None:
         """Start the next attempt of a run that has ended."""
         part = "rerun-failed-jobs" if failed_only else "rerun"
-        path = f"/repos/{self._slug}/actions/runs/{run_id}/{part}"
+        await self._github.call("POST", f"{self._path}/runs/{run_id}/{part}", f"Run {run_id}", lambda _: None)
 
-        def ask() -> None:
-            # The client's own methods for this say only that it went wrong, and neither why nor for how long.
-            headers, _ = self._github.requester.requestJsonAndCheck("POST", path)
-            if "html" in str(headers.get("content-type", "")):
-                raise ValueError("a page for people")
+    async def _log_end(self, job_url: str, room: int) -> str:
+        """The end of a job's log, or a sentence on why there is none.
 
-        await self._ask(f"Run {run_id}", ask)
-
-    async def _ask(self, about: str, question: Callable[[], T]) -> T:
-        def asked() -> T:
-            with asking(about):
-                return question()
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, asked)
-
-    def _run(self, run_id: int) -> WorkflowRun:
-        return self._github.get_repo(self._slug).get_workflow_run(run_id)
-
-    async def _failed_job(self, job: WorkflowJob, room: int) -> FailedJob:
-        def told() -> tuple[FailedJob, str]:
-            steps = tuple(each.name for each in job.steps or () if (each.conclusion or "") not in _WELL)
-            known = FailedJob(job.id, job.name, _conclusion(job), steps, job.html_url or "", _NO_LOG)
-            try:
-                return known, job.logs_url()
-            except GithubException as error:
-                if error.status in (404, 410):
-                    return known, ""
-                raise
-
-        known, url = await self._ask("The job", told)
-        return replace(known, log=await self._log_end(url, room)) if url else known
-
-    async def _log_end(self, url: str, room: int) -> str:
-        """The end of the log behind an address that holds for a minute, and wants no token."""
+        Args:
+            job_url: the job's own address, which GitHub gives even for a repository that was renamed.
+            room: bytes.
+        """
+        path = f"{urlsplit(job_url).path.removeprefix(self._api_path)}/logs"
+        url = await self._github.call("GET", path, "The job", lambda to: to or "", missing=(404, 410), follow=False)
+        if not url:
+            return _NO_LOG
         end, read = b"", 0
         try:
+            # The address holds for a minute, and its host refuses a request that brings a token.
             async with (
-                aiohttp.ClientSession(timeout=self._patience, trust_env=True) as session,
+                aiohttp.ClientSession(timeout=self._timeout, trust_env=True) as session,
                 session.get(url) as response,
             ):
+                if response.status in (403, 404, 410):
+                    return _NO_LOG
                 if response.status >= 400:
-                    return _missing_log(response.status)
+                    raise Transient(f"GitHub's log storage failed (HTTP {response.status}).")
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     read += len(chunk)
                     if read > _LARGEST_LOG:
@@ -156,31 +171,45 @@ class Actions:
         return tail(end.decode("utf-8", "replace"), room) or _NO_LOG
 
 
-def _missing_log(status: int) -> str:
-    if status in (403, 404, 410):
-        return _NO_LOG
-    raise Transient(f"GitHub's log storage failed (HTTP {status}).")
-
-
-def _build(run: WorkflowRun) -> Build:
-    """Raises `ValueError` when the answer is none of GitHub's."""
-    if not run.run_attempt:
+def _build(run: Any) -> Build:
+    if not run["run_attempt"]:
         raise ValueError("no run")
-    started = run.run_started_at or run.created_at
+    started = run.get("run_started_at") or run.get("created_at")
     return Build(
-        id=run.id,
-        attempt=run.run_attempt,
-        workflow=run.name or "",
-        title=run.display_title or "",
-        branch=run.head_branch or "",
-        event=run.event or "",
-        status=run.status or "",
-        conclusion=run.conclusion or "",
-        actor=run.actor.login if run.actor else "",
-        started=started.isoformat() if started else "",
-        url=run.html_url or "",
+        id=run["id"],
+        attempt=run["run_attempt"],
+        workflow=run.get("name") or "",
+        title=run.get("display_title") or "",
+        branch=run.get("head_branch") or "",
+        event=run.get("event") or "",
+        status=run.get("status") or "",
+        conclusion=run.get("conclusion") or "",
+        actor=(run.get("actor") or {}).get("login", ""),
+        started=datetime.fromisoformat(started).isoformat() if started else "",
+        url=run.get("html_url") or "",
     )
 
 
-def _conclusion(job: WorkflowJob) -> str:
-    return job.conclusion or ""
+def _failed_job(job: Any) -> tuple[FailedJob, str]:
+    """The job without its log, and its address at the API."""
+    steps = tuple(step["name"] for step in job.get("steps") or () if (step["conclusion"] or "") not in _WELL)
+    known = FailedJob(job["id"], job["name"], job["conclusion"], steps, job.get("html_url") or "", _NO_LOG)
+    return known, job["url"]
+
+
+def tail(log: str, room: int) -> str:
+    """The last whole lines of a log within `room` bytes of UTF-8, without colours and the stamp before each line.
+
+    Of a last line that is longer than that, its end.
+    """
+    clean = _STAMP.sub("", _COLOURS.sub("", log)).rstrip()
+    kept: list[str] = []
+    left = room
+    for line in reversed(clean.splitlines()):
+        left -= len(line.encode("utf-8", "replace")) + 1
+        if left < 0:
+            break
+        kept.append(line.rstrip())
+    if not kept:
+        return clean.encode("utf-8", "replace")[-room:].decode("utf-8", "ignore")
+    return "\n".join(reversed(kept)).strip("\n")

@@ -1,114 +1,233 @@
-"""Pull requests over GitHub's REST API: https://docs.github.com/en/rest/pulls/pulls."""
+"""GitHub's REST API: one account, one way to call it, and draft pull requests.
 
+Pull requests: https://docs.github.com/en/rest/pulls/pulls. Statuses and limits:
+https://docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api.
+"""
+
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
 
 import aiohttp
+import structlog
 from pydantic import SecretStr
 
-from threadline.errors import Permanent, Transient
+from threadline.errors import NotDone, Permanent, Transient, parse_retry_after
+from threadline.privacy.quoting import quotable
 
-_TIMEOUT = aiohttp.ClientTimeout(total=30)
-_ADVICE = {
-    401: "the token is not valid: set a new GITHUB_TOKEN",
-    403: "the token may not do this: give it the right to write contents and pull requests",
-    404: "the repository was not found, or the token may not see it: check THREADLINE_REPO and GITHUB_TOKEN",
-    422: "GitHub does not accept the pull request",
-}
+T = TypeVar("T")
+TIMEOUT = aiohttp.ClientTimeout(total=30)
+GITHUB_API = "https://api.github.com"
+RemoteState = Literal["open", "merged", "closed", "gone"]
+"""What became of a pull request; `gone` when there is none of that number."""
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+"""What `read` raises at an answer of another form."""
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A draft pull request: `branch` at `commit` of the repository `slug` (`owner/name`), into its branch `into`."""
+class GitHubAdvice:
+    """What a person is told to check: the names of settings, and the right that the token needs."""
 
-    slug: str
-    branch: str
-    commit: str
-    into: str
-    title: str
-    body: str
+    token: str
+    repository: str
+    api_url: str
+    right: str
+
+
+FOR_PULL_REQUESTS = GitHubAdvice(
+    token="GITHUB_TOKEN",  # noqa: S106  the name of a setting
+    repository="THREADLINE_REPO",
+    api_url="GITHUB_API_URL",
+    right="the token may not do this: give it the right to write contents and pull requests",
+)
 
 
 class GitHub:
-    """One account at one GitHub, such as `https://api.github.com`."""
+    """One account at one GitHub.
 
-    def __init__(self, api_url: str, token: SecretStr) -> None:
-        self._api_url, self._token = api_url.rstrip("/"), token
+    Args:
+        api_url: such as `https://api.github.com`, or `https://github.acme.example/api/v3` of a GitHub Enterprise.
+        token: goes to this address alone, and into no message.
+        advice: what messages tell people to check.
+        timeout: of each call.
+    """
 
-    async def ensure(self, draft: Draft) -> tuple[str, int]:
+    def __init__(
+        self,
+        api_url: str,
+        token: SecretStr,
+        advice: GitHubAdvice = FOR_PULL_REQUESTS,
+        timeout: aiohttp.ClientTimeout = TIMEOUT,
+    ) -> None:
+        self._api_url, self._token, self._advice, self._timeout = api_url.rstrip("/"), token, advice, timeout
+
+    async def ensure_draft(
+        self, slug: str, branch: str, commit: str, into: str, title: str, body: str
+    ) -> tuple[str, int]:
         """Open a draft pull request, or bring the one that is there up to date; returns its URL and number.
+
+        Args:
+            slug: the repository, `owner/name`.
+            branch: holds the change.
+            commit: the full id of its newest commit.
+            into: the branch that the change is for.
+            title: one line.
+            body: Markdown.
 
         Raises:
             Permanent: GitHub refuses.
             Transient: GitHub is away or asks to wait.
         """
-        pulls = f"/repos/{draft.slug}/pulls"
-        head = f"{draft.slug.partition('/')[0]}:{draft.branch}"
-        listed = await self._call("GET", pulls, params={"head": head, "state": "all", "per_page": "50"})
-        # A closed one at this very commit is the answer to a request that is repeated late, not a reason for a second.
-        found = next((pull for pull in listed if pull["state"] == "open"), None) or next(
-            (pull for pull in listed if pull["head"]["sha"] == draft.commit), None
-        )
-        words = {"title": draft.title, "body": draft.body}
-        if found is None:
-            new = words | {"head": draft.branch, "base": draft.into, "draft": True}
-            found = await self._call("POST", pulls, json=new)
-        elif found["state"] == "open" and any(found.get(name) != value for name, value in words.items()):
-            found = await self._call("PATCH", f"{pulls}/{found['number']}", json=words)
-        return str(found["html_url"]), int(found["number"])
+        about, pulls = f"The repository {slug}", f"/repos/{slug}/pulls"
+        texts = {"title": title, "body": body}
 
-    async def state(self, slug: str, number: int) -> str:
-        """`open`, `merged`, `closed`, or `gone` when there is no such pull request."""
-        pull = await self._call("GET", f"/repos/{slug}/pulls/{number}", missing=True)
-        if pull is None:
-            return "gone"
-        return "merged" if pull.get("merged") else str(pull["state"])
+        def find(listed: Any) -> tuple[str, int, bool] | None:
+            # A closed one at this very commit answers a request that is repeated late, and is no reason for a second.
+            found = next((pull for pull in listed if pull["state"] == "open"), None) or next(
+                (pull for pull in listed if pull["head"]["sha"] == commit), None
+            )
+            if found is None:
+                return None
+            stale = found["state"] == "open" and any(found.get(name) != value for name, value in texts.items())
+            return *_place(found), stale
 
-    async def _call(
+        head = f"{slug.partition('/')[0]}:{branch}"
+        known = await self.call("GET", pulls, about, find, params={"head": head, "state": "all", "per_page": "50"})
+        if known is None:
+            return await self.call(
+                "POST", pulls, about, _place, body=texts | {"head": branch, "base": into, "draft": True}
+            )
+        url, number, stale = known
+        return await self.call("PATCH", f"{pulls}/{number}", about, _place, body=texts) if stale else (url, number)
+
+    async def pull_request_state(self, slug: str, number: int) -> RemoteState:
+        """Raises `Permanent` when GitHub refuses, and `Transient` when it is away or asks to wait."""
+
+        def read(pull: Any) -> RemoteState:
+            if pull is None:
+                return "gone"
+            if pull.get("merged"):
+                return "merged"
+            return "open" if pull["state"] == "open" else "closed"
+
+        about = f"Pull request {number} of {slug}"
+        return await self.call("GET", f"/repos/{slug}/pulls/{number}", about, read, missing=(404,))
+
+    async def call(
         self,
         method: str,
         path: str,
+        about: str,
+        read: Callable[[Any], T],
         *,
         params: Mapping[str, str] | None = None,
-        json: Mapping[str, object] | None = None,
-        missing: bool = False,
-    ) -> Any:
+        body: Mapping[str, object] | None = None,
+        missing: tuple[int, ...] = (),
+        follow: bool = True,
+    ) -> T:
+        """Call one endpoint, once: retries belong to Temporal.
+
+        Args:
+            method: such as `GET`.
+            path: behind the address of the API; begins with a slash.
+            about: what it is about, as a sentence begins with it ("Run 12").
+            read: makes the result of the answer's JSON; gets None where the answer is empty or of a `missing` status.
+            params: the query.
+            body: sent as JSON.
+            missing: statuses that mean "there is none".
+            follow: follow redirects; if not, `read` gets the address that one leads to.
+
+        Raises:
+            Permanent: GitHub refuses, or the address is not that of its API.
+            Transient: GitHub is away; `NotDone` when it limits the rate of calls, since it did nothing then.
+        """
         headers = {
             "Authorization": f"Bearer {self._token.get_secret_value()}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
             "User-Agent": "threadline",
         }
+        status: int | None = None
+        cause = "refusal"
         try:
             async with (
-                aiohttp.ClientSession(headers=headers, timeout=_TIMEOUT, trust_env=True) as session,
-                session.request(method, self._api_url + path, params=params, json=json) as response,
+                aiohttp.ClientSession(headers=headers, timeout=self._timeout, trust_env=True) as session,
+                session.request(
+                    method, self._api_url + path, params=params, json=body, allow_redirects=follow
+                ) as response,
             ):
-                if response.status == 404 and missing:
-                    return None
-                if response.status >= 400:
-                    raise _error(response.status, response.headers, await response.text())
-                return await response.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as exc:
-            raise Transient(f"GitHub could not be reached: {type(exc).__name__}") from exc
+                status = response.status
+                if status in missing:
+                    return read(None)
+                if status >= 400:
+                    failure: Exception = self._refusal(status, response.headers, await response.text(), about)
+                elif status >= 300:
+                    return read(response.headers["Location"])
+                elif "html" in response.content_type:
+                    failure = self._no_api("GitHub answered with a web page, perhaps a login page")
+                else:
+                    content = await response.read()
+                    return read(json.loads(content) if content else None)
+        except (aiohttp.ClientError, TimeoutError, *_UNREADABLE) as error:
+            failure, cause = self._failure(error), type(error).__name__
+        structlog.get_logger().info("github_call_failed", cause=cause, status=status)
+        raise failure  # without a cause, since the client's own text repeats addresses and headers
+
+    def _failure(self, error: Exception) -> Permanent | Transient:
+        match error:
+            case TimeoutError():
+                return Transient("GitHub did not answer in time.")
+            case aiohttp.ClientConnectionError():
+                return Transient(f"GitHub could not be reached: check the network and {self._advice.api_url}.")
+            case aiohttp.ClientPayloadError() | json.JSONDecodeError() | UnicodeDecodeError():
+                return Transient("GitHub's answer could not be read.")
+            case aiohttp.ClientError():
+                return Permanent(f"No GitHub API was found at the address: check {self._advice.api_url}.")
+            case _:
+                return self._no_api("GitHub's answer is not of the form that its API gives")
+
+    def _no_api(self, found: str) -> Permanent:
+        return Permanent(f"{found}: check {self._advice.api_url}, and that the token may use the API.")
+
+    def _refusal(self, status: int, headers: Mapping[str, str], text: str, about: str) -> Permanent | Transient:
+        spent = headers.get("X-RateLimit-Remaining") == "0"
+        limited = spent or "Retry-After" in headers or "rate limit" in text.lower()
+        if status == 429 or (status == 403 and limited):
+            return NotDone("GitHub's rate limit is reached.", retry_after=_pause(headers, spent))
+        if status in (408, 409, 425) or status >= 500:
+            return Transient(f"GitHub failed or is overloaded (HTTP {status}).", retry_after=_pause(headers, False))
+        if status == 422 and "already exists" in text:
+            return Transient("GitHub knows the pull request, and does not list it yet.", retry_after=5)
+        return Permanent(self._refused(status, _quote(text), about))
+
+    def _refused(self, status: int, said: str, about: str) -> str:
+        if status == 401:
+            return f"GitHub does not accept the token: set a new one in {self._advice.token}."
+        if status == 403:
+            return f"GitHub does not allow it: {said or self._advice.right}"
+        if status == 404:
+            return f"{about} was not found at GitHub, or the token may not see it: check {self._advice.repository}."
+        return f"GitHub refused it (HTTP {status}). {said}".strip()
 
 
-def _error(status: int, headers: Mapping[str, str], body: str) -> Permanent | Transient:
-    asked_to_wait = "Retry-After" in headers or headers.get("X-RateLimit-Remaining") == "0" or "rate limit" in body
-    limited = status == 429 or (status == 403 and asked_to_wait)
-    if limited or status >= 500:
-        return Transient(f"GitHub answered {status}: try again later", retry_after=_wait(headers))
-    if status == 422 and "already exists" in body:
-        return Transient("GitHub knows the pull request but does not list it yet", retry_after=5)
-    advice = _ADVICE.get(status, "look up what this status means at docs.github.com/rest")
-    return Permanent(f"GitHub answered {status}: {advice} ({' '.join(body.split())[:300]})")
+def _place(pull: Any) -> tuple[str, int]:
+    return str(pull["html_url"]), int(pull["number"])
 
 
-def _wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from either header that GitHub uses."""
-    after, reset = headers.get("Retry-After", ""), headers.get("X-RateLimit-Reset", "")
-    if after.isdigit():
-        return float(after)
-    return max(float(reset) - time.time(), 1.0) if reset.isdigit() else None
+def _quote(text: str) -> str:
+    """GitHub's own words, where they may be repeated."""
+    try:
+        return quotable(json.loads(text)["message"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
+def _pause(headers: Mapping[str, str], spent: bool) -> float | None:
+    """Seconds; the reset is on every answer, and counts where the hour's calls are spent."""
+    named, reset = parse_retry_after(headers, datetime.now(UTC)), headers.get("X-RateLimit-Reset", "")
+    if named is None and spent and reset.isdecimal():
+        return max(float(reset) - time.time(), 1.0)
+    return named

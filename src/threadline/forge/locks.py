@@ -15,13 +15,13 @@ _POLL = 0.05
 
 
 @asynccontextmanager
-async def held(path: Path, *, wait: float, busy: str) -> AsyncIterator[None]:
+async def file_lock(path: Path, *, wait: float, message: str) -> AsyncIterator[None]:
     """Hold the lock that is the file `path`, which the holder may delete.
 
     Args:
         path: the file; it is made when it is missing.
         wait: seconds to wait for whoever holds it.
-        busy: the sentence of the failure.
+        message: the sentence of the failure.
 
     Raises:
         Transient: it was still held after `wait` seconds.
@@ -30,7 +30,7 @@ async def held(path: Path, *, wait: float, busy: str) -> AsyncIterator[None]:
     deadline = time.monotonic() + wait
     while (descriptor := _try(path)) is None:
         if time.monotonic() >= deadline:
-            raise Transient(busy, retry_after=max(wait, 1.0))
+            raise Transient(message, retry_after=max(wait, 1.0))
         await asyncio.sleep(_POLL)
     try:
         yield

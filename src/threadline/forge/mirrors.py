@@ -79,8 +79,8 @@ class Mirrors:
 
     async def _refresh(self, name: str, max_age: float) -> int:
         """Returns the stamp of the newest fetch."""
-        busy = f"another process has been fetching {name} for too long: try again later"
-        async with locks.held(self._root / f"{name}.lock", wait=NETWORK_SECONDS, busy=busy):
+        message = f"another process has been fetching {name} for too long: try again later"
+        async with locks.file_lock(self._root / f"{name}.lock", wait=NETWORK_SECONDS, message=message):
             stamp = self._root / f"{name}.fetched"
             if not (stamp.exists() and time.time() - stamp.stat().st_mtime < max_age and self.path(name).exists()):
                 await self._fetch(name)
@@ -104,7 +104,7 @@ class Mirrors:
                 *(part for one in _GC for part in ("-c", one)), "gc", "--auto", "--quiet", git_dir=mirror
             )
         except (Permanent, Transient) as error:  # housekeeping of a big repository must not keep its cases waiting
-            _log.warning("mirror_cleanup_failed", repository=name, reason=str(error))
+            _log.warning("mirror_gc_failed", repository=name, reason=str(error))
 
 
 def _drop_stale_locks(mirror: Path) -> None:

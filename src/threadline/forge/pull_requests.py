@@ -1,4 +1,7 @@
-"""Pull requests: from a diff that an agent wrote to a branch, and a draft, that people review."""
+"""Pull requests: a diff that an agent wrote becomes a branch, and at GitHub a draft, that people review.
+
+The branch is made in a fresh bare clone, whose files are never written out.
+"""
 
 import asyncio
 import re
@@ -8,31 +11,36 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from threadline.errors import Permanent
 from threadline.forge import patches
-from threadline.forge.branches import Clone
 from threadline.forge.git import Git
-from threadline.forge.github import Draft, GitHub
+from threadline.forge.github import GITHUB_API, GitHub, RemoteState
 from threadline.forge.mirrors import COMMIT
+from threadline.forge.patches import FixLimits
 from threadline.forge.remotes import Remote
-from threadline.threads.messages import clean
 
-GITHUB_API = "https://api.github.com"
-State = Literal["open", "merged", "closed", "gone"]
+NAME = "Threadline"
+EMAIL = "threadline@localhost"
 _BUG_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _TITLE = 200
+_DEFAULT, _BRANCH = "refs/threadline/default", "refs/threadline/branch"
+_AUTHOR = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", NAME), ("EMAIL", EMAIL))
+}
 
 
 @dataclass(frozen=True)
-class PullRequest:
+class FixRequest:
     """A fix of the case `bug_id` in one repository: `diff` against the commit `base`.
 
-    `key` is the id of the developer's message that asked for it; it is recorded in the commit.
+    `key` is the id of the developer's message that asked for it; it is recorded in the commit. All texts are storable
+    ones: without NUL and lone surrogates.
     """
 
     bug_id: str
@@ -45,7 +53,7 @@ class PullRequest:
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedPullRequest:
     """A pull request; `number` is missing where the pushed branch is all there is."""
 
     repository: str
@@ -59,7 +67,7 @@ class PullRequests:
     """Opens pull requests with a credential that no agent ever holds.
 
     Args:
-        repositories: URL or path by name, see `remotes.by_name`.
+        repositories: URL or path by name, see `remotes.repositories_by_name`.
         github_token: for git and the API of GitHub; without it the pushed branch is the pull request.
         github_api_url: the API of a GitHub Enterprise, whose host the repositories are then expected at; with it,
             repositories that are paths count as being there too.
@@ -73,7 +81,7 @@ class PullRequests:
         github_token: SecretStr | None = None,
         github_api_url: str | None = None,
         *,
-        limits: patches.Limits = patches.DEFAULT,
+        limits: FixLimits = patches.DEFAULT_LIMITS,
         git: Git | None = None,
     ) -> None:
         self._host = (urlsplit(github_api_url or GITHUB_API).hostname or "").removeprefix("api.")
@@ -82,7 +90,7 @@ class PullRequests:
         self._remotes = {name: self._log_in(Remote.parse(url), github_token) for name, url in repositories.items()}
         self._limits, self._git = limits, git or Git()
 
-    async def open(self, request: PullRequest) -> Opened:
+    async def open(self, request: FixRequest) -> OpenedPullRequest:
         """Push the fix to the case's one branch and see to its one draft; a repeated request changes nothing.
 
         Raises:
@@ -90,7 +98,7 @@ class PullRequests:
             Transient: the remote is away, asks to wait, or its branch moved meanwhile.
         """
         remote = self._remote(request.repository)
-        patches.check(request.diff, self._limits)
+        patches.check_diff(request.diff, self._limits)
         if not COMMIT.fullmatch(request.base):
             raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
         branch = _branch_of(request.bug_id)
@@ -100,13 +108,13 @@ class PullRequests:
             commit = await clone.commit(request.base, tree, tips, _message(request))
             await clone.push(branch, commit, tips)
         if self._github is None or not self._is_github(remote):
-            return Opened(request.repository, f"{remote.link}#{branch}", None, branch, commit)
-        title, body = _title(request), clean(request.body)
-        draft = Draft(remote.slug, branch, commit, tips.default_name, title, body)
-        url, number = await self._github.ensure(draft)
-        return Opened(request.repository, url, number, branch, commit)
+            return OpenedPullRequest(request.repository, f"{remote.link}#{branch}", None, branch, commit)
+        url, number = await self._github.ensure_draft(
+            remote.slug, branch, commit, tips.default_name, _title(request), request.body
+        )
+        return OpenedPullRequest(request.repository, url, number, branch, commit)
 
-    async def state(self, opened: Opened) -> State:
+    async def state(self, opened: OpenedPullRequest) -> RemoteState:
         """What became of a pull request.
 
         Without GitHub it is `merged` when the default branch holds its commit, and `gone` when its branch was deleted.
@@ -117,7 +125,7 @@ class PullRequests:
         """
         remote = self._remote(opened.repository)
         if self._github is not None and opened.number is not None:
-            return cast(State, await self._github.state(remote.slug, opened.number))
+            return await self._github.pull_request_state(remote.slug, opened.number)
         async with self._clone(remote, opened.repository) as clone:
             tips = await clone.fetch(opened.branch)
             if await clone.merged(opened.commit, tips):
@@ -139,12 +147,161 @@ class PullRequests:
         return remote.with_token(token) if token and over_http and remote.host == self._host else remote
 
     @asynccontextmanager
-    async def _clone(self, remote: Remote, name: str) -> AsyncIterator[Clone]:
+    async def _clone(self, remote: Remote, name: str) -> AsyncIterator["FixClone"]:
         directory = Path(tempfile.mkdtemp(prefix="threadline-"))
         try:
-            yield Clone(self._git, directory / "clone.git", remote, name)
+            yield FixClone(self._git, directory / "clone.git", remote, name, self._limits)
         finally:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class BranchTips:
+    """Where a remote's branches stand: the default branch, and the case's own, empty as long as there is none."""
+
+    default_name: str
+    default: str
+    branch: str
+
+
+class FixClone:
+    """A bare clone in a directory that its maker deletes."""
+
+    def __init__(
+        self, git: Git, git_dir: Path, remote: Remote, name: str, limits: FixLimits = patches.DEFAULT_LIMITS
+    ) -> None:
+        self._git, self._git_dir, self._remote, self._name, self._limits = git, git_dir, remote, name, limits
+        self._env = {"GIT_INDEX_FILE": str(git_dir / "index-of-the-fix")} | _AUTHOR
+
+    async def fetch(self, branch: str) -> BranchTips:
+        """Clone the default branch, and `branch` if it exists.
+
+        Raises:
+            Permanent: the repository cannot be read, or is empty.
+            Transient: it cannot be reached now.
+        """
+        await self._git.init(self._git_dir)
+        failure = f"could not clone {self._name} from {self._remote.url}: {{reason}}; check THREADLINE_REPO"
+        url, ref = self._remote.url, f"refs/heads/{branch}"
+        listed = await self._git.run(
+            *("ls-remote", "--symref", "--", url, "HEAD", ref),
+            git_dir=self._git_dir,
+            remote=self._remote,
+            failure=failure,
+        )
+        default = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", listed.text, re.MULTILINE)
+        if not default:
+            raise Permanent(f"{self._name} has no commit on its default branch: push one first")
+        existing = [f"+{ref}:{_BRANCH}"] if any(line.endswith(f"\t{ref}") for line in listed.text.splitlines()) else []
+        await self._git.run(
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", url, f"+HEAD:{_DEFAULT}", *existing),
+            git_dir=self._git_dir,
+            remote=self._remote,
+            failure=failure,
+        )
+        return BranchTips(default[1], await self._read(_DEFAULT), await self._read(_BRANCH) if existing else "")
+
+    async def tree(self, base: str, diff: str) -> str:
+        """The tree of `base` with `diff` applied; `diff` has passed `patches.check_diff`.
+
+        Raises:
+            Permanent: the commit is not there, the diff does not fit it, or breaks a rule of `patches`.
+        """
+        if not await self._answers("cat-file", "-e", f"{base}^{{commit}}"):
+            raise Permanent(
+                f"{self._name} no longer has commit {base[:12]}, on which the fix was made: "
+                "its history was rewritten, so ask for the fix again"
+            )
+        failure = f"the fix does not fit {self._name} at {base[:12]}: {{reason}}; ask for it again"
+        size = await self._output("apply", "--numstat", "-z", "-", stdin=diff, failure=failure)
+        patches.check_size(size, self._limits)
+        await self._run("read-tree", base)
+        await self._run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, failure=failure)
+        listed = await self._output("diff-index", "--cached", "--raw", "--numstat", "-z", "--no-renames", base)
+        patches.check_index(listed, self._limits)
+        return await self._run("write-tree")
+
+    async def commit(self, base: str, tree: str, tips: BranchTips, message: str) -> str:
+        """The commit that makes the case's branch hold `tree`; the present one when it does already.
+
+        It goes on top of the branch, or starts it anew at `base` when the branch belongs to an earlier base.
+
+        Raises:
+            Permanent: people have committed to the branch, the change is already on the default branch, or the
+                default branch has moved on so that the two conflict.
+        """
+        if tips.branch and await self._read(tips.branch, "tree") == tree:
+            return tips.branch
+        continues = bool(tips.branch) and await self._is_ancestor(base, tips.branch)
+        if tips.branch:
+            await self._refuse_others(base, tips)
+        parent = tips.branch if continues else base
+        commit = await self._run("commit-tree", tree, "-p", parent, "-F", "-", stdin=message)
+        await self._refuse_conflict(tips, commit)
+        return commit
+
+    async def push(self, branch: str, commit: str, tips: BranchTips) -> None:
+        """Move the remote's branch to `commit`, unless somebody moved it since `fetch`.
+
+        Raises:
+            Permanent: the remote refuses.
+            Transient: the branch has moved, or the remote cannot be reached now.
+        """
+        if commit == tips.branch:
+            return
+        ref = f"refs/heads/{branch}"
+        await self._git.run(
+            *("push", "--quiet", "--no-verify", f"--force-with-lease={ref}:{tips.branch}"),
+            *("--", self._remote.url, f"{commit}:{ref}"),
+            git_dir=self._git_dir,
+            remote=self._remote,
+            failure=f"could not push {branch} to {self._name}: {{reason}}; check that the token may write there",
+        )
+
+    async def merged(self, commit: str, tips: BranchTips) -> bool:
+        known = await self._answers("cat-file", "-e", f"{commit}^{{commit}}")
+        return known and await self._is_ancestor(commit, tips.default)
+
+    async def _refuse_others(self, base: str, tips: BranchTips) -> None:
+        emails = await self._run("log", "--format=%ce", tips.branch, "--not", base, tips.default)
+        if others := sorted(set(emails.splitlines()) - {EMAIL}):
+            raise Permanent(
+                f"the case's branch in {self._name} contains commits by {', '.join(others)}: "
+                "merge or rename that branch first, so that their work is kept"
+            )
+
+    async def _refuse_conflict(self, tips: BranchTips, commit: str) -> None:
+        merge = await self._git.run(
+            *("merge-tree", "--write-tree", "--name-only", "--no-messages", tips.default, commit),
+            git_dir=self._git_dir,
+            accept=(0, 1),
+        )
+        merged, *files = merge.text.splitlines()
+        if merge.code:
+            raise Permanent(
+                f"{self._name} has moved on: the fix conflicts with {tips.default_name} in {', '.join(files[:5])}; "
+                "ask for it again in a new case, which starts from the current code"
+            )
+        if merged == await self._read(tips.default, "tree"):
+            raise Permanent(f"the fix is already on {tips.default_name} of {self._name}: there is nothing to open")
+
+    async def _is_ancestor(self, older: str, newer: str) -> bool:
+        return await self._answers("merge-base", "--is-ancestor", older, newer)
+
+    async def _answers(self, *arguments: str) -> bool:
+        return (await self._git.run(*arguments, git_dir=self._git_dir, accept=(0, 1, 128))).code == 0
+
+    async def _read(self, name: str, kind: str = "commit") -> str:
+        return await self._run("rev-parse", "--verify", f"{name}^{{{kind}}}")
+
+    async def _run(self, *arguments: str, stdin: str = "", failure: str = "") -> str:
+        return (await self._output(*arguments, stdin=stdin, failure=failure)).decode("utf-8", "replace").strip()
+
+    async def _output(self, *arguments: str, stdin: str = "", failure: str = "") -> bytes:
+        output = await self._git.run(
+            *arguments, git_dir=self._git_dir, stdin=stdin.encode(), env=self._env, failure=failure
+        )
+        return output.stdout
 
 
 def _branch_of(bug_id: str) -> str:
@@ -153,10 +310,10 @@ def _branch_of(bug_id: str) -> str:
     return f"threadline/{bug_id.lower()}"
 
 
-def _title(request: PullRequest) -> str:
-    return f"{request.bug_id}: {' '.join(clean(request.title).split())}"[:_TITLE]
+def _title(request: FixRequest) -> str:
+    return f"{request.bug_id}: {' '.join(request.title.split())}"[:_TITLE]
 
 
-def _message(request: PullRequest) -> str:
-    key = "".join(clean(request.key).split())
+def _message(request: FixRequest) -> str:
+    key = "".join(request.key.split())
     return f"{_title(request)}\n\nThreadline-Case: {request.bug_id}\nThreadline-Request: {key}\n"

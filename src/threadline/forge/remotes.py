@@ -87,7 +87,7 @@ class Remote:
         }
 
 
-def by_name(urls: Sequence[str]) -> dict[str, str]:
+def repositories_by_name(urls: Sequence[str]) -> dict[str, str]:
     """Repositories by the name of their folder: `https://host/acme/shop.git` is `shop`.
 
     Raises:

@@ -115,12 +115,12 @@ async def own_temporary_folder(root: Path) -> AsyncIterator[None]:
     shelf.mkdir(parents=True, exist_ok=True)
     for lock in shelf.glob("*.lock"):
         with contextlib.suppress(Transient):  # its worker lives
-            async with locks.held(lock, wait=0, busy="in use"):
+            async with locks.file_lock(lock, wait=0, message="in use"):
                 shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
                 lock.unlink(missing_ok=True)
     folder = shelf / uuid.uuid4().hex
     before = tempfile.tempdir
-    async with locks.held(folder.with_suffix(".lock"), wait=0, busy="in use"):
+    async with locks.file_lock(folder.with_suffix(".lock"), wait=0, message="in use"):
         folder.mkdir()
         tempfile.tempdir = str(folder)
         try:

@@ -71,7 +71,7 @@ class Workspaces:
         remove_wait: float = REMOVE_WAIT,
     ) -> None:
         self._root, self._git = root.resolve(), git or Git()
-        self._repositories = remotes.by_name(repositories)
+        self._repositories = remotes.repositories_by_name(repositories)
         self._mirrors = Mirrors(self._root / "mirrors", self._repositories, self._git)
         self._open_wait, self._remove_wait = open_wait, remove_wait
 
@@ -143,8 +143,8 @@ class Workspaces:
             self._lock(bug_id).unlink(missing_ok=True)
 
     def _held(self, bug_id: str, wait: float) -> AbstractAsyncContextManager[None]:
-        busy = f"another attempt still works in the workspace of {bug_id}: it must end first"
-        return locks.held(self._lock(bug_id), wait=wait, busy=busy)
+        message = f"another attempt still works in the workspace of {bug_id}: it must end first"
+        return locks.file_lock(self._lock(bug_id), wait=wait, message=message)
 
     def _reset(self, bug_id: str) -> None:
         self._delete(bug_id)

@@ -30,7 +30,6 @@ SHARED_MODULES = frozenset(
         "threadline.decisions.sensitive_topics",
         "threadline.errors",
         "threadline.estimates.model",
-        "threadline.forge.builds",
         "threadline.handovers.contract",
         "threadline.handovers.model",
         "threadline.jobs.contract",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Entry
-from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, Transition, TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Close
@@ -29,7 +29,7 @@ class CaseFile:
     transitions: Sequence[Transition]
     conversation: list[Entry]
     turns: list[TurnRecord]
-    pull_request: PullRequestRecord | None
+    pull_request: PullRequest | None
 
 
 class CaseDesk:

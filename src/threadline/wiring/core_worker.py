@@ -155,7 +155,7 @@ def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
     relaying = Relaying(database, slack, outbox, places.bot_user)
     speaking = LiveSlackActivities(database, slack, outbox, places)
     forge = settings.forge
-    pull_requests = PullRequests(remotes.by_name(settings.repository.repo), forge.token, forge.api_url)
+    pull_requests = PullRequests(remotes.repositories_by_name(settings.repository.repo), forge.token, forge.api_url)
     return [
         *registered(LiveCaseActivities(database, _limits(settings.case), speaking.post_findings), CaseActivities),
         *registered(

@@ -147,7 +147,7 @@ async def approvers() -> str:
 
 async def repositories() -> str:
     """Each of them answers, with the credentials in its address."""
-    named = remotes.by_name(RepositorySettings.read().repo)
+    named = remotes.repositories_by_name(RepositorySettings.read().repo)
     git = Git()
     with tempfile.TemporaryDirectory() as folder:
         await git.init(Path(folder) / "look.git")

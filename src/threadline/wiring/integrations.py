@@ -6,6 +6,7 @@ from typing import Any
 
 from threadline.ci import tools as ci
 from threadline.ci.tools import CI, Builds
+from threadline.forge.actions import Actions
 from threadline.sales.email_tools import MAILER, Mailer
 from threadline.settings import CiSettings, ForgeSettings, JiraSettings, MailSettings
 from threadline.tools import access
@@ -28,19 +29,17 @@ async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
     async with AsyncExitStack() as opened:
         if tracker := await _jira(opened, JiraSettings.read()):
             ports = ports.having(JIRA, tracker)
-        if builds := await _actions(opened, CiSettings.read(), ForgeSettings.read()):
+        if builds := _actions(CiSettings.read(), ForgeSettings.read()):
             ports = ports.having(CI, builds)
         if mailer := _mailer(MailSettings.read()):
             ports = ports.having(MAILER, mailer)
         yield ports
 
 
-# Both clients are imported where they are wanted alone: that takes most of a second.
-
-
 async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> Tracker | None:
     if not (settings.url and settings.token):
         return None
+    # Imported where it is wanted alone: that takes most of a second.
     from threadline.trackers.jira import Jira
 
     tracker = Jira(settings.url, settings.email, settings.token)
@@ -48,15 +47,11 @@ async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> Tracker | Non
     return tracker
 
 
-async def _actions(opened: AsyncExitStack, settings: CiSettings, forge: ForgeSettings) -> Builds | None:
+def _actions(settings: CiSettings, forge: ForgeSettings) -> Builds | None:
     token = settings.token or forge.token
     if not (settings.repository and token):
         return None
-    from threadline.forge.actions import Actions
-
-    builds = Actions(settings.repository, token, settings.api_url or forge.api_url or "")
-    opened.push_async_callback(builds.close)
-    return builds
+    return Actions(settings.repository, token, settings.api_url or forge.api_url or "")
 
 
 def _mailer(settings: MailSettings) -> Mailer | None:

@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseStatus, Entry
-from threadline.cases.store import CaseRecord, CaseStore, PullRequestRecord, Transition, TurnRecord
+from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.threads.addressing import bug_workflow_id
@@ -139,7 +139,7 @@ class Scene(Watching):
         async with self._database.begin() as work:
             return await CaseStore(work.tx).turns(self.bug_id)
 
-    async def pull_request(self) -> PullRequestRecord | None:
+    async def pull_request(self) -> PullRequest | None:
         async with self._database.begin() as work:
             return await CaseStore(work.tx).pull_request(self.bug_id)
 
