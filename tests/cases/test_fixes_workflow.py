@@ -43,6 +43,8 @@ async def test_developers_request_becomes_a_pull_request(start_case: StartCase, 
         await _asked_for_a_fix(scene)
         assert (await scene.transitions())[-1].reason == "fix_proposed", "its author does not judge it"
         assert repository.git("show", "threadline/bug-1:shop/fixed.py") == "fixed"
+        subject = repository.git("log", "-1", "--format=%s", "threadline/bug-1")
+        assert subject.count("BUG-1: ") == 1, subject
         await scene.until_said("threadline/bug-1", SUMMARIES)
         await scene.until_said("I have proposed a fix")
         await scene.developer("that is good")

@@ -104,7 +104,7 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
         repository=repository,
         base=record.base.get(repository, ""),
         diff=diff,
-        title=clean(redact(f"{case.bug_id}: {case.title}")),
+        title=clean(redact(case.title)),
         body=clean(redact(body)),
         key=record.fix_asked_by,
     )
