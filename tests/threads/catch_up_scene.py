@@ -12,7 +12,7 @@ from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline.threads import addressing, messages
-from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_contract import CatchUpState
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
 

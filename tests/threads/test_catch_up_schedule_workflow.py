@@ -6,12 +6,21 @@ from datetime import timedelta
 import pytest
 from temporalio import activity
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
+from temporalio.workflow import Info
 
 from tests.support.temporal import activities_of, real_time, worker
+from threadline.errors import InternalError
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
-from threadline.threads.catch_up_contract import CatchUpActivities, Compared, LookPlan, PageRequest, Window, WindowDone
-from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_contract import (
+    CatchUpActivities,
+    CatchUpState,
+    Compared,
+    LookPlan,
+    PageRequest,
+    Window,
+    WindowDone,
+)
 from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
 from threadline.wiring.catch_up import ensure_schedule
 
@@ -24,6 +33,8 @@ class Looks(CatchUpActivities):
     """
 
     asks: str = ""
+    fails: str = ""
+    """The first time, this activity fails for good."""
     done: list[str] = field(default_factory=list)
 
     @activity.defn
@@ -47,6 +58,9 @@ class Looks(CatchUpActivities):
 
     @activity.defn
     async def choose_threads(self, plan: LookPlan) -> int:
+        if self.fails == "choose_threads":
+            self.fails = ""
+            raise InternalError("the database refused the statement")
         return 2
 
     @activity.defn
@@ -90,6 +104,33 @@ async def test_requested_look_begins_with_cases_as_deep_as_the_one_before() -> N
     done = await look(Looks(asks="talk1"))
     first = ["deep look", *CASES, "talk1", "talk1", "deep look", *whole, "talks"]
     assert done[: len(first)] == first
+
+
+async def test_deep_look_that_continues_in_a_new_run_stays_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
+    compared: list[tuple[bool, bool]] = []
+
+    class Long(Looks):
+        """A look with three threads of cases and three of conversations."""
+
+        @activity.defn
+        async def compare_threads(self, plan: LookPlan) -> Compared:
+            compared.append((plan.talk, plan.deep))
+            return Compared(-len(compared) % 3)
+
+    done = await look(Long())
+    assert compared == [(False, True)] * 3 + [(True, True)] * 3
+    assert done == ["deep look", "cases", "cases", "talk1", "talk1", "talk2", "talk2"], "no channel is read twice"
+
+
+async def test_look_that_fails_is_repeated_as_deep_as_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.threads.catch_up_model.RETRY_INTERVAL", 0.05)
+    looks = Looks(fails="choose_threads", asks="cases")
+    done = await look(looks)
+    assert done[:3] == ["deep look", "cases", "cases"]
+    assert done[3:7] == ["deep look", *CASES]
+    assert done[-4:] == ["talk2", "talk2", "talks", "talks"]
+    assert done.count("look") == 1, "a look follows for what was too young for the one that a gateway requested"
 
 
 async def results(client: Client) -> list[str]:

@@ -33,7 +33,7 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.threads import addressing
 from threadline.threads.catch_up_comparison import Comparison
-from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_contract import CatchUpState
 from threadline.threads.catch_up_store import DueThread
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity

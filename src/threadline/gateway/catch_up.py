@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from threadline.threads import addressing
-from threadline.threads.catch_up_model import CatchUpState
+from threadline.threads.catch_up_contract import CatchUpState
 
 _TRIES, _PAUSE = 30, 10.0
 """Temporal may come up after the gateway. What is given up then, the schedule does."""

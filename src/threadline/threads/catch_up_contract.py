@@ -38,6 +38,20 @@ class LookPlan:
     talk: bool = False
 
 
+@dataclass
+class CatchUpState:
+    """All that survives continue-as-new. Whoever starts the workflow gives an empty one."""
+
+    asked: bool = False
+    """Somebody wants a look that begins now; one that is under way does not count."""
+    deep: bool = False
+    """Every active thread is to be compared, and not only those that show a change."""
+    after: bool = False
+    """A look was asked for by a gateway that came back: what was too young for it is looked at once more."""
+    plan: LookPlan | None = None
+    """The look that the last run began, with the threads of cases or of conversations still to be compared."""
+
+
 @dataclass(frozen=True)
 class PageRequest:
     """The page of a window's history that ends at `latest`; Slack shows the newest first."""

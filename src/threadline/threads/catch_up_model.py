@@ -1,7 +1,6 @@
 """What the catch-up and its workflow agree on: how far it looks back, and what survives between its steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +13,9 @@ QUIET = 60.0
 CASES_EVERY = 300.0
 """Seconds: so often the channels of cases are looked at while a look at conversations goes on."""
 
+RETRY_INTERVAL = 300.0
+"""Seconds from a look that failed to the next one."""
+
 
 class Passed(StrEnum):
     """What became of something that was found."""
@@ -23,18 +25,6 @@ class Passed(StrEnum):
     """It is nobody's business, as most is."""
     REFUSED = "refused"
     """Whoever wrote it may not have a say."""
-
-
-@dataclass
-class CatchUpState:
-    """All that survives continue-as-new. Whoever starts the workflow gives an empty one."""
-
-    asked: bool = False
-    """Somebody wants a look that begins now; one that is under way does not count."""
-    deep: bool = False
-    """Every active thread is to be compared, and not only those that show a change."""
-    after: bool = False
-    """A look was asked for by a gateway that came back: what was too young for it is looked at once more."""
 
 
 def wants_deep(args: Sequence[Any]) -> bool:

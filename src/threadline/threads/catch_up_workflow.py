@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
@@ -11,11 +11,16 @@ from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 with workflow.unsafe.imports_passed_through():
     from threadline.threads import addressing
     from threadline.threads import catch_up_model as catch_up
-    from threadline.threads.catch_up_contract import CatchUpActivities, LookPlan, PageRequest, Window, WindowDone
-    from threadline.threads.catch_up_model import CatchUpState
+    from threadline.threads.catch_up_contract import (
+        CatchUpActivities,
+        CatchUpState,
+        LookPlan,
+        PageRequest,
+        Window,
+        WindowDone,
+    )
 
-from threadline.threads import patches
-from threadline.threads.calls import call, fault_of
+from threadline.threads.calls import call, fault_of, pause
 from threadline.threads.sweep_workflow import SweepWorkflow
 
 
@@ -26,7 +31,8 @@ class CatchUpWorkflow:
     @workflow.init
     def __init__(self, state: CatchUpState) -> None:
         self._state = state
-        self._cases_seen = 0.0
+        self._deep = False
+        self._cases_seen = workflow.now().timestamp()
 
     @workflow.signal(name=addressing.LOOK, description="A gateway has reconnected: look for messages that it missed.")
     def look(self, *args: Any) -> None:
@@ -37,8 +43,12 @@ class CatchUpWorkflow:
     async def run(self, state: CatchUpState) -> str:
         """Look, as often as it is asked for; nothing is awaited between the last look at that and the end."""
         while True:
-            deep, state.deep, state.asked = state.deep, False, False
-            quiet = await self._look_once(deep=deep)
+            try:
+                quiet = await self._look_once()
+            except ActivityError as error:
+                if is_cancelled_exception(error):
+                    raise
+                await self._begin_again_later(error)
             if state.after and not state.asked:
                 state.after = False
                 await self._wait(quiet)
@@ -46,29 +56,38 @@ class CatchUpWorkflow:
             if not state.asked:
                 return "caught up"
 
-    async def _wait(self, quiet: float) -> None:
-        """Until what was too young for the last look can be judged."""
-        try:
-            await workflow.wait_condition(
-                lambda: self._state.asked, timeout=quiet, timeout_summary="wait to look again at recent messages"
-            )
-        except TimeoutError:
-            return
+    async def _begin_again_later(self, error: ActivityError) -> NoReturn:
+        """What was asked of the look that failed is asked of the next one: else nobody would ask for it again."""
+        self._state.deep = self._state.deep or self._deep
+        workflow.set_current_details(f"The look at Slack's history failed and is repeated: {fault_of(error).words}")
+        await self._wait(catch_up.RETRY_INTERVAL)
+        workflow.continue_as_new(self._state)
 
-    async def _look_once(self, *, deep: bool) -> float:
-        plan = await self._look_at_cases(deep=deep)
-        if patches.CASES_FIRST.passed():
+    async def _wait(self, seconds: float) -> None:
+        """Wait for the next look, which begins at once when somebody asks for one."""
+        await pause(seconds, lambda: self._state.asked, "wait to look again")
+
+    async def _look_once(self) -> float:
+        """Look at cases, then at conversations; or do what is left of the look that the last run began."""
+        plan, self._state.plan = self._state.plan, None
+        if plan:
+            self._deep = plan.deep
+            await self._compare(plan)
+        else:
+            self._deep, self._state.deep, self._state.asked = self._state.deep, False, False
+            plan = await self._begin_look(deep=self._deep)
+            self._deep = plan.deep
+            await self._look(plan)
+        if not plan.talk:
+            self._cases_seen = workflow.now().timestamp()
             await self._look(replace(plan, talk=True))
         return plan.quiet
 
-    async def _look_at_cases(self, *, deep: bool) -> LookPlan:
+    async def _begin_look(self, *, deep: bool) -> LookPlan:
         workflow.set_current_details("Reading Slack's history for messages that were not delivered.")
-        plan = await call(CatchUpActivities.begin_look, deep, summary="plan a deep look" if deep else "plan a look")
-        await self._look(plan)
-        self._cases_seen = workflow.now().timestamp()
-        return plan
+        return await call(CatchUpActivities.begin_look, deep, summary="plan a deep look" if deep else "plan a look")
 
-    async def _look(self, plan: LookPlan) -> None:
+    async def _look(self, plan: LookPlan, *, nested: bool = False) -> None:
         """Read the channels of cases, or of conversations, and compare their threads."""
         for window in plan.windows:
             if window.talk is plan.talk and not self._gives_way(plan):
@@ -76,11 +95,19 @@ class CatchUpWorkflow:
                 done = WindowDone(window, plan.began, plan.deep, trouble)
                 await call(CatchUpActivities.finish_channel, done, summary=f"finish {window.channel}")
         left = await call(CatchUpActivities.choose_threads, plan, summary="choose threads to compare")
-        while left and not self._gives_way(plan):
-            compared = await call(CatchUpActivities.compare_threads, plan, summary=f"{left} threads to compare")
-            left = compared.left
-            if left and workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(self._state)  # the threads that are left are noted in the database
+        await self._compare(plan, left, nested=nested)
+
+    async def _compare(self, plan: LookPlan, left: int | None = None, *, nested: bool = False) -> None:
+        """Compare the threads that are chosen, `left` of them. `nested`: within a look that would be lost with its run.
+
+        The next run does what is left of the same plan: with a new one, a long look would never come to its end.
+        """
+        while left != 0 and not self._gives_way(plan):
+            summary = "compare threads" if left is None else f"{left} threads to compare"
+            left = (await call(CatchUpActivities.compare_threads, plan, summary=summary)).left
+            if left and not nested and workflow.info().is_continue_as_new_suggested():
+                self._state.plan = replace(plan, windows=[each for each in plan.windows if each.talk is not plan.talk])
+                workflow.continue_as_new(self._state)
             await self._see_to_cases(plan)
 
     def _gives_way(self, plan: LookPlan) -> bool:
@@ -93,7 +120,8 @@ class CatchUpWorkflow:
     async def _see_to_cases(self, plan: LookPlan) -> None:
         """A deep look at where people talk may take hours, and no case waits for it."""
         if plan.talk and workflow.now().timestamp() - self._cases_seen > catch_up.CASES_EVERY:
-            await self._look_at_cases(deep=False)
+            await self._look(await self._begin_look(deep=False), nested=True)
+            self._cases_seen = workflow.now().timestamp()
 
     async def _read(self, window: Window, plan: LookPlan) -> str:
         """Read a channel page by page, backwards; returns why that cannot be done, and then the others are read."""
