@@ -33,7 +33,7 @@ _TABLES = (
     "handover_answers, handovers, decisions",
     "thumbs, turn_plans, model_calls, conversation_turns, transcript, conversation_messages, conversations",
     # threads
-    "quarantine, refused_messages, resent_messages, followed_threads, channel_marks",
+    "quarantine, catch_up_messages, catch_up_threads, catch_up_channels",
     "thread_bindings, threads, posts",
     # investigations, cases
     "agent_session_entries, agent_sessions, findings, agent_turns",

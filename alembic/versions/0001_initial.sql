@@ -531,44 +531,44 @@ CREATE TABLE thread_bindings (
 -- Finds the other threads about the same record.
 CREATE INDEX thread_bindings_record_idx ON thread_bindings (team, kind, record_id, bound_at);
 
--- What the catch-up remembers: how far it has compared each channel and each thread with Slack, which messages it has
--- sent again, and which were refused.
-CREATE TABLE channel_marks (
-    channel text PRIMARY KEY,
+-- What the catch-up remembers: since when each channel is followed, how far each thread was compared with Slack, which
+-- messages were signalled again, and whose authors were refused.
+CREATE TABLE catch_up_channels (
+    team text NOT NULL,
+    channel text NOT NULL,
     installed_at numeric(20, 6) NOT NULL,
-    looked_at timestamptz,
-    deep_at timestamptz,
-    error text NOT NULL DEFAULT ''
+    read_at timestamptz,
+    deep_read_at timestamptz,
+    error text NOT NULL DEFAULT '',
+    PRIMARY KEY (team, channel)
 );
 
-CREATE TABLE followed_threads (
+-- root_state is what Slack shows of the thread's root, compared_state what it showed when the thread was compared.
+CREATE TABLE catch_up_threads (
+    team text NOT NULL,
     channel text NOT NULL,
     thread_ts text NOT NULL,
-    said_at numeric(20, 6) NOT NULL,
     active_at numeric(20, 6) NOT NULL,
-    shown text NOT NULL,
-    compared text NOT NULL DEFAULT '',
+    root_state text NOT NULL,
+    compared_state text NOT NULL DEFAULT '',
     seen_at double precision NOT NULL,
     compared_at double precision NOT NULL DEFAULT 0,
-    due boolean NOT NULL,
+    is_due boolean NOT NULL,
     error text NOT NULL DEFAULT '',
-    PRIMARY KEY (channel, thread_ts)
+    PRIMARY KEY (team, channel, thread_ts)
 );
-CREATE INDEX followed_threads_due_idx ON followed_threads (active_at) WHERE due;
-CREATE INDEX followed_threads_active_idx ON followed_threads (active_at, compared_at);
+CREATE INDEX catch_up_threads_due_idx ON catch_up_threads (team, active_at) WHERE is_due;
+CREATE INDEX catch_up_threads_active_idx ON catch_up_threads (team, active_at, compared_at);
 
-CREATE TABLE resent_messages (
-    message_id text PRIMARY KEY,
-    times int NOT NULL CHECK (times > 0),
-    last_at timestamptz NOT NULL DEFAULT now()
-);
-
-CREATE TABLE refused_messages (
-    message_id text PRIMARY KEY,
-    refused_at timestamptz NOT NULL DEFAULT now()
+CREATE TABLE catch_up_messages (
+    team text NOT NULL,
+    message_id text NOT NULL,
+    sends int NOT NULL CHECK (sends >= 0),
+    refused boolean NOT NULL,
+    last_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (team, message_id)
 );
 
--- Messages that nobody could read, or that the database refused, which `error` then says.
 CREATE TABLE quarantine (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,

@@ -123,7 +123,7 @@ _COUNTS = text("""
 SELECT (SELECT count(*) FROM case_transitions WHERE reason = 'reopened' AND at > :since) AS reopened,
        (SELECT count(*) FROM case_transitions WHERE reason = 'reporter_closed' AND at > :since) AS closed,
        (SELECT count(*) FROM agent_turns WHERE attempt > 1 AND started_at > :since) AS interrupted,
-       (SELECT count(*) FROM resent_messages WHERE last_at > :since) AS caught_up
+       (SELECT count(*) FROM catch_up_messages WHERE sends > 0 AND last_at > :since) AS caught_up
 """)
 
 

@@ -24,7 +24,7 @@ from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Close
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.catch_up_contract import CatchUpState
+from threadline.threads.contract import CatchUpState
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity

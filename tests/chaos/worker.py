@@ -30,7 +30,7 @@ from threadline.threads import activity_options as options
 from threadline.threads import outbox, retrying
 from threadline.threads import sweep_activities as sweeping
 from threadline.threads.activity_errors import FaultInterceptor
-from threadline.threads.catch_up_activities import LiveCatchUpActivities
+from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
 from threadline.wiring import catch_up, conversations, gateway, temporal, workers
 from threadline.wiring import core_worker as core
@@ -44,7 +44,7 @@ CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
 """A call to Slack ends within the first, an activity's attempt within the second. A claim of a post outlives both."""
 POST_GRACE = 1.0
 """A call's message is in Slack by then: the sandbox stores it at once."""
-CATCH_UP_QUIET = 2.5
+SETTLE_TIME = 2.5
 """What was said longer ago should be stored. If it is not, it is signalled twice."""
 ANSWER_GRACE = 20.0
 """The sweep says what finished longer ago and was not said."""
@@ -54,7 +54,7 @@ def shorten_waits() -> None:
     """Shorten the product's waits in this process together, so that their order stays what it must be."""
     for name, given in options.FOR.items():
         options.FOR[name] = replace(given, start_to_close=min(given.start_to_close, ATTEMPT))
-    for name in ("read_history", "compare_threads"):  # else they would wait a minute after the last fault
+    for name in ("read_history_page", "compare_threads"):  # else they would wait a minute after the last fault
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
@@ -67,7 +67,7 @@ def shorten_waits() -> None:
     workers.GRACE = 3
     agents.SWEEP = 5.0
     sweeping.GRACE = ANSWER_GRACE
-    vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, quiet=CATCH_UP_QUIET))
+    vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
     vars(history).update(BURST=1000.0, PER_SECOND=500.0)
 

@@ -1,6 +1,5 @@
 """Missed messages of conversations are found in the history of Slack."""
 
-import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -11,6 +10,7 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from threadline.conversations.model.conversation import CONVERSATION
 from threadline.db.engine import Database
 from threadline.gateway.routes import Addressed, Ignored, Overheard, RoutingConfig, StopWord, route
 from threadline.gateway.thread_resolver import Placing
@@ -18,10 +18,11 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.catch_up_activities import LiveCatchUpActivities
-from threadline.threads.catch_up_contract import LookPlan, PageRequest, WindowDone
-from threadline.threads.catch_up_model import Passed
+from threadline.threads.catch_up import LiveCatchUpActivities
+from threadline.threads.catch_up_store import CatchUpStore
+from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest
 from threadline.threads.messages import IncomingMessage
+from threadline.wiring.catch_up import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.model import Message
@@ -64,25 +65,39 @@ class CatchUpWorkspace:
         self.sent: list[IncomingMessage] = []
         self._history = History(Slack(make_client(identity.BOT_TOKEN, slack.api_url, http)))
 
-    async def look(self, *, deep: bool = True, talk: Collection[str] | None = ()) -> list[str]:
-        """One look, as its workflow takes it; returns the kinds of what was handed over and taken."""
-        before, run = len(self.sent), ActivityEnvironment().run
-        work = LiveCatchUpActivities(
-            self.database, self._history, self._take, CHANNELS, team=identity.TEAM, bot_user=BOT, talk=talk, quiet=0.0
+    def activities(
+        self, team: str = identity.TEAM, cases: Mapping[str, bool] = CHANNELS, talk: Collection[str] | None = ()
+    ) -> LiveCatchUpActivities:
+        return LiveCatchUpActivities(
+            self.database,
+            self._history,
+            self._take,
+            thread_sources(BOT),
+            cases,
+            team=team,
+            bot_user_id=BOT,
+            conversation_channels=talk,
+            settle_time=0.0,
         )
-        begun: LookPlan = await run(work.begin_look, deep)
-        for plan in (begun, replace(begun, talk=True)):
+
+    async def look(self, *, deep: bool = True, talk: Collection[str] | None = ()) -> list[str]:
+        """One pass, as its workflow makes it; returns the kinds of what was handed over and taken."""
+        before, run = len(self.sent), ActivityEnvironment().run
+        work = self.activities(talk=talk)
+        begun: CatchUpPlan = await run(work.plan_catch_up, deep)
+        for scope in LookScope:
+            plan = replace(begun, scope=scope)
             for window in plan.windows:
-                latest = window.latest if window.talk is plan.talk else ""
+                latest = window.latest if window.scope is scope else ""
                 while latest:
-                    latest = await run(work.read_history, PageRequest(window, plan.began, latest))
-                await run(work.finish_channel, WindowDone(window, plan.began, plan.deep))
-            left = await run(work.choose_threads, plan)
+                    latest = await run(work.read_history_page, PageRequest(window, plan.began, latest))
+                await run(work.record_channel, ChannelRead(window.channel, plan.deep))
+            left = await run(work.select_threads, plan)
             while left:
                 left = (await run(work.compare_threads, plan)).left
         return [message.kind for message in self.sent[before:]]
 
-    async def _take(self, body: Mapping[str, Any]) -> Passed:
+    async def _take(self, body: Mapping[str, Any]) -> Handled:
         match route(body, ROUTING):
             case Addressed(thread, message):
                 pass
@@ -92,13 +107,13 @@ class CatchUpWorkspace:
                 # What is stored needs no question to Temporal, of which there is none here.
                 placed = await Placing(cast(Client, None), DatabaseThreadLookup(self.database)).place(word)
                 assert isinstance(placed, Ignored)
-                return Passed.LEFT
+                return Handled.IGNORED
             case other:
                 assert isinstance(other, Ignored | Overheard)
-                return Passed.LEFT
+                return Handled.IGNORED
         self.sent.append(message)
         await self.memory.keep(thread, message)
-        return Passed.SIGNALLED
+        return Handled.SIGNALLED
 
     async def say(self, text: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True) -> Message:
         return await self.say_in(GENERAL, text, root, user=user, kept=kept)
@@ -247,22 +262,22 @@ async def test_channel_that_the_bot_was_removed_from_is_no_error(house: CatchUpW
     assert await house.look() == ["message"]
 
     async with house.database.begin() as work:
-        assert await work.followed.troubled(0) == []
+        assert await CatchUpStore(work.tx, identity.TEAM).failed_threads(0) == []
 
 
 async def test_followed_thread_is_still_followed_after_a_restart(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.look()
     async with house.database.begin() as work:
-        await work.followed.install(list(CHANNELS), time.time())
-        rows = await work.tx.execute(text("SELECT channel, thread_ts FROM followed_threads"))
+        await CatchUpStore(work.tx, identity.TEAM, CHANNELS, [CONVERSATION]).unfollow_others(CHANNELS)
+        rows = await work.tx.execute(text("SELECT channel, thread_ts FROM catch_up_threads"))
         assert [tuple(row) for row in rows] == [(GENERAL, root.ts)]
 
 
-async def test_shallow_look_compares_the_thread_compared_longest_ago(
+async def test_shallow_pass_compares_the_thread_compared_longest_ago(
     house: CatchUpWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_activities.ROTATION", 1)
+    monkeypatch.setattr("threadline.threads.catch_up.MAX_UNCHANGED", 1)
     roots = [await house.say(f"{CALL} number {number}") for number in range(4)]
     await house.look()
     for root in roots:
@@ -280,6 +295,17 @@ async def test_pruned_conversation_is_not_followed(house: CatchUpWorkspace) -> N
         await work.tx.execute(text("UPDATE conversations SET stored = 0"))
 
     assert await house.look() == []
+
+
+async def test_catch_up_of_another_workspace_leaves_channels_and_threads_alone(house: CatchUpWorkspace) -> None:
+    await house.look(talk=[GENERAL])
+    asked = await house.say(f"{CALL} add three items", kept=False)
+    other, run = house.activities("T0OTHER", {"C0OTHER": False}), ActivityEnvironment().run
+    plan = await run(other.plan_catch_up, True)
+    assert [await run(other.select_threads, replace(plan, scope=scope)) for scope in LookScope] == [0, 0]
+
+    assert await house.look(deep=False, talk=[GENERAL]) == ["message"]
+    assert await house.memory.said(house.thread(asked)) == ["add three items"]
 
 
 async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: CatchUpWorkspace) -> None:

@@ -17,8 +17,10 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import CLOSE, TAKE
 from threadline.slack.history import History
-from threadline.threads.catch_up_activities import LiveCatchUpActivities
-from threadline.threads.catch_up_contract import PageRequest, WindowDone
+from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
+from threadline.threads.catch_up_store import CatchUpStore
+from threadline.threads.contract import ChannelRead, PageRequest
+from threadline.wiring.catch_up import thread_sources
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, TEAM
 
 pytestmark = pytest.mark.timeout(120)
@@ -73,18 +75,19 @@ async def look(handover: HandoverWorkflowScene) -> int:
         talk.database,
         History(talk.speaking._slack),
         handover.gateway.pass_on,
+        thread_sources(BOT_USER),
         {ESCALATIONS: True},
         team=TEAM,
-        bot_user=BOT_USER,
-        quiet=0,
+        bot_user_id=BOT_USER,
+        settle_time=0,
     )
     async with talk.database.begin() as work:
-        await work.followed.install([ESCALATIONS], time.time() - 1000)
-    plan = await talk.run(activities.begin_look, True)
+        await CatchUpStore(work.tx, TEAM).follow_channels([ESCALATIONS], time.time() - 1000)
+    plan = await talk.run(activities.plan_catch_up, True)
     (window,) = [each for each in plan.windows if each.channel == ESCALATIONS]
-    await talk.run(activities.read_history, PageRequest(window, plan.began, window.latest))
-    await talk.run(activities.finish_channel, WindowDone(window, plan.began, plan.deep))
-    await talk.run(activities.choose_threads, plan)
+    await talk.run(activities.read_history_page, PageRequest(window, plan.began, window.latest))
+    await talk.run(activities.record_channel, ChannelRead(ESCALATIONS, plan.deep))
+    await talk.run(activities.select_threads, plan)
     return (await talk.run(activities.compare_threads, plan)).sent
 
 
@@ -114,7 +117,7 @@ async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(hando
     assert not any("We look into it." in each for each in handover.said())
     assert sum("We pay the half back." in each for each in handover.said()) == 1
     async with handover.talk.database.begin() as work:
-        assert list(await work.followed.never_stored()) == []
+        assert await unstored_messages(work.tx, TEAM, thread_sources(BOT_USER)) == []
 
 
 async def test_events_while_all_workers_are_away_are_handled_once_later(handover: HandoverWorkflowScene) -> None:

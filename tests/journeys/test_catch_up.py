@@ -67,8 +67,8 @@ class Outage:
 
     async def resent(self) -> Counter[str]:
         async with self._database.begin() as work:
-            rows = await work.tx.execute(text("SELECT message_id, times FROM resent_messages"))
-            return Counter({row.message_id: row.times for row in rows})
+            rows = await work.tx.execute(text("SELECT message_id, sends FROM catch_up_messages WHERE sends > 0"))
+            return Counter({row.message_id: row.sends for row in rows})
 
     async def is_answered(self, scene: Scene) -> bool:
         """Whether every message of a case was used by a turn, or by the case's end."""

@@ -29,7 +29,6 @@ add_reactions
 add_reactions +1
 analyse_request
 begin_job
-begin_look
 begin_turn
 cancel requested
 cancelled run_agent_investigation
@@ -39,7 +38,6 @@ check_pull_request
 child started CatchUpWorkflow
 child started SLATrackingWorkflow
 child started SweepWorkflow
-choose_threads
 cleanup_workspace
 compare_threads
 continued as new
@@ -65,7 +63,6 @@ failed run_job
 failed think Transient
 fetch_report
 find_missing_answers
-finish_channel
 flush_messages begun
 forward_reply
 give_up_deciding
@@ -78,6 +75,7 @@ open_approval
 open_case end_unsaid
 open_handover
 open_pull_request
+plan_catch_up
 post_answer
 post_clarification_question
 post_closing
@@ -91,7 +89,8 @@ post_word model_away
 post_word throttled
 prepare_turn
 press_handover
-read_history
+read_history_page
+record_channel
 relay_to_person
 remember_turn
 remind_handover
@@ -116,6 +115,7 @@ run_agent_investigation
 run_job
 save_investigation_result
 save_investigation_result said
+select_threads
 settle_job
 settle_turn answered
 settle_turn asked

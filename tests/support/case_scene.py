@@ -40,13 +40,14 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.addressing import AGENTS_QUEUE
-from threadline.threads.catch_up_activities import LiveCatchUpActivities
-from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.catch_up import LiveCatchUpActivities
+from threadline.threads.catch_up_contract import SweepActivities
+from threadline.threads.contract import CatchUpActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep_activities import LiveSweepActivities
-from threadline.wiring.catch_up import LiveWorkflows
+from threadline.wiring.catch_up import LiveWorkflows, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -269,7 +270,7 @@ def core_activities(
 FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 
 
-CATCH_UP_QUIET = 0.0
+SETTLE_TIME = 0.0
 """Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
 
 
@@ -277,15 +278,15 @@ def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCa
     routing = RoutingConfig(
         identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
     )
-    hand_over = Door(routing, dispatcher).pass_on
     return LiveCatchUpActivities(
         database,
         History(slack),
-        hand_over,
+        Door(routing, dispatcher).pass_on,
+        thread_sources(identity.BOT_USER),
         FOLLOWED,
         team=identity.TEAM,
-        bot_user=identity.BOT_USER,
-        quiet=CATCH_UP_QUIET,
+        bot_user_id=identity.BOT_USER,
+        settle_time=SETTLE_TIME,
     )
 
 

@@ -1,4 +1,4 @@
-"""What tests of the catch-up and of the sweep share: a look from beginning to end, and what came of it."""
+"""What tests of the catch-up and of the sweep share: a pass from beginning to end, and what came of it."""
 
 import time
 from collections.abc import AsyncIterator
@@ -12,11 +12,12 @@ from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline.threads import addressing, messages
-from threadline.threads.catch_up_contract import CatchUpState
+from threadline.threads.catch_up_store import CatchUpStore
+from threadline.threads.contract import CatchUpState
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
 
-ROTATION = "threadline.threads.catch_up_activities.ROTATION"
+MAX_UNCHANGED = "threadline.threads.catch_up.MAX_UNCHANGED"
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ async def home(
     database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[CaseScene]:
     """Nothing is found by chance here: no thread is compared that shows no change."""
-    monkeypatch.setattr(ROTATION, 0)
+    monkeypatch.setattr(MAX_UNCHANGED, 0)
     async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         yield home
 
 
 async def look(home: CaseScene, *, deep: bool = True) -> None:
-    """One look in real time: a result that is waited for would let Temporal skip time."""
+    """One pass in real time: a result that is waited for would let Temporal skip time."""
     client, state = home.environment.client, CatchUpState(deep=deep)
     await client.start_workflow(
         addressing.CATCH_UP_WORKFLOW, state, id=addressing.CATCH_UP_ID, task_queue=addressing.CORE_QUEUE
@@ -50,7 +51,7 @@ async def until_ended(home: CaseScene, workflow_id: str = addressing.CATCH_UP_ID
 async def install(home: CaseScene, *, before_report: bool = False) -> None:
     at = float(home.thread.ts) - 60 if before_report else time.time()
     async with home.database.begin() as work:
-        await work.followed.install(list(FOLLOWED), at)
+        await CatchUpStore(work.tx, identity.TEAM).follow_channels(FOLLOWED, at)
 
 
 async def opened(home: CaseScene) -> None:
@@ -88,5 +89,5 @@ async def until_gone(home: CaseScene, words: str) -> None:
 async def resent(home: CaseScene) -> int:
     """How many messages the catch-up has signalled."""
     async with home.database.begin() as work:
-        found = await work.tx.execute(text("SELECT coalesce(sum(times), 0) FROM resent_messages"))
+        found = await work.tx.execute(text("SELECT coalesce(sum(sends), 0) FROM catch_up_messages"))
         return int(found.scalar_one())

@@ -11,7 +11,8 @@ from threadline.handovers.contract import HandoverActivities
 from threadline.jobs.contract import AgentJobActivities
 from threadline.slack.client import HTTP_TOTAL
 from threadline.threads import activity_options as options
-from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.catch_up_contract import SweepActivities
+from threadline.threads.contract import CatchUpActivities
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
 
 CONTRACTS = (

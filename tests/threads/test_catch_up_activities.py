@@ -7,6 +7,8 @@ import pytest
 from tests.conversations.test_catch_up_activities import BOT, CALL, CHANNELS, GENERAL, REPORTER, CatchUpWorkspace, house
 from threadline.errors import Permanent
 from threadline.slack.history import History
+from threadline.threads.catch_up_store import CatchUpStore
+from threadline_devstack.slack import identity
 
 __all__ = ["house"]
 
@@ -38,7 +40,7 @@ async def test_mention_that_an_edit_brought_is_found_as_a_message(house: CatchUp
 
 
 async def test_channels_without_cases_take_turns(house: CatchUpWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_windows.LISTENED", 1)
+    monkeypatch.setattr("threadline.threads.catch_up.MAX_MEMBER_CHANNELS", 1)
     random = house.workspace.create_channel("random", [BOT, REPORTER])
     await house.look(talk=None)
     for channel in (GENERAL, random.id):
@@ -64,7 +66,7 @@ async def test_bot_that_may_not_list_its_channels_looks_where_it_was(
 async def test_start_of_a_gateway_forgets_no_channel(house: CatchUpWorkspace) -> None:
     await house.look(talk=None)
     async with house.database.begin() as work:
-        await work.followed.install(list(CHANNELS), time.time(), alone=False)
+        await CatchUpStore(work.tx, identity.TEAM).follow_channels(CHANNELS, time.time())
     await house.say(f"{CALL} hi", kept=False)
 
     assert await house.look(deep=False, talk=None) == ["message"]
@@ -76,4 +78,5 @@ async def test_channel_that_the_bot_has_left_is_read_no_more(house: CatchUpWorks
     await house.look(talk=None)
 
     async with house.database.begin() as work:
-        assert {mark.channel for mark in await work.followed.marks()} == set(CHANNELS)
+        followed = await CatchUpStore(work.tx, identity.TEAM).channels()
+    assert {each.channel for each in followed} == set(CHANNELS)

@@ -16,8 +16,8 @@ from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import Route
 from threadline.slack.history import History
 from threadline.threads import addressing
-from threadline.threads.catch_up_model import LOOK_BACK
-from threadline.threads.catch_up_store import ChannelMark
+from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
+from threadline.threads.contract import LOOK_BACK
 from threadline.wiring.catch_up import check_catch_up
 from threadline_devstack.slack import identity
 
@@ -26,15 +26,15 @@ __all__ = ["home"]
 REPORTS, ESCALATIONS, REPORTER = identity.REPORTS, identity.ESCALATIONS, identity.REPORTER
 
 
-async def mark_of(home: CaseScene, channel: str) -> ChannelMark:
+async def followed(home: CaseScene, channel: str) -> FollowedChannel:
     async with home.database.begin() as work:
-        [mark] = [mark for mark in await work.followed.marks() if mark.channel == channel]
-        return mark
+        [found] = [each for each in await CatchUpStore(work.tx, identity.TEAM).channels() if each.channel == channel]
+        return found
 
 
-async def troubled(home: CaseScene) -> list[tuple[str, str, str]]:
+async def failed_threads(home: CaseScene) -> list[tuple[str, str, str]]:
     async with home.database.begin() as work:
-        return await work.followed.troubled(time.time() - LOOK_BACK)
+        return await CatchUpStore(work.tx, identity.TEAM).failed_threads(time.time() - LOOK_BACK)
 
 
 async def plans(home: CaseScene) -> list[bytes]:
@@ -63,15 +63,15 @@ async def test_unreadable_channel_keeps_no_other_waiting(home: CaseScene) -> Non
     home.slack.workspace.leave(ESCALATIONS, identity.BOT_USER)
     await look(home)
     assert await resent(home) == 1
-    assert "/invite" in (await mark_of(home, ESCALATIONS)).error
-    assert (await mark_of(home, REPORTS)).error == ""
+    assert "/invite" in (await followed(home, ESCALATIONS)).error
+    assert (await followed(home, REPORTS)).error == ""
     await look(home, deep=False)
     assert [b'"deep":true' in plan for plan in await plans(home)] == [False], "it would be deep for ever"
     home.slack.workspace.join(ESCALATIONS, identity.BOT_USER)
     await look(home, deep=False)
-    mark = await mark_of(home, ESCALATIONS)
-    assert mark.error == ""
-    assert mark.looked_at
+    channel = await followed(home, ESCALATIONS)
+    assert channel.error == ""
+    assert channel.read_at
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_unreadable_channel_keeps_no_other_waiting(home: CaseScene) -> Non
 async def test_thread_that_cannot_be_compared_waits_alone(
     home: CaseScene, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
 ) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_activities.PATIENCE", 2)
+    monkeypatch.setattr("threadline.threads.catch_up.MAX_ATTEMPTS", 2)
     await install(home, before_report=True)
     await look(home)
     poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
@@ -107,16 +107,16 @@ async def test_thread_that_cannot_be_compared_waits_alone(
             broken.setattr(Dispatcher, "dispatch", refusing)
         await look(home, deep=False)
         assert await resent(home) == 2, "the others do not wait for it"
-        [(channel, root, why)] = await troubled(home)
+        [(channel, root, why)] = await failed_threads(home)
         assert (channel, root) == (REPORTS, poison.ts)
         assert why
     await look(home, deep=False)
     assert await resent(home) == 3, "it is found once the trouble is over"
-    assert await troubled(home) == []
+    assert await failed_threads(home) == []
 
 
-async def test_long_look_continues_in_a_new_run(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_activities.BATCH", 1)
+async def test_long_pass_continues_in_a_new_run(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.threads.catch_up.BATCH_SIZE", 1)
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
     await install(home, before_report=True)
     home.slack.workspace.post(REPORTS, REPORTER, "Another report")
@@ -147,15 +147,15 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         lossy.setattr(Dispatcher, "dispatch", lose)
         for _ in range(2):
             await look(home)
-        assert "nothing is owed" in await check_catch_up()
+        assert "nothing is owed" in await check_catch_up(identity.TEAM, identity.BOT_USER)
         for _ in range(2):
             await look(home)
     assert await resent(home) == 3
     with pytest.raises(Permanent, match=home.thread.ts):
-        await check_catch_up()
+        await check_catch_up(identity.TEAM, identity.BOT_USER)
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is owed; mentions" in await check_catch_up()
+    assert "nothing is owed; mentions" in await check_catch_up(identity.TEAM, identity.BOT_USER)
 
 
 async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:

@@ -1,4 +1,4 @@
-"""When and in what order the catch-up looks: started by a schedule, cases first, however long conversations take."""
+"""When and in what order the catch-up makes passes: started by a schedule, cases first, however long conversations take."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,16 +12,17 @@ from tests.support.temporal import activities_of, real_time, worker
 from threadline.errors import InternalError
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
-from threadline.threads.catch_up_contract import (
-    CatchUpActivities,
-    CatchUpState,
-    Compared,
-    LookPlan,
-    PageRequest,
-    Window,
-    WindowDone,
-)
 from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
+from threadline.threads.contract import (
+    CatchUpActivities,
+    CatchUpPlan,
+    CatchUpState,
+    ChannelRead,
+    ComparisonResult,
+    HistoryWindow,
+    LookScope,
+    PageRequest,
+)
 from threadline.wiring.catch_up import ensure_schedule
 
 
@@ -29,7 +30,7 @@ from threadline.wiring.catch_up import ensure_schedule
 class Looks(CatchUpActivities):
     """One channel of cases and two in which people talk, each with two pages and one thread that has changed.
 
-    `asks` begins a look when this channel's first page is read.
+    `asks` requests a pass when this channel's first page is read.
     """
 
     asks: str = ""
@@ -38,13 +39,14 @@ class Looks(CatchUpActivities):
     done: list[str] = field(default_factory=list)
 
     @activity.defn
-    async def begin_look(self, deep: bool) -> LookPlan:
-        self.done.append("deep look" if deep else "look")
-        windows = [Window(channel, False, "0", "2", talk=channel != "cases") for channel in ("talk1", "cases", "talk2")]
-        return LookPlan(0.0, deep, 0.0, windows)
+    async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
+        self.done.append("deep pass" if deep else "pass")
+        scopes = {"talk1": LookScope.CONVERSATIONS, "cases": LookScope.CASES, "talk2": LookScope.CONVERSATIONS}
+        windows = [HistoryWindow(channel, "0", "2", scope) for channel, scope in scopes.items()]
+        return CatchUpPlan(0.0, deep, 0.0, windows)
 
     @activity.defn
-    async def read_history(self, request: PageRequest) -> str:
+    async def read_history_page(self, request: PageRequest) -> str:
         self.done.append(request.window.channel)
         if self.asks == request.window.channel:
             self.asks = ""
@@ -54,19 +56,20 @@ class Looks(CatchUpActivities):
         return "1" if request.latest == "2" else ""
 
     @activity.defn
-    async def finish_channel(self, done: WindowDone) -> None: ...
+    async def record_channel(self, read: ChannelRead) -> None: ...
 
     @activity.defn
-    async def choose_threads(self, plan: LookPlan) -> int:
-        if self.fails == "choose_threads":
+    async def select_threads(self, plan: CatchUpPlan) -> int:
+        if self.fails == "select_threads":
             self.fails = ""
             raise InternalError("the database refused the statement")
         return 2
 
     @activity.defn
-    async def compare_threads(self, plan: LookPlan) -> Compared:
-        self.done.append("talks" if plan.talk else "threads")
-        return Compared(self.done.count("talks") % 2 if plan.talk else 0)
+    async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
+        talk = plan.scope is LookScope.CONVERSATIONS
+        self.done.append("talks" if talk else "threads")
+        return ComparisonResult(self.done.count("talks") % 2 if talk else 0)
 
 
 async def look(looks: Looks) -> list[str]:
@@ -87,50 +90,50 @@ CASES = ["cases", "cases", "threads"]
 
 
 async def test_cases_are_compared_before_any_conversation() -> None:
-    assert await look(Looks()) == ["deep look", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
+    assert await look(Looks()) == ["deep pass", *CASES, "talk1", "talk1", "talk2", "talk2", "talks", "talks"]
 
 
-async def test_cases_are_looked_at_again_during_a_look_at_conversations(
+async def test_cases_are_checked_again_during_a_pass_over_conversations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_model.CASES_EVERY", -1.0)
-    again = ["look", *CASES]
+    monkeypatch.setattr("threadline.threads.contract.CASE_INTERVAL", -1.0)
+    again = ["pass", *CASES]
     pages = [each for channel in ("talk1", "talk1", "talk2", "talk2", "talks", "talks") for each in (channel, *again)]
-    assert await look(Looks()) == ["deep look", *CASES, *pages]
+    assert await look(Looks()) == ["deep pass", *CASES, *pages]
 
 
-async def test_requested_look_begins_with_cases_as_deep_as_the_one_before() -> None:
+async def test_requested_pass_begins_with_cases_as_deep_as_the_one_before() -> None:
     whole = [*CASES, "talk1", "talk1", "talk2", "talk2"]
     done = await look(Looks(asks="talk1"))
-    first = ["deep look", *CASES, "talk1", "talk1", "deep look", *whole, "talks"]
+    first = ["deep pass", *CASES, "talk1", "talk1", "deep pass", *whole, "talks"]
     assert done[: len(first)] == first
 
 
-async def test_deep_look_that_continues_in_a_new_run_stays_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deep_pass_that_continues_in_a_new_run_stays_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Info, "is_continue_as_new_suggested", lambda info: True)
-    compared: list[tuple[bool, bool]] = []
+    compared: list[tuple[str, bool]] = []
 
     class Long(Looks):
-        """A look with three threads of cases and three of conversations."""
+        """A pass with three threads of cases and three of conversations."""
 
         @activity.defn
-        async def compare_threads(self, plan: LookPlan) -> Compared:
-            compared.append((plan.talk, plan.deep))
-            return Compared(-len(compared) % 3)
+        async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
+            compared.append((plan.scope, plan.deep))
+            return ComparisonResult(-len(compared) % 3)
 
     done = await look(Long())
-    assert compared == [(False, True)] * 3 + [(True, True)] * 3
-    assert done == ["deep look", "cases", "cases", "talk1", "talk1", "talk2", "talk2"], "no channel is read twice"
+    assert compared == [("cases", True)] * 3 + [("conversations", True)] * 3
+    assert done == ["deep pass", "cases", "cases", "talk1", "talk1", "talk2", "talk2"], "no channel is read twice"
 
 
-async def test_look_that_fails_is_repeated_as_deep_as_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.threads.catch_up_model.RETRY_INTERVAL", 0.05)
-    looks = Looks(fails="choose_threads", asks="cases")
+async def test_pass_that_fails_is_repeated_as_deep_as_it_was_requested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.threads.contract.RETRY_INTERVAL", 0.05)
+    looks = Looks(fails="select_threads", asks="cases")
     done = await look(looks)
-    assert done[:3] == ["deep look", "cases", "cases"]
-    assert done[3:7] == ["deep look", *CASES]
+    assert done[:3] == ["deep pass", "cases", "cases"]
+    assert done[3:7] == ["deep pass", *CASES]
     assert done[-4:] == ["talk2", "talk2", "talks", "talks"]
-    assert done.count("look") == 1, "a look follows for what was too young for the one that a gateway requested"
+    assert done.count("pass") == 1, "a pass follows for what was too young for the one that a gateway requested"
 
 
 async def results(client: Client) -> list[str]:

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
-from tests.support.case_scene import FOLLOWED, CaseScene, case_scene
+from tests.support.case_scene import CaseScene, case_scene
 from tests.threads.catch_up_scene import (
-    ROTATION,
+    MAX_UNCHANGED,
     entries,
     home,
     install,
@@ -24,6 +24,7 @@ from tests.threads.catch_up_scene import (
     until_gone,
     until_stored,
 )
+from threadline.cases.catch_up import CaseThreads
 from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
@@ -32,9 +33,9 @@ from threadline.gateway.routes import IgnoreReason, Route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.threads import addressing
-from threadline.threads.catch_up_comparison import Comparison
-from threadline.threads.catch_up_contract import CatchUpState
-from threadline.threads.catch_up_store import DueThread
+from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
+from threadline.threads.comparison import compare
+from threadline.threads.contract import CatchUpState
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
@@ -156,11 +157,11 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene
     assert await resent(home) == 1
 
 
-async def test_fresh_messages_are_left_to_delivery_and_found_by_a_later_look(
+async def test_fresh_messages_are_left_to_delivery_and_found_by_a_later_pass(
     database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.support.case_scene.CATCH_UP_QUIET", 2.0)
-    monkeypatch.setattr(ROTATION, 0)
+    monkeypatch.setattr("tests.support.case_scene.SETTLE_TIME", 2.0)
+    monkeypatch.setattr(MAX_UNCHANGED, 0)
     async with case_scene(database, agent_database) as home:
         grow_old(home, 60)
         await install(home, before_report=True)
@@ -178,7 +179,7 @@ async def test_fresh_messages_are_left_to_delivery_and_found_by_a_later_look(
         assert await resent(home) == 2
 
 
-async def test_request_during_a_look_is_a_look_of_its_own(home: CaseScene) -> None:
+async def test_request_during_a_pass_is_a_pass_of_its_own(home: CaseScene) -> None:
     await install(home)
     home.slack.faults.slow("conversations.history", 0.5)
     client = home.environment.client
@@ -194,7 +195,7 @@ async def test_request_during_a_look_is_a_look_of_its_own(home: CaseScene) -> No
     await until_ended(home)
     events = (await handle.fetch_history()).events
     begun = [event.activity_task_scheduled_event_attributes for event in events]
-    looks = [scheduled for scheduled in begun if scheduled.activity_type.name == "begin_look"]
+    looks = [scheduled for scheduled in begun if scheduled.activity_type.name == "plan_catch_up"]
     assert len(looks) == 3, "the one under way, the one that was asked for, and one for what was too young for that"
     assert looks[1].input.payloads[0].data == b"true"
 
@@ -212,7 +213,7 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     await until_stored(home, words[0], "developer")
     await look(home)
     async with home.database.begin() as work:
-        sent = await work.tx.execute(text("SELECT message_id FROM resent_messages"))
+        sent = await work.tx.execute(text("SELECT message_id FROM catch_up_messages"))
         assert list(sent.scalars()) == [addressing.message_id(identity.TEAM, SUMMARIES, delivered.ts)]
     missed = [say(1), say(2)]
     await look(home)
@@ -291,17 +292,17 @@ async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: 
 async def test_channel_that_is_followed_again_begins_anew(home: CaseScene) -> None:
     await install(home, before_report=True)
     async with home.database.begin() as work:
-        await work.followed.install([SUMMARIES], time.time())
+        await CatchUpStore(work.tx, identity.TEAM).unfollow_others([SUMMARIES])
     await look(home)
     assert await resent(home) == 0
 
 
-async def test_shallow_look_finds_a_reply_under_an_old_root(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shallow_pass_finds_a_reply_under_an_old_root(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
     grow_old(home, 3600)
     await opened(home)
     await look(home)
     reply(home, "It happens again")
-    monkeypatch.setattr("threadline.threads.catch_up_activities.LOOK_BACK", 1800.0)
+    monkeypatch.setattr("threadline.threads.catch_up.LOOK_BACK", 1800.0)
     await look(home, deep=False)
     assert await resent(home) == 1
 
@@ -318,8 +319,8 @@ async def test_comparison_of_a_long_thread_heartbeats_at_every_page(
     environment.on_heartbeat = lambda *details: beats.append(details)
     async with aiohttp.ClientSession() as session:
         history = History(Slack(make_client(identity.BOT_TOKEN, home.slack.api_url, session)))
-        comparison = Comparison(home.database, history, identity.TEAM, identity.BOT_USER, FOLLOWED)
-        thread = DueThread(REPORTS, home.thread.ts, "", "", "", Decimal(0))
-        found = await environment.run(comparison.of, thread, time.time() - 60, time.time() + 60)
+        thread = CatchUpThread(identity.TEAM, REPORTS, home.thread.ts, "", None, "", Decimal(0))
+        between = (identity.BOT_USER, time.time() - 60, time.time() + 60)
+        found = await environment.run(compare, home.database, history, CaseThreads(), thread, *between)
     assert len(found.missing) == 5
     assert len(beats) >= 5

@@ -92,7 +92,7 @@ async def closed(home: CaseScene) -> None:
 
 async def all_reported(home: CaseScene) -> None:
     """The scene's report and every other become cases."""
-    await change(home, "DELETE FROM channel_marks")
+    await change(home, "DELETE FROM catch_up_channels")
     await install(home, before_report=True)
     home.slack.workspace.post(REPORTS, REPORTER, "A second report")
     await look(home)

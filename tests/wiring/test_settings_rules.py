@@ -22,7 +22,7 @@ from threadline.settings import (
 )
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads import activity_options as options
-from threadline.threads.catch_up_model import LOOK_BACK
+from threadline.threads.contract import LOOK_BACK
 from threadline.tools.registry import Registry, Tool
 from threadline.wiring.catch_up import case_channels, followed_channels
 from threadline.wiring.conversations import TalkSettings

@@ -232,6 +232,10 @@ class CaseMessageStore:
         """What people are stored to have said in a channel between two moments and not to have deleted."""
         return await _MESSAGES.between(self._tx, bug_id, team, channel, oldest, latest)
 
+    async def stored_ids(self, ids: Collection[str]) -> set[str]:
+        """Which of these messages are stored, of whichever case."""
+        return await _MESSAGES.stored_ids(self._tx, ids)
+
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, delete, func, select, text, tuple_, update
+from sqlalchemy import Row, cast, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
@@ -36,12 +36,14 @@ from threadline.cases.tables import (
     services,
     sla_events,
 )
-from threadline.db.engine import Transaction
+from threadline.db.columns import SLACK_TIME
+from threadline.db.engine import Query, Transaction
 from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.store import threads_of
+from threadline.threads.tables import threads
 
 Case = Row[Any]
 PullRequestState = Literal["open", "merged", "closed"]
@@ -303,8 +305,13 @@ class CaseStore:
 
     async def marks_in(self, thread: Thread) -> Marks:
         """What is known of the case that was reported in a thread; `bug_id` is empty when there is none."""
+        bug_id = await self.bug_id(thread)
+        return await self.marks(bug_id) if bug_id else Marks()
+
+    async def bug_id(self, thread: Thread) -> str:
+        """The case that was reported in a thread; empty when there is none."""
         row = (await self._tx.execute(_of(thread))).one_or_none()
-        return await self.marks(row.bug_id) if row else Marks()
+        return str(row.bug_id) if row else ""
 
     async def goes_on_unanswered(self, bug_id: str) -> bool:
         """Whether the case is under investigation since its question ran out of time, and no turn has ended since."""
@@ -733,3 +740,22 @@ def _severity(result: Mapping[str, Any]) -> Severity | None:
 def _components(result: Mapping[str, Any]) -> list[str]:
     named = result.get("affected_components")
     return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+
+
+def open_threads_query(team: str, before: float) -> Query:
+    """`(channel, thread_ts, active_at)` of the threads of open cases whose root was written before a moment.
+
+    Args:
+        before: seconds since 1970.
+    """
+    written_at = cast(threads.c.thread_ts, SLACK_TIME)
+    return (
+        select(threads.c.channel, threads.c.thread_ts, written_at.label("active_at"))
+        .join(cases, cases.c.workflow_id == threads.c.workflow_id)
+        .where(
+            threads.c.team == team,
+            cases.c.status != CaseStatus.RESOLVED,
+            threads.c.thread_ts.regexp_match("^[0-9]{1,12}[.][0-9]{6}$"),
+            written_at <= before,
+        )
+    )

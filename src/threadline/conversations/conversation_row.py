@@ -83,6 +83,11 @@ async def opened(connection: AsyncConnection, thread: Thread) -> Conversation:
     return await locked(connection, thread)
 
 
+async def id_of(connection: AsyncConnection, thread: Thread) -> int | None:
+    """The row's id; None where nobody has spoken to the bot."""
+    return (await connection.execute(select(conversations.c.id).where(here(thread)))).scalar_one_or_none()
+
+
 def here(thread: Thread) -> ColumnElement[bool]:
     row = conversations.c
     return and_(row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)

@@ -26,6 +26,7 @@ from threadline.conversations.tables import (
     turn_plans,
 )
 from threadline.conversations.transcript_store import BYTES, Transcripts
+from threadline.db.engine import Query
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
@@ -299,3 +300,18 @@ class Conversations:
         forgotten = update(conversations).where(conversations.c.id.in_(old))
         await self._connection.execute(forgotten.values(rev=conversations.c.rev + 1, **nothing))
         return len(old)
+
+
+def active_threads_query(team: str, since: float) -> Query:
+    """`(channel, thread_ts, active_at)` of the conversations in which something was said since a moment.
+
+    Args:
+        since: seconds since 1970.
+    """
+    row = conversations.c
+    return select(row.channel, row.thread_ts, func.extract("epoch", row.last_at).label("active_at")).where(
+        row.team == team,
+        row.stored > 0,
+        row.last_at > func.to_timestamp(since),
+        row.thread_ts.regexp_match("^[0-9]{1,12}[.][0-9]{6}$"),
+    )

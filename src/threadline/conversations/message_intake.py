@@ -28,7 +28,7 @@ from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import Quarantine, ThreadStore
 
-_MESSAGES = MessageTable(conversation_messages, "conversation_id")
+MESSAGES = MessageTable(conversation_messages, "conversation_id")
 _BEFORE_FIRST = Decimal(900)
 """Seconds before the first message from which on what was said in the thread is compared with Slack."""
 _OK = "ok"
@@ -113,7 +113,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
     each_once = [replace(each, kind=messages.MESSAGE) if each.id in passed_on else each for each in each_once]
     answering = await _answering(connection, row.id, each_once)
-    batch_stored = await _MESSAGES.store(connection, thread, row.id, row.stored, answering, _columns)
+    batch_stored = await MESSAGES.store(connection, thread, row.id, row.stored, answering, _columns)
     stored = batch_stored.new
     if batch_stored.corrected:
         await _forget_words(connection, thread, row.id, batch_stored.corrected)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, Select, event, make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -12,6 +12,9 @@ from threadline.db.errors import translate_errors
 
 if TYPE_CHECKING:
     from threadline.db.unit_of_work import Work
+
+Query = Select[Any]
+"""A query that a store runs, where another module has made it."""
 
 Transaction = AsyncConnection
 """What a store is made with. It never commits: `Database.begin` does, when its block ends well."""

@@ -1,4 +1,4 @@
-"""A gateway that comes back asks for a look at what Slack could not deliver meanwhile."""
+"""A gateway that comes back requests a pass of the catch-up: Slack could not deliver to it meanwhile."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from threadline.threads import addressing
-from threadline.threads.catch_up_contract import CatchUpState
+from threadline.threads.contract import CatchUpState
 
 _TRIES, _PAUSE = 30, 10.0
 """Temporal may come up after the gateway. What is given up then, the schedule does."""

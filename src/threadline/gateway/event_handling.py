@@ -7,7 +7,7 @@ from threadline.gateway import interactions as clicks
 from threadline.gateway.author_policy import REFUSALS
 from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import RoutingConfig, route
-from threadline.threads.catch_up_model import Passed
+from threadline.threads.contract import Handled
 
 
 class Door:
@@ -26,9 +26,9 @@ class Door:
         clicked = body.get("type") == clicks.CLICK
         return await self._dispatcher.dispatch(clicks.route(body) if clicked else route(body, self._config))
 
-    async def pass_on(self, body: Mapping[str, Any]) -> Passed:
+    async def pass_on(self, body: Mapping[str, Any]) -> Handled:
         """The same, told as the catch-up wants to know it."""
         outcome = await self.take(body)
         if outcome in REFUSALS:
-            return Passed.REFUSED
-        return Passed.SIGNALLED if outcome in set(Outcome) else Passed.LEFT
+            return Handled.REFUSED
+        return Handled.SIGNALLED if outcome in set(Outcome) else Handled.IGNORED

@@ -101,6 +101,10 @@ class HandoverAnswers:
         there = and_(_row.message_type == messages.MESSAGE, ~_row.deleted, at > oldest, at < latest)
         return await self._read(_MESSAGES.where(_of(ref), there))
 
+    async def stored_ids(self, ids: Collection[str]) -> set[str]:
+        """Which of these messages are kept, of whichever hand-over."""
+        return set((await self._connection.execute(select(_row.message_id).where(_row.message_id.in_(ids)))).scalars())
+
     async def _read(self, query: Select[tuple[str, str, str, str, str, str, str]]) -> list[StoredMessage]:
         return [StoredMessage(**row) for row in (await self._connection.execute(query)).mappings()]
 

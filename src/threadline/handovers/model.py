@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from threadline.slack.model import Thread
+from threadline.threads.model import ThreadOwner
 from threadline.threads.seen import first_time
 
 TAKE, CLOSE = "handover_take", "handover_close"
@@ -76,6 +77,11 @@ def post_key(ref: HandoverRef, what: str) -> str:
 def card_of(key: str) -> HandoverRef | None:
     """The hand-over whose card has this key; None for what is none."""
     return button_read(key.removeprefix("handover:").removesuffix(f":{CARD}"))
+
+
+def ref_of(owner: ThreadOwner) -> HandoverRef:
+    """The hand-over that owns a thread, read from its workflow's id: `handover:<team>:<channel>:<ts>:<turn>`."""
+    return HandoverRef(owner.thread, int(owner.workflow_id.rpartition(":")[2]))
 
 
 def button_value(ref: HandoverRef) -> str:

@@ -1,132 +1,110 @@
-"""How far each followed channel and thread was compared with what is stored, and what was sent again."""
+"""CatchUpStore: how far each channel and thread was compared with Slack, and what was signalled again."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import Update, delete, func, select, text, update
+from sqlalchemy import Update, delete, false, func, literal, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.threads.tables import channel_marks, followed_threads, refused_messages, resent_messages, threads
+from threadline.db.engine import Query, Transaction
+from threadline.threads.contract import LookScope
+from threadline.threads.model import ThreadOwner
+from threadline.threads.tables import catch_up_channels, catch_up_messages, catch_up_threads, threads
 
 GONE = "gone"
-"""What is shown of a thread whose root Slack does not have any more."""
+"""The state of a root that Slack does not have any more."""
 
-_SHOW = text("""
-INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, compared, seen_at, due)
-SELECT n.channel, CAST(:thread_ts AS text), CAST(:said_at AS numeric), CAST(:active_at AS numeric),
-       CAST(:shown AS text), CASE WHEN n.wanted THEN '' ELSE CAST(:shown AS text) END,
-       CAST(:seen_at AS double precision), n.wanted
-FROM (SELECT m.channel, CAST(:active_at AS numeric) > CAST(:since AS numeric)
-             AND (CAST(:active_at AS numeric) > m.installed_at OR EXISTS (
+MAX_SENDS = 3
+"""A message that was signalled so often and is not stored will not be by the next time: people must look."""
+
+_RECORD_PAGE = text("""
+INSERT INTO catch_up_threads AS f (team, channel, thread_ts, active_at, root_state, compared_state, seen_at, is_due)
+SELECT n.team, n.channel, CAST(:thread_ts AS text), CAST(:active_at AS numeric), CAST(:state AS text),
+       CASE WHEN n.wanted THEN '' ELSE CAST(:state AS text) END, CAST(:seen_at AS double precision), n.wanted
+FROM (SELECT c.team, c.channel, CAST(:active_at AS numeric) > CAST(:since AS numeric)
+             AND (CAST(:active_at AS numeric) > c.installed_at OR EXISTS (
                  SELECT FROM threads t
-                 WHERE t.channel = m.channel AND t.thread_ts = CAST(:thread_ts AS text)
-                   AND t.kind LIKE 'case:%')) AS wanted
-      FROM channel_marks m WHERE m.channel = :channel) n
-ON CONFLICT (channel, thread_ts) DO UPDATE SET
-    active_at = greatest(f.active_at, excluded.active_at), shown = excluded.shown, seen_at = excluded.seen_at,
-    due = f.due OR f.compared <> excluded.shown
+                 WHERE t.team = c.team AND t.channel = c.channel AND t.thread_ts = CAST(:thread_ts AS text))) AS wanted
+      FROM catch_up_channels c WHERE c.team = :team AND c.channel = :channel) n
+ON CONFLICT (team, channel, thread_ts) DO UPDATE SET
+    active_at = greatest(f.active_at, excluded.active_at), root_state = excluded.root_state,
+    seen_at = excluded.seen_at, is_due = f.is_due OR f.compared_state <> excluded.root_state
 """)
-_MISS = text("""
-INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)
-SELECT t.channel, t.thread_ts, t.thread_ts::numeric, t.thread_ts::numeric, CAST(:gone AS text),
+_RECORD_MISSING_ROOTS = text("""
+INSERT INTO catch_up_threads AS f (team, channel, thread_ts, active_at, root_state, seen_at, is_due)
+SELECT t.team, t.channel, t.thread_ts, t.thread_ts::numeric, CAST(:gone AS text),
        CAST(:seen_at AS double precision), true
 FROM threads t
-WHERE t.channel = :channel AND t.kind LIKE 'case:%' AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
+WHERE t.team = :team AND t.channel = :channel AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
   AND t.thread_ts::numeric > CAST(:oldest AS numeric) AND t.thread_ts::numeric < CAST(:latest AS numeric)
-ON CONFLICT (channel, thread_ts) DO UPDATE SET shown = excluded.shown, due = f.due OR f.compared <> excluded.shown
+ON CONFLICT (team, channel, thread_ts) DO UPDATE SET
+    root_state = excluded.root_state, is_due = f.is_due OR f.compared_state <> excluded.root_state
 WHERE f.seen_at < :seen_at
 """)
-_DUE = text("""
-UPDATE followed_threads f SET due = true
-FROM (SELECT channel, thread_ts FROM followed_threads
-      WHERE channel = ANY(:channels) AND active_at > :active_since AND NOT due AND shown <> :gone
-      ORDER BY compared_at LIMIT :count) oldest
-WHERE f.channel = oldest.channel AND f.thread_ts = oldest.thread_ts
+_SELECT_UNCHANGED = text("""
+UPDATE catch_up_threads f SET is_due = true
+FROM (SELECT o.team, o.channel, o.thread_ts
+      FROM catch_up_threads o LEFT JOIN threads t USING (team, channel, thread_ts)
+      WHERE o.team = :team AND o.active_at > :since AND NOT o.is_due AND o.root_state <> :gone
+        AND (o.channel = ANY(:case_channels)) = :of_cases
+        AND (:of_cases OR split_part(t.kind, ':', 1) = ANY(:everywhere))
+      ORDER BY CASE WHEN :newest THEN -o.active_at ELSE o.compared_at END LIMIT :count) chosen
+WHERE f.team = chosen.team AND f.channel = chosen.channel AND f.thread_ts = chosen.thread_ts
 """)
-_OLD_ROOTS_DUE = text("""
-INSERT INTO followed_threads AS f (channel, thread_ts, said_at, active_at, shown, seen_at, due)
-SELECT t.channel, t.thread_ts, t.thread_ts::numeric, t.thread_ts::numeric, '', 0, true
-FROM threads t JOIN cases c USING (workflow_id) JOIN channel_marks m ON m.channel = t.channel
-WHERE c.status <> 'resolved' AND t.thread_ts ~ '^[0-9]{1,12}[.][0-9]{6}$'
-  AND t.thread_ts::numeric <= CAST(:active_since AS numeric)
-ON CONFLICT (channel, thread_ts) DO UPDATE SET due = true WHERE f.shown <> :gone
-""")
-"""A shallow look does not read as far back as their roots, on which alone a channel shows that something was said."""
-_BATCH = text("""
-WITH due AS (
-    SELECT f.*, m.installed_at, k.bug_id, v.id AS talk
-    FROM followed_threads f
-    LEFT JOIN channel_marks m ON m.channel = f.channel
-    LEFT JOIN threads t ON t.team = :team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
-    LEFT JOIN cases k ON k.workflow_id = t.workflow_id
-    LEFT JOIN conversations v
-        ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
-    WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
-      AND (f.channel <> ALL(:cases)) = :talk
-), first AS (SELECT * FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
-SELECT d.channel, d.thread_ts, d.shown, coalesce(d.bug_id, '') AS bug_id, coalesce(c.reporter_id, '') AS reporter_id,
-       least(d.installed_at, extract(epoch FROM c.created_at) - 900, said.since - 900) AS floor, said.since
-FROM due d LEFT JOIN cases c ON c.bug_id = d.bug_id
-LEFT JOIN LATERAL (SELECT min(s.said_at) AS since FROM conversation_messages s WHERE s.conversation_id = d.talk) said
-    ON true
-WHERE (d.channel, d.thread_ts) IN (SELECT channel, thread_ts FROM first)
-   OR d.bug_id IN (SELECT bug_id FROM first)
-ORDER BY d.active_at, d.channel, d.thread_ts
-""")
-"""The threads of one case come together, so that what was said in them is sent in its order.
-
-The floor is the moment of installation, or for an older case the time a quarter of an hour before it was opened, and
-for a conversation before the first that is known of it.
+_DUE = """
+SELECT f.team, f.channel, f.thread_ts, f.root_state, f.active_at, c.installed_at,
+       t.workflow_id, t.kind, coalesce(t.author_id, '') AS author_id,
+       least(c.installed_at, t.compare_from) AS compare_from, t.first_message_at
+FROM catch_up_threads f
+LEFT JOIN catch_up_channels c USING (team, channel)
+LEFT JOIN threads t USING (team, channel, thread_ts)
+WHERE f.team = :team AND f.is_due AND f.compared_at <> :began
+  AND coalesce(c.error = '', split_part(t.kind, ':', 1) = ANY(:everywhere))
+  AND (f.channel = ANY(:case_channels)) = :of_cases
 """
-_COUNT = text("""
-SELECT count(*) FROM followed_threads f
-LEFT JOIN channel_marks m ON m.channel = f.channel
-LEFT JOIN conversations v
-    ON v.team = :team AND v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0
-WHERE f.due AND f.compared_at <> :began AND coalesce(m.error = '', v.id IS NOT NULL)
-  AND (f.channel <> ALL(:cases)) = :talk
-""")
-_UNFOLLOW = text("""
-DELETE FROM followed_threads f
-WHERE f.channel <> ALL(:channels)
-  AND NOT EXISTS (
-      SELECT FROM conversations v WHERE v.channel = f.channel AND v.thread_ts = f.thread_ts AND v.stored > 0)
-""")
-"""A conversation's thread is followed wherever it is."""
-_RESENT = text("""
-INSERT INTO resent_messages AS r (message_id, times) SELECT unnest(CAST(:ids AS text[])), 1
-ON CONFLICT (message_id) DO UPDATE SET times = r.times + 1, last_at = now()
-""")
-_UNSTORED = text("""
-SELECT r.message_id FROM resent_messages r
-WHERE r.times >= :times AND NOT EXISTS (SELECT FROM bug_conversations m WHERE m.message_id = r.message_id)
-  AND NOT EXISTS (SELECT FROM conversation_messages s WHERE s.message_id = r.message_id)
-  AND NOT EXISTS (SELECT FROM handover_answers a WHERE a.message_id = r.message_id)
-ORDER BY r.last_at DESC LIMIT :limit
-""")
+_NEXT_BATCH = text(f"""
+WITH due AS ({_DUE}),
+     first AS (SELECT channel, thread_ts, workflow_id FROM due ORDER BY active_at, channel, thread_ts LIMIT :count)
+SELECT team, channel, thread_ts, root_state, workflow_id, kind, author_id, compare_from, first_message_at FROM due
+WHERE (channel, thread_ts) IN (SELECT channel, thread_ts FROM first)
+   OR workflow_id IN (SELECT workflow_id FROM first)
+ORDER BY active_at, channel, thread_ts
+""")  # noqa: S608 - both parts are written here
+"""The threads of one workflow come together, so that what was said in them is signalled in its order.
 
-_OF_CASES = threads.c.kind.startswith("case:")
-
-RESENDS = 3
-"""A message that was sent so often and is not stored will not be by sending it again: people must look."""
+Older than `compare_from` is what was said before the channel was followed, and before its owner began.
+"""
+_COUNT_DUE = text(f"SELECT count(*) FROM ({_DUE}) due")  # noqa: S608 - as above
+_UNFOLLOW_THREADS = text("""
+DELETE FROM catch_up_threads f
+WHERE f.team = :team AND f.channel <> ALL(:channels) AND NOT EXISTS (
+    SELECT FROM threads t
+    WHERE t.team = f.team AND t.channel = f.channel AND t.thread_ts = f.thread_ts
+      AND split_part(t.kind, ':', 1) = ANY(:everywhere))
+""")
+_FORGET_THREADS = text("""
+DELETE FROM catch_up_threads f
+WHERE f.team = :team AND f.active_at < :before AND NOT EXISTS (
+    SELECT FROM threads t WHERE t.team = f.team AND t.channel = f.channel AND t.thread_ts = f.thread_ts)
+""")
 
 
 @dataclass(frozen=True)
-class ChannelMark:
-    """`installed_at`, `looked_at` and `deep_at`: seconds since 1970, 0 for never; `error`: why it cannot be read."""
+class FollowedChannel:
+    """`installed_at`, `read_at` and `deep_read_at`: seconds since 1970, 0 for never; `error`: why it cannot be read."""
 
     channel: str
     installed_at: float
-    looked_at: float
-    deep_at: float
+    read_at: float
+    deep_read_at: float
     error: str
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What Slack shows of a thread: when its root and its newest message were said, and a word for its state."""
+class RootState:
+    """What Slack shows of a thread: when something last happened in it, and a word for the state of its root."""
 
     thread_ts: str
     active_at: str
@@ -134,170 +112,240 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class DueThread:
-    """`bug_id` and `reporter_id` are empty for a thread without a case; `floor`: what is older is left alone.
+class CatchUpThread:
+    """A thread to compare; times are seconds since 1970.
 
-    `since`: when the first was said that is stored of a conversation there; None without one.
+    `owner` is None for a thread that is nobody's yet. `author_id`: who wrote the root, where the registry knows it.
+    `compare_from`: what is older is left alone. `first_message_at`: of what is stored of a conversation.
     """
 
+    team: str
     channel: str
     thread_ts: str
-    shown: str
-    bug_id: str
-    reporter_id: str
-    floor: Decimal
-    since: Decimal | None = None
+    root_state: str
+    owner: ThreadOwner | None
+    author_id: str
+    compare_from: Decimal
+    first_message_at: Decimal | None = None
 
 
-class Followed:
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+@dataclass(frozen=True)
+class SendState:
+    """`unstored`: messages that were signalled so often that once more would not help; `refused`: by their author."""
 
-    async def install(self, channels: Collection[str], now: float, *, alone: bool = True) -> None:
-        """Remember when each channel was first followed; the first word stands. `alone`: no other is followed."""
-        if channels:
-            if alone:
-                await self._unfollow(channels)
-            rows = [{"channel": channel, "installed_at": Decimal(f"{now:.6f}"), "error": ""} for channel in channels]
-            await self._connection.execute(insert(channel_marks).values(rows).on_conflict_do_nothing())
+    unstored: set[str]
+    refused: set[str]
 
-    async def _unfollow(self, channels: Collection[str]) -> None:
-        """Forget the other channels: one that is followed again later begins anew, with nothing older than that."""
-        await self._connection.execute(_UNFOLLOW, {"channels": list(channels)})
-        await self._connection.execute(delete(channel_marks).where(channel_marks.c.channel.not_in(channels)))
 
-    async def marks(self) -> list[ChannelMark]:
-        mark = channel_marks.c
-        seconds = [func.coalesce(func.extract("epoch", moment), 0) for moment in (mark.looked_at, mark.deep_at)]
-        query = select(mark.channel, mark.installed_at, *seconds, mark.error).order_by(mark.channel)
+class CatchUpStore:
+    """The catch-up's tables for one workspace.
+
+    Args:
+        team: Slack's id of the workspace.
+        case_channels: the channels of `LookScope.CASES`; all others are of `CONVERSATIONS`.
+        everywhere: the kinds of threads that are compared also in channels which are not followed.
+    """
+
+    def __init__(
+        self, tx: Transaction, team: str, case_channels: Collection[str] = (), everywhere: Collection[str] = ()
+    ) -> None:
+        self._tx = tx
+        self._team = team
+        self._case_channels = list(case_channels)
+        self._everywhere = list(everywhere)
+
+    async def follow_channels(self, channels: Collection[str], now: float) -> None:
+        """Remember when each channel was first followed; the first word stands."""
+        at = Decimal(f"{now:.6f}")
+        rows = [
+            {"team": self._team, "channel": channel, "installed_at": at, "error": ""} for channel in sorted(channels)
+        ]
+        if rows:
+            await self._tx.execute(insert(catch_up_channels).values(rows).on_conflict_do_nothing())
+
+    async def unfollow_others(self, channels: Collection[str]) -> None:
+        """Forget all other channels: one that is followed again later begins anew, with nothing older than that."""
+        which = {"team": self._team, "channels": list(channels), "everywhere": self._everywhere}
+        await self._tx.execute(_UNFOLLOW_THREADS, which)
+        row = catch_up_channels.c
+        others = delete(catch_up_channels).where(row.team == self._team, row.channel.not_in(list(channels)))
+        await self._tx.execute(others)
+
+    async def channels(self) -> list[FollowedChannel]:
+        row = catch_up_channels.c
+        times = [func.coalesce(func.extract("epoch", moment), 0) for moment in (row.read_at, row.deep_read_at)]
+        query = select(row.channel, row.installed_at, *times, row.error).where(row.team == self._team)
         return [
-            ChannelMark(channel, float(installed), float(looked), float(deep), error)
-            for channel, installed, looked, deep, error in await self._connection.execute(query)
+            FollowedChannel(channel, float(installed), float(read), float(deep), error)
+            for channel, installed, read, deep, error in await self._tx.execute(query.order_by(row.channel))
         ]
 
-    async def looked(self, channel: str, *, deep: bool, error: str = "") -> None:
-        """A look at the channel has ended, or could not be taken."""
-        mark = update(channel_marks).where(channel_marks.c.channel == channel)
+    async def record_read(self, channel: str, *, deep: bool, error: str = "") -> None:
+        """A channel was read to its end, or could not be."""
+        row = catch_up_channels.c
+        change = update(catch_up_channels).where(row.team == self._team, row.channel == channel)
         if error:
-            await self._connection.execute(mark.values(error=error))
+            await self._tx.execute(change.values(error=error))
             return
-        when = {"looked_at": func.now(), **({"deep_at": func.now()} if deep else {})}
-        await self._connection.execute(mark.values(**when, error=""))
+        when = {"read_at": func.now(), **({"deep_read_at": func.now()} if deep else {})}
+        await self._tx.execute(change.values(**when, error=""))
 
-    async def oldest_thread(self, channel: str) -> str:
-        """The oldest thread of a case in the channel; empty when it has none."""
-        query = select(func.min(threads.c.thread_ts)).where(threads.c.channel == channel, _OF_CASES)
-        return (await self._connection.execute(query)).scalar_one_or_none() or ""
+    async def oldest_roots(self, channels: Collection[str]) -> dict[str, str]:
+        """The oldest registered thread of each channel that has one."""
+        row = threads.c
+        oldest = func.min(row.thread_ts).label("root")
+        query = select(row.channel, oldest).where(row.team == self._team, row.channel.in_(list(channels)))
+        return {found.channel: found.root for found in await self._tx.execute(query.group_by(row.channel))}
 
-    async def are_known(self, channel: str, roots: Collection[str]) -> set[str]:
-        """Which of these roots begin a thread of a case."""
-        query = select(threads.c.thread_ts).where(
-            threads.c.channel == channel, threads.c.thread_ts.in_(roots), _OF_CASES
+    async def registered_roots(self, channel: str, roots: Collection[str]) -> set[str]:
+        """Which of these roots begin a thread that has an owner."""
+        row = threads.c
+        query = select(row.thread_ts).where(
+            row.team == self._team, row.channel == channel, row.thread_ts.in_(list(roots))
         )
-        return set((await self._connection.execute(query)).scalars())
+        return set((await self._tx.execute(query)).scalars())
 
-    async def show(self, channel: str, shown: Sequence[Shown], began: float, since: float) -> None:
-        """Take in a page of a channel's history; a thread that differs from what was compared becomes due.
+    async def record_page(self, channel: str, shown: Sequence[RootState], began: float, since: float) -> None:
+        """Record a page of a channel's history; a thread that differs from what was compared becomes due.
 
-        Of one that is new here nothing can be missing when it has been quiet since before `since`, or belongs to no
-        case and is older than the installation.
+        Of one that is new here nothing can be missing when it has been quiet since before `since`, or has no owner and
+        is older than the installation.
         """
         rows = [
             {
+                "team": self._team,
                 "channel": channel,
                 "thread_ts": each.thread_ts,
-                "said_at": Decimal(each.thread_ts),
                 "active_at": Decimal(each.active_at),
-                "shown": each.state,
+                "state": each.state,
                 "seen_at": began,
                 "since": Decimal(f"{since:.6f}"),
             }
             for each in shown
         ]
         if rows:
-            await self._connection.execute(_SHOW, rows)
+            await self._tx.execute(_RECORD_PAGE, rows)
 
-    async def miss(self, channel: str, oldest: str, latest: str, began: float) -> None:
-        """After the last page: threads of cases between the two that no page has shown are gone from the channel."""
-        window = {"oldest": Decimal(oldest), "latest": Decimal(latest)}
-        await self._connection.execute(_MISS, {"channel": channel, "seen_at": began, "gone": GONE, **window})
+    async def record_missing_roots(self, channel: str, oldest: str, latest: str, began: float) -> None:
+        """After the last page: registered threads between the two that no page has shown are gone from the channel."""
+        window = {"channel": channel, "oldest": Decimal(oldest), "latest": Decimal(latest)}
+        await self._tx.execute(_RECORD_MISSING_ROOTS, {"team": self._team, "seen_at": began, "gone": GONE, **window})
 
-    async def choose(self, channels: Collection[str], active_since: float, *, count: int | None) -> None:
-        """Make threads of these channels due that show no change: those compared longest ago, `count` of them, or all.
+    async def follow_threads(self, found: Query, *, everywhere: bool, always_due: bool) -> None:
+        """Let these threads be compared, also where no channel's history shows that they have changed.
 
-        With them, whatever their number, open cases' threads with a root from before `active_since`.
+        Args:
+            found: see `ThreadSource.active_threads`.
+            everywhere: also in channels that are not followed.
+            always_due: in this pass in any case, and not only when something has happened since they were compared.
         """
-        which = {"active_since": active_since, "gone": GONE}
-        await self._connection.execute(_OLD_ROOTS_DUE, {**which, "active_since": Decimal(f"{active_since:.6f}")})
-        await self._connection.execute(_DUE, {**which, "channels": list(channels), "count": count})
+        active, row = found.subquery(), catch_up_threads.c
+        thread = (active.c.channel, active.c.thread_ts, active.c.active_at)
+        query = select(literal(self._team), *thread, literal(""), literal(0.0), true())
+        if not everywhere:
+            followed = select(catch_up_channels.c.channel).where(catch_up_channels.c.team == self._team)
+            query = query.where(active.c.channel.in_(followed))
+        columns = ["team", "channel", "thread_ts", "active_at", "root_state", "seen_at", "is_due"]
+        new = insert(catch_up_threads).from_select(columns, query)
+        key, at = ["team", "channel", "thread_ts"], new.excluded.active_at
+        changes: dict[str, Any] = {"is_due": true()}
+        condition = row.root_state != GONE
+        if not always_due:
+            changes = {"active_at": func.greatest(row.active_at, at), "is_due": row.is_due | (at > row.compared_at)}
+            condition = (row.active_at < at) | (~row.is_due & (at > row.compared_at))
+        await self._tx.execute(new.on_conflict_do_update(index_elements=key, set_=changes, where=condition))
 
-    async def due(self, team: str, count: int, began: float, cases: Collection[str], *, talk: bool) -> list[DueThread]:
-        """The due threads that were active first, with the others of their cases, but for what this look has seen.
+    async def select_unchanged(self, scope: LookScope, since: float, *, count: int | None, newest: bool) -> None:
+        """Make `count` threads (None: all) due that show no change: the last active, or those compared longest ago.
 
-        `cases`: channels whose threads are cases'; `talk`: all but those.
+        Args:
+            since: seconds since 1970; threads that were last active before are left alone.
         """
-        which = {"team": team, "count": count, "began": began, "cases": list(cases), "talk": talk}
-        rows = await self._connection.execute(_BATCH, which)
-        return [DueThread(**row) for row in rows.mappings()]
+        which = {"since": since, "gone": GONE, "count": count, "newest": newest}
+        await self._tx.execute(_SELECT_UNCHANGED, self._scoped(scope) | which)
 
-    async def count_due(self, team: str, began: float, cases: Collection[str], *, talk: bool) -> int:
-        """How many threads the look that began then has before it, in channels that can be read; see `due`."""
-        which = {"team": team, "began": began, "cases": list(cases), "talk": talk}
-        return int((await self._connection.execute(_COUNT, which)).scalar_one())
+    async def next_batch(self, scope: LookScope, count: int, began: float) -> list[CatchUpThread]:
+        """The due threads that were active first, with the others of their owners, but for what this pass has seen."""
+        rows = await self._tx.execute(_NEXT_BATCH, self._scoped(scope) | {"count": count, "began": began})
+        found = []
+        for row in rows.mappings():
+            values = dict(row)
+            workflow_id, kind = values.pop("workflow_id"), values.pop("kind")
+            found.append(CatchUpThread(owner=ThreadOwner(workflow_id, kind) if workflow_id else None, **values))
+        return found
 
-    async def compared(self, thread: DueThread, began: float, *, again: bool = False) -> None:
-        """A look has compared a thread as it was shown; one that has changed since is due again at the next look.
+    async def count_due(self, scope: LookScope, began: float) -> int:
+        """How many threads the pass that began then has before it, in channels that can be read; see `next_batch`."""
+        return int((await self._tx.execute(_COUNT_DUE, self._scoped(scope) | {"began": began})).scalar_one())
+
+    async def record_compared(self, thread: CatchUpThread, began: float, *, again: bool = False) -> None:
+        """A pass has compared a thread in a state of its root; one that has changed since is due in the next pass.
 
         `again`: so it is in any case.
         """
-        done = {"compared": thread.shown, "compared_at": began, "due": again, "error": ""}
-        await self._connection.execute(_row_of(thread).values(done))
+        done = {"compared_state": thread.root_state, "compared_at": began, "is_due": again, "error": ""}
+        await self._tx.execute(_row_of(thread).values(done))
 
-    async def not_compared(self, thread: DueThread, began: float, error: str) -> None:
-        """A look had to leave a thread out, which stays due."""
-        await self._connection.execute(_row_of(thread).values(compared_at=began, error=error))
+    async def record_failed(self, thread: CatchUpThread, began: float, error: str) -> None:
+        """A pass had to leave a thread out, which stays due."""
+        await self._tx.execute(_row_of(thread).values(compared_at=began, error=error))
 
-    async def troubled(self, active_since: float, limit: int = 10) -> list[tuple[str, str, str]]:
-        """Threads that the last look at them had to leave out: channel, root and why."""
-        row = followed_threads.c
-        query = select(row.channel, row.thread_ts, row.error).where(row.error != "", row.active_at > active_since)
-        found = await self._connection.execute(query.order_by(row.active_at.desc()).limit(limit))
+    async def failed_threads(self, since: float, limit: int = 10) -> list[tuple[str, str, str]]:
+        """Threads that the last pass over them had to leave out: channel, root and why."""
+        row = catch_up_threads.c
+        query = select(row.channel, row.thread_ts, row.error).where(
+            row.team == self._team, row.error != "", row.active_at > since
+        )
+        found = await self._tx.execute(query.order_by(row.active_at.desc()).limit(limit))
         return [(channel, root, error) for channel, root, error in found]
 
-    async def refuse(self, message_id: str) -> None:
-        """Somebody who may not have a say wrote it; whoever they become later, it stays unsaid."""
-        await self._connection.execute(insert(refused_messages).values(message_id=message_id).on_conflict_do_nothing())
+    async def send_state(self, ids: Collection[str]) -> SendState:
+        """What is known of messages that are to be signalled."""
+        row = catch_up_messages.c
+        query = select(row.message_id, row.sends, row.refused).where(
+            row.team == self._team, row.message_id.in_(list(ids))
+        )
+        known = list(await self._tx.execute(query))
+        return SendState(
+            {each.message_id for each in known if each.sends >= MAX_SENDS},
+            {each.message_id for each in known if each.refused},
+        )
 
-    async def refused(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages were refused."""
-        query = select(refused_messages.c.message_id).where(refused_messages.c.message_id.in_(ids))
-        return set((await self._connection.execute(query)).scalars())
+    async def record_sent(self, message_id: str) -> None:
+        new = insert(catch_up_messages).values(team=self._team, message_id=message_id, sends=1, refused=false())
+        changes = {"sends": catch_up_messages.c.sends + 1, "last_at": func.now()}
+        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "message_id"], set_=changes))
 
-    async def often_resent(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages were sent again so often that once more would not help."""
-        sent = resent_messages.c
-        query = select(sent.message_id).where(sent.message_id.in_(ids), sent.times >= RESENDS)
-        return set((await self._connection.execute(query)).scalars())
+    async def record_refused(self, message_id: str) -> None:
+        """Somebody who may not take part wrote it; whoever they become later, it is not signalled."""
+        new = insert(catch_up_messages).values(team=self._team, message_id=message_id, sends=0, refused=true())
+        changes = {"refused": true()}
+        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "message_id"], set_=changes))
 
-    async def resent(self, ids: Collection[str]) -> None:
-        if ids:
-            await self._connection.execute(_RESENT, {"ids": sorted(set(ids))})
+    async def often_sent(self, limit: int = 1000) -> list[str]:
+        """Messages that are not signalled once more, the last first, stored by now or not."""
+        row = catch_up_messages.c
+        query = select(row.message_id).where(row.team == self._team, row.sends >= MAX_SENDS)
+        return list((await self._tx.execute(query.order_by(row.last_at.desc()).limit(limit))).scalars())
 
-    async def never_stored(self, limit: int = 10) -> list[str]:
-        """Messages that were sent again in vain."""
-        return list((await self._connection.execute(_UNSTORED, {"times": RESENDS, "limit": limit})).scalars())
+    async def prune(self, before: float) -> None:
+        """Drop what was last of interest before a moment, in seconds since 1970."""
+        row = catch_up_messages.c
+        old = delete(catch_up_messages).where(row.team == self._team, row.last_at < func.to_timestamp(before))
+        await self._tx.execute(old)
+        await self._tx.execute(_FORGET_THREADS, {"team": self._team, "before": before})
 
-    async def forget(self, before: float) -> None:
-        """Drop what was last of interest before a moment."""
-        old = func.to_timestamp(before)
-        await self._connection.execute(delete(resent_messages).where(resent_messages.c.last_at < old))
-        await self._connection.execute(delete(refused_messages).where(refused_messages.c.refused_at < old))
-        row = followed_threads.c
-        of_a_case = select(threads).where(threads.c.channel == row.channel, threads.c.thread_ts == row.thread_ts)
-        stale = delete(followed_threads).where(row.active_at < before, ~of_a_case.exists())
-        await self._connection.execute(stale)
+    def _scoped(self, scope: LookScope) -> dict[str, Any]:
+        return {
+            "team": self._team,
+            "case_channels": self._case_channels,
+            "of_cases": scope is LookScope.CASES,
+            "everywhere": self._everywhere,
+        }
 
 
-def _row_of(thread: DueThread) -> Update:
-    row = followed_threads.c
-    return update(followed_threads).where(row.channel == thread.channel, row.thread_ts == thread.thread_ts)
+def _row_of(thread: CatchUpThread) -> Update:
+    row = catch_up_threads.c
+    return update(catch_up_threads).where(
+        row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.thread_ts
+    )

@@ -67,7 +67,7 @@ SHARED_MODULES = frozenset(
         "threadline.threads.activity_options",
         "threadline.threads.addressing",
         "threadline.threads.catch_up_contract",
-        "threadline.threads.catch_up_model",
+        "threadline.threads.contract",
         "threadline.threads.messages",
         "threadline.threads.payload_converter",
         "threadline.threads.phrases",

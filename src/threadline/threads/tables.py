@@ -38,41 +38,35 @@ threads = Table(
     Index("threads_workflow_idx", "workflow_id"),
 )
 
-channel_marks = Table(
-    "channel_marks",
+catch_up_channels = Table(
+    "catch_up_channels",
     metadata,
-    Column("channel", TEXT, primary_key=True),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "channel")),
     required("installed_at", SLACK_TIME),
-    *(Column(name, MOMENT) for name in ("looked_at", "deep_at")),
+    *(Column(name, MOMENT) for name in ("read_at", "deep_read_at")),
     required("error", TEXT),
 )
 
-followed_threads = Table(
-    "followed_threads",
+catch_up_threads = Table(
+    "catch_up_threads",
     metadata,
-    *(Column(name, TEXT, primary_key=True) for name in ("channel", "thread_ts")),
-    *(required(name, SLACK_TIME) for name in ("said_at", "active_at")),
-    *(required(name, TEXT) for name in ("shown", "compared")),
+    *(Column(name, TEXT, primary_key=True) for name in _PLACE),
+    required("active_at", SLACK_TIME),
+    *(required(name, TEXT) for name in ("root_state", "compared_state")),
     *(required(name, Double()) for name in ("seen_at", "compared_at")),
-    required("due", Boolean()),
+    required("is_due", Boolean()),
     required("error", TEXT),
-    Index("followed_threads_due_idx", "active_at", postgresql_where=text("due")),
-    Index("followed_threads_active_idx", "active_at", "compared_at"),
+    Index("catch_up_threads_due_idx", "team", "active_at", postgresql_where=text("is_due")),
+    Index("catch_up_threads_active_idx", "team", "active_at", "compared_at"),
 )
 
-resent_messages = Table(
-    "resent_messages",
+catch_up_messages = Table(
+    "catch_up_messages",
     metadata,
-    Column("message_id", TEXT, primary_key=True),
-    required("times", Integer()),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "message_id")),
+    required("sends", Integer()),
+    required("refused", Boolean()),
     required("last_at", MOMENT),
-)
-
-refused_messages = Table(
-    "refused_messages",
-    metadata,
-    Column("message_id", TEXT, primary_key=True),
-    required("refused_at", MOMENT),
 )
 
 thread_bindings = Table(

@@ -22,12 +22,15 @@ from temporalio.client import (
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
+from threadline.cases.catch_up import CaseThreads
 from threadline.cases.contract import Escalation
+from threadline.conversations.catch_up import ConversationThreads
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.model import HandoverRef
 from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
@@ -35,13 +38,14 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE
-from threadline.threads.catch_up_activities import LiveCatchUpActivities
-from threadline.threads.catch_up_model import LOOK_BACK
-from threadline.threads.catch_up_store import ChannelMark
+from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
+from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
+from threadline.threads.comparison import ThreadSource
+from threadline.threads.contract import LOOK_BACK
 from threadline.threads.sweep_activities import LiveSweepActivities
 
 _LATE = 3
-"""Intervals after which a look that has not ended is told by the doctor."""
+"""Intervals after which the doctor reports a pass that has not ended."""
 _SHOWN = 5
 
 _log = structlog.get_logger(__name__)
@@ -58,14 +62,18 @@ def case_channels(channels: ChannelSettings) -> dict[str, bool]:
     return {channels.reports_channel: False, **by_bot}
 
 
-async def mark_installation(database: Database, channels: ChannelSettings) -> None:
+def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
+    """Every kind of thread that the catch-up compares; the first of a scope has the threads that nobody owns yet."""
+    return CaseThreads(), HandoverThreads(), ConversationThreads(bot_user_id)
+
+
+async def mark_installation(database: Database, team: str, channels: ChannelSettings) -> None:
     """Remember when each channel was first followed. Without a database the gateway serves all the same."""
     try:
         async with database.begin() as work:
-            alone = bool(channels.conversation_channels)  # else the catch-up knows which others there are
-            await work.followed.install(followed_channels(channels), time.time(), alone=alone)
+            await CatchUpStore(work.tx, team).follow_channels(followed_channels(channels), time.time())
     except (Permanent, Transient) as error:
-        _log.warning("installation_not_recorded", reason=str(error), next="The core worker records it at its start.")
+        _log.warning("channels_not_followed", reason=str(error), next="The core worker follows them at its start.")
 
 
 def live_catch_up(
@@ -84,10 +92,11 @@ def live_catch_up(
         database,
         History(slack),
         Door(routing, dispatcher).pass_on,
+        thread_sources(routing.bot_user_id),
         case_channels(channels),
         team=str(identity["team_id"]),
-        bot_user=routing.bot_user_id,
-        talk=channels.conversation_channels or None,
+        bot_user_id=routing.bot_user_id,
+        conversation_channels=channels.conversation_channels or None,
     )
 
 
@@ -172,8 +181,8 @@ class LiveWorkflows:
             raise Transient(f"Temporal did not report the status of {workflow_id}: {error}") from error
 
 
-async def check_catch_up() -> str:
-    """For the doctor.
+async def check_catch_up(team: str, bot_user_id: str) -> str:
+    """For the doctor. `team` and `bot_user_id`: Slack's ids of the workspace and of the bot's user.
 
     Raises:
         Permanent: a channel cannot be read, no look has ended for long, or something was found that stays undone.
@@ -182,45 +191,46 @@ async def check_catch_up() -> str:
     database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")
     try:
         async with database.begin() as work:
-            marks = {mark.channel: mark for mark in await work.followed.marks()}
-            troubled = await work.followed.troubled(time.time() - LOOK_BACK, _SHOWN)
-            unstored = await work.followed.never_stored(_SHOWN)
+            store = CatchUpStore(work.tx, team)
+            followed = {each.channel: each for each in await store.channels()}
+            failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
+            unstored = await unstored_messages(work.tx, team, thread_sources(bot_user_id), _SHOWN)
             unsaid = await work.sweep.missing_answers(_LATE * interval, _SHOWN)
     finally:
         await database.dispose()
-    _check_marks(marks, channels, interval)
-    if troubled:
-        listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in troubled)
+    _check_channels(followed, channels, interval)
+    if failed:
+        listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in failed)
         raise Permanent(f"Threads could not be compared with what is stored: {listed}")
     if unstored:
         raise Permanent(f"Messages were sent to their workflows repeatedly and never stored: {', '.join(unstored)}.")
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
-    return f"every channel is compared with what is stored, and nothing is owed; {_reach(marks, channels)}"
+    return f"every channel is compared with what is stored, and nothing is owed; {_reach(followed, channels)}"
 
 
-def _reach(marks: Mapping[str, ChannelMark], channels: ChannelSettings) -> str:
+def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -> str:
     """Where a mention is found that Slack gave up delivering."""
     if channels.conversation_channels:
         return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
-    others = len(marks.keys() - case_channels(channels).keys())
+    others = len(followed.keys() - case_channels(channels).keys())
     return f"mentions and direct messages that were missed are found in {others} more, which take turns"
 
 
-def _check_marks(marks: Mapping[str, ChannelMark], channels: ChannelSettings, interval: float) -> None:
+def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSettings, interval: float) -> None:
     """Raises:
     Permanent: a channel cannot be read, or was not for long.
     """
     for channel in followed_channels(channels):
-        mark = marks.get(channel)
-        if mark is None or not mark.looked_at:
+        known = followed.get(channel)
+        if known is None or not known.read_at:
             raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
-        if not mark.error and time.time() - mark.looked_at > _LATE * interval + _LATE * 60:
+        if not known.error and time.time() - known.read_at > _LATE * interval + _LATE * 60:
             raise Permanent(
-                f"Slack's history of {channel} was last compared {int((time.time() - mark.looked_at) / 60)} minutes "
+                f"Slack's history of {channel} was last compared {int((time.time() - known.read_at) / 60)} minutes "
                 f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
             )
-    for mark in marks.values():
-        if mark.error:
-            raise Permanent(f"Slack's history of {mark.channel} cannot be compared: {mark.error}")
+    for each in followed.values():
+        if each.error:
+            raise Permanent(f"Slack's history of {each.channel} cannot be compared: {each.error}")

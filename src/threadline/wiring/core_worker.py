@@ -50,7 +50,8 @@ from threadline.settings import (
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
 from threadline.threads.alerts import Alerts
-from threadline.threads.catch_up_contract import CatchUpActivities, SweepActivities
+from threadline.threads.catch_up_contract import SweepActivities
+from threadline.threads.contract import CatchUpActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.outbox import Outbox
 from threadline.wiring.catch_up import live_catch_up, live_sweep, mark_installation
@@ -122,7 +123,7 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
             slack = Slack(web)
             async with calling("auth.test"):
                 identity = await web.auth_test()
-            await mark_installation(database, settings.channels)
+            await mark_installation(database, str(identity["team_id"]), settings.channels)
             doorkeeper = Doorkeeper(slack, settings.channels.external_people)
             yield _Connected(
                 database,

@@ -60,7 +60,7 @@ async def examine() -> list[Check]:
         "quarantine": _quarantine,
         "slack": _slack,
         "channels": _channels,
-        "catch-up": check_catch_up,
+        "catch-up": _catch_up,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
@@ -124,6 +124,12 @@ async def _slack() -> str:
     if granted and (missing := SCOPES - granted):
         raise Permanent(f"The app lacks the scopes {', '.join(sorted(missing))}: add them, and install it again.")
     return f"the bot is {identity['user']} in {identity['team']}"
+
+
+async def _catch_up() -> str:
+    async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
+        identity = await web.auth_test()
+    return await check_catch_up(str(identity["team_id"]), str(identity["user_id"]))
 
 
 async def _channels() -> str:

@@ -7,8 +7,7 @@ import pytest
 
 from threadline.gateway.routes import Close, Ignored, Lookup, Message, Route, RoutingConfig, Start, route
 from threadline.threads import addressing
-from threadline.threads import catch_up_events as missed_events
-from threadline.threads.catch_up_events import MissedEvent
+from threadline.threads.comparison import MissedEvent, deleted_event, edited_event, posted_event
 from threadline.threads.message_table import StoredMessage
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import Message as Post
@@ -38,19 +37,17 @@ class Floor:
     def shown(self, post: Post) -> Route:
         """As it is found: history names the root's author once, at the root."""
         raw = {name: value for name, value in post.as_slack().items() if name != "parent_user_id"}
-        return route(missed_events.posted(TEAM, post.channel, raw, author_of_root(post), id_of(post)).body, CONFIG)
+        return route(posted_event(TEAM, post.channel, raw, author_of_root(post)).body, CONFIG)
 
     def edited(self, post: Post) -> MissedEvent:
         before = stored(post)
         self.workspace.edit(post.channel, post.ts, "it fails in Firefox")
-        edit_id = addressing.edit_id(TEAM, post.channel, post.ts, post.edited_ts)
-        return missed_events.edited(TEAM, post.channel, post.as_slack(), author_of_root(post), edit_id, before)
+        return edited_event(TEAM, post.channel, post.as_slack(), author_of_root(post), before)
 
     def deleted(self, post: Post) -> MissedEvent:
         before, author = stored(post), author_of_root(post)
         self.workspace.delete(post.channel, post.ts)
-        deletion_id = addressing.deletion_id(TEAM, post.channel, post.ts)
-        return missed_events.deleted(TEAM, before, post.thread_ts or post.ts, author, deletion_id)
+        return deleted_event(TEAM, before, post.thread_ts or post.ts, author)
 
 
 def id_of(post: Post) -> str:

@@ -1,0 +1,56 @@
+"""ConversationThreads: what the catch-up compares of the threads of conversations."""
+
+from collections.abc import Collection, Sequence
+from decimal import Decimal
+
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import active_threads_query
+from threadline.conversations.message_intake import MESSAGES
+from threadline.db.engine import Query, Transaction
+from threadline.slack import mentions, rich_text
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.comparison import RawMessage, ThreadSource, is_direct, mentions_user
+from threadline.threads.contract import LookScope
+from threadline.threads.message_table import StoredMessage
+
+
+class ConversationThreads(ThreadSource):
+    """Threads in which people talk with the bot, or may begin to."""
+
+    kind = "conversation"
+    scope = LookScope.CONVERSATIONS
+    everywhere = True
+
+    def __init__(self, bot_user_id: str) -> None:
+        self._bot_user_id = bot_user_id
+
+    def active_threads(self, team: str, since: float) -> Query:
+        """What is stored in a conversation is the only sign of activity in a channel that is not followed."""
+        return active_threads_query(team, since)
+
+    def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
+        """What people said since the first mention; in a direct message all that they said."""
+        theirs = [each for each in shown if each.get("user") != self._bot_user_id and not each.get("bot_id")]
+        if is_direct(thread.channel):
+            return theirs
+        first = [] if thread.first_message_at is None else [thread.first_message_at]
+        called = [Decimal(each["ts"]) for each in theirs if mentions_user(self._bot_user_id, each)]
+        since = min((*called, *first), default=Decimal("Infinity"))
+        return [each for each in theirs if Decimal(each["ts"]) >= since]
+
+    def text(self, message: RawMessage) -> str:
+        """Without the bot's mention."""
+        return mentions.without(rich_text.text_of(message), self._bot_user_id)
+
+    async def find_messages(
+        self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
+    ) -> dict[str, StoredMessage]:
+        return await Talked(tx).stored(thread.owner.thread, ids) if thread.owner else {}
+
+    async def messages_between(
+        self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        return await Talked(tx).said_in(thread.owner.thread, oldest, latest) if thread.owner else []
+
+    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
+        return await MESSAGES.stored_ids(tx, ids)

@@ -1,0 +1,260 @@
+"""compare: one thread as Slack shows it against the same thread as it is stored.
+
+What is missing becomes the event that Slack would have delivered, so that the gateway's one table of rules routes both.
+A kind of thread says through its `ThreadSource` what is stored of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from temporalio import activity
+
+from threadline.db.engine import Database, Query, Transaction
+from threadline.privacy.redaction import redact
+from threadline.slack import mentions, rich_text
+from threadline.slack.history import History
+from threadline.threads import addressing, messages
+from threadline.threads.catch_up_store import CatchUpThread
+from threadline.threads.contract import LookScope
+from threadline.threads.message_table import StoredMessage
+from threadline.threads.store import ThreadStore
+
+RawMessage = Mapping[str, Any]
+"""A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
+
+
+class ThreadSource(ABC):
+    """What a kind of thread tells the catch-up. Each feature with threads has one; wiring passes them all."""
+
+    kind: str
+    """As in `ThreadOwner.feature`."""
+    scope: LookScope | None = None
+    """The scope in which a thread that nobody owns may become one of these."""
+    everywhere = False
+    """Whether its threads are compared also in channels that are not followed."""
+    always_due = False
+    """Whether `active_threads` are compared in every pass; otherwise once after each sign of activity."""
+
+    def active_threads(self, team: str, since: float) -> Query | None:
+        """Threads that no channel's history shows as changed: `(channel, thread_ts, active_at)`.
+
+        Args:
+            since: seconds since 1970; how far back a shallow pass reads a channel.
+        """
+        return None
+
+    def relevant(self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]) -> list[RawMessage]:
+        """Which of these messages may be missing. `author_id`: who wrote the root; empty where nobody knows."""
+        return list(shown)
+
+    def text(self, message: RawMessage) -> str:
+        """The message's text as it is stored, but for secrets."""
+        return rich_text.text_of(message)
+
+    @abstractmethod
+    async def find_messages(
+        self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
+    ) -> dict[str, StoredMessage]:
+        """Which of these messages are stored for the thread's owner, by id, with whatever corrects them."""
+
+    @abstractmethod
+    async def messages_between(
+        self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
+    ) -> list[StoredMessage]:
+        """What people are stored to have said in the thread's channel between two moments (seconds since 1970, both
+        exclusive), and not to have deleted."""
+
+    @abstractmethod
+    async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
+        """Which of these messages are stored, whoever owns them."""
+
+
+@dataclass(frozen=True)
+class MissedEvent:
+    """`id` is the id that the message will be stored under, `at` what it is ordered by."""
+
+    id: str
+    at: tuple[str, str]
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ThreadDifference:
+    """`missing`: what is to be signalled. `has_recent`: something was too recent to be judged."""
+
+    missing: list[MissedEvent]
+    has_recent: bool = False
+
+
+async def compare(
+    database: Database,
+    history: History,
+    source: ThreadSource,
+    thread: CatchUpThread,
+    bot_user_id: str,
+    oldest: float,
+    latest: float,
+) -> ThreadDifference:
+    """Find what was said, edited or deleted between two moments (seconds since 1970) and is not stored.
+
+    Run within an activity: it heartbeats with each message that Slack shows.
+    """
+    start, end = max(thread.compare_from, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
+    async with database.begin() as work:  # before Slack is asked: what is stored meanwhile is not deleted
+        said = await source.messages_between(work.tx, thread, start, end)
+    listed = await _list_thread(history, thread.channel, thread.thread_ts, start)
+    author_id = _root_author(thread, listed, bot_user_id)
+    in_time = [message for message in listed if start < Decimal(message["ts"]) < end]
+    shown = [each for each in source.relevant(thread, author_id, in_time) if each.get("subtype") != "tombstone"]
+    stored: Mapping[str, StoredMessage] = {}
+    if shown:
+        ids = [addressing.message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
+        async with database.begin() as work:
+            stored = await source.find_messages(work.tx, thread, ids)
+    parent = author_id or bot_user_id
+    missing = [event for each in shown if (event := _missing_event(source, thread, each, stored, parent, end))]
+    gone = await _deleted_messages(database, history, thread, said, listed)
+    missing += [deleted_event(thread.team, message, thread.thread_ts, parent) for message in gone]
+    has_recent = any(Decimal(message["ts"]) >= end or _edited_at(message) >= end for message in listed)
+    return ThreadDifference(missing, has_recent)
+
+
+async def _list_thread(history: History, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
+    listed = []
+    async for message in history.thread(channel, root, f"{oldest:.6f}"):
+        activity.heartbeat()
+        listed.append(message)
+    return listed
+
+
+def _root_author(thread: CatchUpThread, listed: Sequence[RawMessage], bot_user_id: str) -> str:
+    """Who wrote the thread's root. Of one that is gone the registry knows it; there, a root of the bot's has none."""
+    root = next((message for message in listed if message["ts"] == thread.thread_ts), {})
+    if root and root.get("subtype") != "tombstone":
+        return str(root.get("user") or "")
+    return thread.author_id or (bot_user_id if thread.owner else "")
+
+
+def _missing_event(
+    source: ThreadSource,
+    thread: CatchUpThread,
+    message: RawMessage,
+    stored: Mapping[str, StoredMessage],
+    parent_user: str,
+    end: Decimal,
+) -> MissedEvent | None:
+    """The event that tells of a message, or of its last edit; None where both are stored."""
+    team, channel, ts = thread.team, thread.channel, str(message["ts"])
+    before = stored.get(addressing.message_id(team, channel, ts))
+    if before is None:
+        return posted_event(team, channel, message, parent_user)
+    if not 0 < _edited_at(message) < end or before.sender_type == messages.BOT:
+        return None
+    event = edited_event(team, channel, message, parent_user, before)
+    if event.id in stored or _as_stored(source.text(message)) == _as_stored(before.message_text):
+        return None
+    return event
+
+
+async def _deleted_messages(
+    database: Database,
+    history: History,
+    thread: CatchUpThread,
+    said: Sequence[StoredMessage],
+    listed: Sequence[RawMessage],
+) -> list[StoredMessage]:
+    """What is stored and not in Slack any more. Its owner may have more threads in this channel, registered or not."""
+    shown = {str(message["ts"]) for message in listed if message.get("subtype") != "tombstone"}
+    gone = [message for message in said if message.slack_ts not in shown]
+    if not gone or not thread.owner:
+        return []
+    async with database.begin() as work:
+        roots = await ThreadStore(work.tx).roots(thread.owner.workflow_id, thread.channel)
+    for root in roots:
+        if root == thread.thread_ts:
+            continue
+        since = min(Decimal(message.slack_ts) for message in gone) - 1
+        elsewhere = {str(message["ts"]) for message in await _list_thread(history, thread.channel, root, since)}
+        gone = [message for message in gone if message.slack_ts not in elsewhere]
+        if not gone:
+            return []
+    return [message for message in gone if not await _is_in_slack(history, message)]
+
+
+async def _is_in_slack(history: History, message: StoredMessage) -> bool:
+    """Ask before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
+    activity.heartbeat()
+    return await history.shows(message.channel, message.slack_ts)
+
+
+def _as_stored(text: str) -> str:
+    """A text as it would be stored today, so that a rule which is newer than the stored text makes no edit."""
+    return messages.clean(redact(text))
+
+
+def _edited_at(message: RawMessage) -> Decimal:
+    edited = message.get("edited")
+    return Decimal(str(edited.get("ts") or 0)) if isinstance(edited, Mapping) else Decimal(0)
+
+
+def posted_event(team: str, channel: str, message: RawMessage, parent_user: str) -> MissedEvent:
+    """`parent_user`: who wrote the thread's root; it counts for replies alone."""
+    event = {**_with_parent(message, parent_user), "type": "message", **_channel(channel)}
+    ts = str(message["ts"])
+    return MissedEvent(addressing.message_id(team, channel, ts), (ts, ""), _body(team, event))
+
+
+def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
+    """`before` is the message as it is stored: the rules ignore a change that left its words alone."""
+    version = str(message["edited"]["ts"])
+    event = {
+        "type": "message",
+        "subtype": "message_changed",
+        **_channel(channel),
+        "ts": version,
+        "message": _with_parent(message, parent_user),
+        "previous_message": {"text": before.message_text, "ts": before.slack_ts},
+    }
+    identity = addressing.edit_id(team, channel, str(message["ts"]), version)
+    return MissedEvent(identity, (version, version), _body(team, event))
+
+
+def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -> MissedEvent:
+    """Nobody knows when it was deleted: it is told after everything that was said."""
+    previous = {"ts": gone.slack_ts, "user": gone.sender_id, "thread_ts": root, "parent_user_id": parent_user}
+    event = {
+        "type": "message",
+        "subtype": "message_deleted",
+        **_channel(gone.channel),
+        "deleted_ts": gone.slack_ts,
+        "previous_message": previous,
+    }
+    identity = addressing.deletion_id(team, gone.channel, gone.slack_ts)
+    return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
+
+
+def is_direct(channel: str) -> bool:
+    """Whether a channel is a direct message: history does not name its type, but the id begins with a D."""
+    return channel.startswith("D")
+
+
+def mentions_user(user: str, message: RawMessage) -> bool:
+    """Whether a message, as Slack's history shows it, mentions a user."""
+    return user in mentions.mentioned(rich_text.words_of(message))
+
+
+def _channel(channel: str) -> Mapping[str, str]:
+    return {"channel": channel, **({"channel_type": "im"} if is_direct(channel) else {})}
+
+
+def _with_parent(message: RawMessage, parent_user: str) -> dict[str, Any]:
+    if message.get("thread_ts") in (None, "", message.get("ts")):
+        return dict(message)
+    return {**message, "parent_user_id": parent_user}
+
+
+def _body(team: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"type": "event_callback", "team_id": team, "event": event}

@@ -1,0 +1,146 @@
+"""CatchUpActivities: what the catch-up's workflow calls, and the values that both share.
+
+No message travels in arguments or results: what is missing is read from Slack and signalled within one activity.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from temporalio import activity
+
+LOOK_BACK = 30 * 86_400.0
+"""Seconds: a thread in which nothing was said for longer is not compared any more."""
+
+SETTLE_TIME = 60.0
+"""Seconds: what was said later may still be on its way to the database by ordinary delivery."""
+
+CASE_INTERVAL = 300.0
+"""Seconds between passes over the channels of cases while a pass over conversations goes on."""
+
+RETRY_INTERVAL = 300.0
+"""Seconds from a pass that failed to the next one."""
+
+
+class LookScope(StrEnum):
+    """The two parts of a pass. Cases come first, since conversations may take hours."""
+
+    CASES = "cases"
+    CONVERSATIONS = "conversations"
+
+
+class Handled(StrEnum):
+    """What became of an event that the catch-up has made of Slack's history."""
+
+    SIGNALLED = "signalled"
+    IGNORED = "ignored"
+    """It concerns no workflow, as most messages in a channel do not."""
+    REFUSED = "refused"
+    """Its author may not take part."""
+
+
+@dataclass(frozen=True)
+class HistoryWindow:
+    """A stretch of one channel's history, from `oldest` to `latest`, both exclusive: Slack timestamps.
+
+    `only_bot_threads`: only threads that the bot opened count there.
+    """
+
+    channel: str
+    oldest: str
+    latest: str
+    scope: LookScope = LookScope.CASES
+    only_bot_threads: bool = False
+
+
+@dataclass(frozen=True)
+class CatchUpPlan:
+    """What one pass covers.
+
+    `began`: seconds since 1970; `settle_time`: seconds for which fresh messages are left alone; `deep`: every active
+    thread is compared, and not only those that show a change.
+    """
+
+    began: float
+    deep: bool
+    settle_time: float
+    windows: list[HistoryWindow] = field(default_factory=list)
+    scope: LookScope = LookScope.CASES
+
+
+@dataclass
+class CatchUpState:
+    """All that survives continue-as-new. Whoever starts the workflow gives an empty one."""
+
+    requested: bool = False
+    """Somebody wants a pass that begins now; one that is under way does not count."""
+    deep: bool = False
+    """The next pass is a deep one."""
+    follow_up: bool = False
+    """A gateway that came back has requested a pass: what was too recent for it is looked at in one more."""
+    plan: CatchUpPlan | None = None
+    """The pass that the last run began, with threads of its scope still to be compared."""
+
+
+def wants_deep(args: Sequence[Any]) -> bool:
+    """Read the arguments of a request, whatever they are: what cannot be read requests a deep pass."""
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        return args[0].get("deep") is not False
+    return True
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """The page of a window's history that ends at `latest`; Slack shows the newest first."""
+
+    window: HistoryWindow
+    began: float
+    latest: str
+
+
+@dataclass(frozen=True)
+class ChannelRead:
+    """A channel was read to its end, or cannot be read: `error` says why."""
+
+    channel: str
+    deep: bool
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """`left`: threads that are still to be compared; `sent`: events that were signalled now."""
+
+    left: int
+    sent: int = 0
+
+
+class CatchUpActivities(ABC):
+    """Each of them may be repeated, by whichever worker: how far it came is in the database."""
+
+    @activity.defn
+    @abstractmethod
+    async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
+        """Start to follow channels that are new here, and say what to read."""
+
+    @activity.defn
+    @abstractmethod
+    async def read_history_page(self, request: PageRequest) -> str:
+        """Record one page; returns where the next one ends, empty after the last."""
+
+    @activity.defn
+    @abstractmethod
+    async def record_channel(self, read: ChannelRead) -> None:
+        """Record that a channel was read, or why it could not be."""
+
+    @activity.defn
+    @abstractmethod
+    async def select_threads(self, plan: CatchUpPlan) -> int:
+        """Make some threads due that show no change; returns how many are to be compared."""
+
+    @activity.defn
+    @abstractmethod
+    async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
+        """Compare some due threads with what is stored, and signal what is missing, the oldest first."""
