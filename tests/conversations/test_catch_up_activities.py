@@ -1,5 +1,6 @@
 """Missed messages of conversations are found in the history of Slack."""
 
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -130,6 +131,13 @@ class CatchUpWorkspace:
             assert isinstance(found, Addressed | Overheard)
             await self.memory.keep(found.thread, found.message)
         return posted
+
+    def message(self, posted: Message) -> IncomingMessage:
+        """What is stored of a message, addressed to the bot."""
+        identity_ = addressing.message_id(identity.TEAM, posted.channel, posted.ts)
+        return IncomingMessage(
+            identity_, "message", "unknown", posted.user, posted.text, posted.channel, posted.ts, addressed=True
+        )
 
     def thread(self, root: Message) -> Thread:
         return Thread(identity.TEAM, root.channel, root.ts)
@@ -295,6 +303,27 @@ async def test_pruned_conversation_is_not_followed(house: CatchUpWorkspace) -> N
         await work.tx.execute(text("UPDATE conversations SET stored = 0"))
 
     assert await house.look() == []
+
+
+async def test_conversation_that_begins_anew_after_it_was_pruned_is_compared_from_there_on(
+    house: CatchUpWorkspace,
+) -> None:
+    posts = house.workspace.channel(GENERAL).messages
+    first = await house.say(f"{CALL} add three items", kept=False)
+    ts = f"{float(first.ts) - 3600:.6f}"
+    posts[ts] = root = replace(posts.pop(first.ts), ts=ts)
+    await house.memory.keep(house.thread(root), house.message(root))
+    await house.look()
+    async with house.database.begin() as work:
+        assert await work.conversations.prune(time.time() + 60) == 1
+    await house.say("for the shop", root, kept=False)
+    assert await house.look() == [], "nobody owns the thread"
+
+    await house.say(f"{CALL} add one more", root)
+    await house.say("and the totals", root, kept=False)
+
+    assert await house.look() == ["message"]
+    assert await house.memory.said(house.thread(root)) == ["add one more", "and the totals"]
 
 
 async def test_catch_up_of_another_workspace_leaves_channels_and_threads_alone(house: CatchUpWorkspace) -> None:

@@ -1,4 +1,4 @@
-"""When and in what order the catch-up makes passes: started by a schedule, cases first, however long conversations take."""
+"""When and in what order the catch-up makes passes: by a schedule, and cases first, however long the others take."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta

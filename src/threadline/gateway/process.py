@@ -103,7 +103,7 @@ class Gateway:
             Transient: Slack cannot be reached to ask who the bot is.
         """
         self._check()
-        identity = await _identify(self._slack)
+        identity = await identify(self._slack)
         dispatcher = Dispatcher(self._temporal, self._threads, await self._door(identity))
         intake = Intake(self._routing(identity), dispatcher, self._catch_up)
         bolt = bolt_app(intake, identity, self._slack)
@@ -169,7 +169,7 @@ class Gateway:
             return False
 
 
-async def _identify(slack: AsyncWebClient) -> AuthorizeResult:
+async def identify(slack: AsyncWebClient) -> AuthorizeResult:
     """Ask Slack who the bot is, so that its own posts can be told from people's."""
     try:
         told = await slack.auth_test()

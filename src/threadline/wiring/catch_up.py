@@ -108,7 +108,7 @@ def live_sweep(
 
 
 async def ensure_schedule(client: Client, interval: float) -> None:
-    """Make the schedule what the settings say, and look at once. A worker that may not still does everything else.
+    """Make the schedule what the settings say, and start a pass. A worker that may not still does everything else.
 
     Args:
         interval: seconds.
@@ -185,7 +185,7 @@ async def check_catch_up(team: str, bot_user_id: str) -> str:
     """For the doctor. `team` and `bot_user_id`: Slack's ids of the workspace and of the bot's user.
 
     Raises:
-        Permanent: a channel cannot be read, no look has ended for long, or something was found that stays undone.
+        Permanent: a channel cannot be read, no pass has ended for long, or something was found that stays undone.
     """
     channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
     database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")

@@ -12,11 +12,10 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatcher import RETRIES
-from threadline.gateway.process import Gateway, GatewayConfig
+from threadline.gateway.process import Gateway, GatewayConfig, identify
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack, make_client
-from threadline.slack.errors import calling
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import ThreadStore
@@ -63,9 +62,8 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     temporal = await temporal_client(retry_config=RETRIES, stop=stop)
     try:
         async with slack_client(slack) as client:
-            async with calling("auth.test"):
-                identity = await client.auth_test()
-            await mark_installation(database, str(identity["team_id"]), channels)
+            identity = await identify(client)
+            await mark_installation(database, identity.team_id or "", channels)
             threads, requests = DatabaseThreadLookup(database), CatchUpRequests(temporal)
             await Gateway(config, client, temporal, threads, requests, people=Slack(client)).run(stop)
     finally:
