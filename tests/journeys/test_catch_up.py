@@ -167,7 +167,7 @@ async def _went(scene: Scene, reason: Reason) -> bool:
 async def _is_all_shown(database: Database) -> bool:
     async with database.begin() as work:
         waiting = await work.tx.execute(
-            text("SELECT key FROM posts WHERE ts IS NULL AND key !~ '^BUG-[0-9]+:[a-z_]+:[0-9]+(:why)?$'")
+            text("SELECT key FROM posts WHERE ts IS NULL AND key !~ '^BUG-[0-9]+:[a-z_]+:[0-9]+(\\:why)?$'")
         )
         return not waiting.scalars().all()
 
