@@ -63,7 +63,7 @@ async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_woul
     assert code == 1
     told = f"✗ {scene.workflow_id}, at event "
     assert told in said
-    for words in ("(ActivityTaskScheduled flush_messages)", "fetch_report", "threads/patches.py"):
+    for words in ("(ActivityTaskScheduled flush_messages)", "fetch_report", "workflow.patched"):
         assert words in said
     assert "0 of 1 histories" in said
     assert "Traceback" not in said + complaints

@@ -1,7 +1,5 @@
 """Workflows after a careless change: same names, other commands than the recorded ones."""
 
-from datetime import date
-
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
@@ -11,7 +9,6 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.calls import call
-from threadline.threads.patches import Gate
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -93,9 +90,6 @@ class Raises(BugInvestigationWorkflow):
         raise ValueError("the marks are of another house")
 
 
-LOOK_TWICE = Gate("look-twice", date(2027, 6, 1))
-
-
 @workflow.defn(name=addressing.BUG_WORKFLOW)
 class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
     """The same change as `OneActivityMore`, made as it should be."""
@@ -110,5 +104,5 @@ class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
 
     async def open(self) -> None:
         await super().open()
-        if LOOK_TWICE.passed():
+        if workflow.patched("look-twice"):
             await call(IntakeActivities.fetch_report, self._case.state.thread)

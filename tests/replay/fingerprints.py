@@ -1,7 +1,7 @@
 """Which commands the workflows give, and in which order, read from their source: `python -m tests.replay.fingerprints`.
 
 Replay judges the paths that are on record; this sees a change on any other. Run as a program, it announces one: it
-writes `fingerprints.json` anew, to be committed with the change and the gate in `threads/patches.py` that keeps
+writes `fingerprints.json` anew, to be committed with the change and the gate (`workflow.patched`) that keeps
 threads in flight on the old order.
 """
 
@@ -21,7 +21,7 @@ _COMMANDS = {
     *("start_child_workflow", "execute_child_workflow", "signal", "get_external_workflow_handle"),
     *("sleep", "cancel", "continue_as_new", "upsert_memo", "upsert_search_attributes", "patched", "deprecate_patch"),
 }
-_ALIASES = {"_entered": "_enter", "_drains": "passed", "_interrupt": "interrupt_turn"}
+_ALIASES = {"_entered": "_enter", "_interrupt": "interrupt_turn"}
 """Functions that are handed over under another name."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -56,7 +56,7 @@ async def test_changed_step_is_named_with_its_event(changed: type, recorded: str
     found = await _found(_judge(changed), history)
     assert found.event == f"event {_ids(history, recorded)[0]} (ActivityTaskScheduled {recorded})"
     assert instead in found.cause
-    assert "threads/patches.py" in found.hint
+    assert "workflow.patched" in found.hint
 
 
 async def test_of_equal_events_the_diverging_one_is_named() -> None:
@@ -71,7 +71,7 @@ async def test_end_that_the_code_does_not_reach_is_named() -> None:
     history = _recorded("strangers_reply")
     found = await _found(_judge(diverging.NeverEnds), history)
     assert found.event == f"event {history.events[-1].event_id} (WorkflowExecutionCompleted)"
-    assert "threads/patches.py" in found.hint
+    assert "workflow.patched" in found.hint
 
 
 async def test_unregistered_workflow_is_named() -> None:

@@ -10,7 +10,7 @@ def test_order_of_commands_is_the_committed_one() -> None:
     changed = sorted(name for name in now.keys() | before.keys() if now.get(name) != before.get(name))
     assert not changed, (
         f"The commands of {', '.join(changed)} have changed, which may wedge threads in flight: put the change behind "
-        "a gate in threads/patches.py, then announce it with `python -m tests.replay.fingerprints`."
+        "a gate (`workflow.patched`), then announce it with `python -m tests.replay.fingerprints`."
     )
 
 

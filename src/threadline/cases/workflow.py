@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
 
 from threadline.cases import display
 from threadline.cases.case_steps import BugCase
-from threadline.threads import patches, signals
+from threadline.threads import signals
 from threadline.threads.calls import call
 from threadline.threads.inbox import Inbox
 from threadline.threads.run_loop import Step, ThreadRun
@@ -35,7 +35,6 @@ class BugInvestigationWorkflow:
         self._case = BugCase(state, self._enter)
         self._run = ThreadRun(
             self,
-            drains=patches.DRAIN_FIRST.passed,
             unwanted=lambda: self._case.turn_is_unwanted,
             interrupt=self._case.interrupt_turn,
         )

@@ -36,7 +36,6 @@ from threadline.conversations.status_line import in_words
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.turn_route import Way, closing, unless
 from threadline.handovers.workflow import hand_over, relay
-from threadline.threads import patches
 from threadline.threads.calls import attempt, break_off, call, fault_of, pause
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
@@ -111,8 +110,8 @@ class Turn:
         conversation = self._conversation
         try:
             begun = await self._begin()
-            await relay(self._turn, begun, left=begun is not None and begun.ends is OutcomeKind.SILENT)
-            if begun and begun.ends:
+            await relay(self._turn, begun, left=begun.ends is OutcomeKind.SILENT)
+            if begun.ends:
                 return Outcome(begun.ends, "")
             await self._make_room()
             if decided := await self._decide():
@@ -130,20 +129,17 @@ class Turn:
         words = answers.stopped(self._executions, by_operator=conversation.stopped_by_operator)
         return replace(outcome, text=words)
 
-    async def _begin(self) -> Begun | None:
+    async def _begin(self) -> Begun:
         begun = await self._way.find()
-        if begun:
-            self._conversation.merge(begun.marks)
-            self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
-            self._step = begun.behind
+        self._conversation.merge(begun.marks)
+        self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
+        self._step = begun.behind
         return begun
 
     async def _decide(self) -> Outcome | None:
         """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
         conversation = self._conversation
         if self._way.agent is not Agent.COPILOT or not self._addressed or conversation.stopping:
-            return None
-        if not patches.DECISIONS.passed():
             return None
         conversation.does("deciding what to do")
         self._show("thinking")

@@ -15,7 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from threadline.operator.model.protocol import Asked, ProtocolState
     from threadline.operator.model.routing import Agent
 
-from threadline.threads import patches
 from threadline.threads.calls import attempt, call
 
 CLARIFYING = "slack.ask.clarifying.question"
@@ -23,7 +22,7 @@ _FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
 
 
 class Way:
-    """What is known of a turn's way; before it is found, and in a run of before there were ways, the copilot's."""
+    """What is known of a turn's way; before it is found, the copilot's."""
 
     def __init__(self, turn: TalkTurn) -> None:
         self._turn = turn
@@ -44,10 +43,7 @@ class Way:
         """Whether nothing that it was begun with was addressed to the bot."""
         return self.begun is not None and self.begun.overhears
 
-    async def find(self) -> Begun | None:
-        """Find it; None in a run that began before turns had ways."""
-        if not patches.WAYS.passed():
-            return None
+    async def find(self) -> Begun:
         return self._taken(await call(OperatorActivities.begin_turn, self._turn, summary="route the turn"))
 
     def falls_through(self, outcome: Outcome) -> bool:

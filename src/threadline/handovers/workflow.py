@@ -38,14 +38,14 @@ async def hand_over(thread: Thread, turn: int) -> None:
         return
 
 
-async def relay(turn: TalkTurn, begun: Begun | None, *, left: bool) -> None:
+async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
     """Show what was said in a turn to the person who has the thread, or may take it over.
 
     Args:
         left: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that fails for good,
             and where the person had closed it before.
     """
-    if begun is None or not begun.relays:
+    if not begun.relays:
         return
     unshown: list[bool] = []
     showing = attempt(

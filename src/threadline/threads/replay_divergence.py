@@ -15,7 +15,7 @@ _MESSAGES = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 _NAMED = re.compile(r"HistoryEvent\(id: (\d+)")
 _QUOTED = re.compile(r"scheduled event '([^']+)'")
 
-_GATE = "a step was added, removed, moved or changed: put it behind a gate in threads/patches.py"
+_GATE = "a step was added, removed, moved or changed: put it behind a gate (workflow.patched)"
 _KEEP = "keep a workflow's code until its last run has ended; another product's workflows are left out by --query"
 _READ = (
     "the recorded data cannot be read: a key is missing that the workers have, or a field was removed or renamed, or "

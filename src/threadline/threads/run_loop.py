@@ -93,7 +93,6 @@ class ThreadRun:
     """One run, from its start to its end, or to the run that continues it.
 
     Args:
-        drains: whether a run that is to continue as new first stores what no next run could take.
         unwanted: whether what the step under way waits for is to be broken off; asked whenever something has changed.
         interrupt: does so.
     """
@@ -102,13 +101,11 @@ class ThreadRun:
         self,
         duties: Duties,
         *,
-        drains: Callable[[], bool] = lambda: True,
         unwanted: Callable[[], bool] = lambda: False,
         interrupt: Callable[[], None] = lambda: None,
     ) -> None:
         self.alarm = Alarm()
         self._duties = duties
-        self._drains = drains
         self._unwanted = unwanted
         self._interrupt = interrupt
         self._opened = False
@@ -158,11 +155,9 @@ class ThreadRun:
             self._interrupt()
             return None
         if self._must_continue_as_new():
-            draining = not inbox.fits_one_batch() and self._drains()
-            if inbox.fits_one_batch() or (draining and inbox.fits_next_run()):
+            if inbox.fits_one_batch() or inbox.fits_next_run():
                 self._duties.continue_as_new()
-            if draining:
-                return None  # in a flood, step after step would keep the run until the server refuses its signals
+            return None  # in a flood, step after step would keep the run until the server refuses its signals
         if self._gathers():
             return None
         if due := self._duties.due():

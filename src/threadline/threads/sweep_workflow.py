@@ -8,7 +8,6 @@ with workflow.unsafe.imports_passed_through():
     from threadline.threads import addressing
     from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities
 
-from threadline.threads import patches
 from threadline.threads.calls import attempt, call
 
 
@@ -33,15 +32,11 @@ class SweepWorkflow:
             for repair in unsaid.repairs:
                 await self._repair(repair)
             after, first = unsaid.next, False
-        if patches.SWEEP_TALKS.passed():
-            await self._sweep_conversations()
-        return "swept"
-
-    async def _sweep_conversations(self) -> None:
         after, first = 0, True
         while after or first:
             talks = await call(SweepActivities.sweep_conversations, after, summary=f"conversations after {after}")
             after, first = talks.next, False
+        return "swept"
 
     async def _repair(self, repair: Repair) -> None:
         """Say what was not said; every post has a key, so what has been said by now is not said twice."""

@@ -6,7 +6,6 @@ from temporalio.worker import Replayer
 from tests.replay import diverging, histories
 from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.threads.patches import GATES
 from threadline.wiring.temporal import WORKFLOWS
 
 
@@ -22,7 +21,3 @@ async def test_older_histories_replay_only_under_a_gated_change() -> None:
         diverged[changed.__name__] = sum(result.replay_failure is not None for result in results)
     assert diverged["OneActivityMore"] > 10
     assert diverged["OneActivityMoreBehindAGate"] == 0
-
-
-def test_gates_have_different_names() -> None:
-    assert len({gate.name for gate in GATES}) == len(GATES)
