@@ -15,7 +15,8 @@ from threadline.cases.model import Limits
 from threadline.cases.posts import LiveSlackActivities, Places
 from threadline.db.engine import Database
 from threadline.slack.client import Slack, make_client
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline_devstack.slack import identity
@@ -36,7 +37,7 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
             activities=[
                 getattr(live, name) for live, contract in named for name in sorted(contract.__abstractmethods__)
             ],
-            interceptors=[FaultInterceptor()],
+            interceptors=[ErrorInterceptor(options_by_name(CaseActivities, SlackActivities))],
             max_concurrent_activities=50,
         ):
             sys.stdout.write('{"event": "activity_worker_ready"}\n')

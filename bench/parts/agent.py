@@ -16,7 +16,8 @@ from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
 from threadline.cases.model import Action
 from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore, TurnOutcome
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import AGENTS_QUEUE
 
 FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"})
@@ -54,7 +55,7 @@ async def _work(temporal: str, database: str) -> None:
             client,
             task_queue=AGENTS_QUEUE,
             activities=[agent.run_agent_investigation, agent.run_continuation_investigation, agent.cleanup_workspace],
-            interceptors=[FaultInterceptor()],
+            interceptors=[ErrorInterceptor(options_by_name(AgentActivities))],
             max_concurrent_activities=50,
         ):
             sys.stdout.write('{"event": "agent_ready"}\n')

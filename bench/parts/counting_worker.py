@@ -19,7 +19,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.cli import process
 from threadline.cli.main import leave
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
 from threadline.tools.registry import Tool
 from threadline.wiring import workers
 
@@ -49,7 +49,7 @@ _current: ContextVar[ActivityCost | None] = ContextVar("cost", default=None)
 _file: Path
 
 
-class _CountingFaults(FaultInterceptor):
+class _CountingErrors(ErrorInterceptor):
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
         return _Counting(super().intercept_activity(next))
 
@@ -115,7 +115,7 @@ def main(queue: str, file: str) -> None:
             _add("transactions")
         _add_statement(statement)
 
-    vars(workers).update(FaultInterceptor=_CountingFaults)
+    vars(workers).update(ErrorInterceptor=_CountingErrors)
     setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
     process.serve(partial(workers.run_worker, queue), fast=queue == "core")
     leave(0)

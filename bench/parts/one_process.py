@@ -33,7 +33,7 @@ from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
@@ -159,7 +159,7 @@ async def _serve(stop: asyncio.Event) -> None:
     async with slack_client(SlackSettings.read()) as web_client:
         slack = Slack(web_client)
         outbox = Outbox(slack, database)
-        host = Host(Alerts(outbox, operators), Readers(frozenset(), ""))
+        host = Host(FailureAlerts(outbox, operators), Readers(frozenset(), ""))
         async with conversing(TalkSettings(), database, slack, outbox, host) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)

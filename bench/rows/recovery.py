@@ -9,13 +9,14 @@ from sqlalchemy import text
 
 from bench.figures import Figure, Goal, Row
 from bench.ground import Ground
+from threadline.cases.contract import AGENT_TURN
 from threadline.db.engine import Database
-from threadline.threads.activity_options import HEARTBEAT
 from threadline_devstack import environment
 from threadline_devstack.clients import until
 from threadline_devstack.slack import identity
 from threadline_devstack.stack import Stack, Wishes
 
+HEARTBEAT = AGENT_TURN.heartbeat or 0.0
 WITHIN = Goal("largest at most", HEARTBEAT + 5)
 _ATTEMPTS = text("SELECT bug_id, attempt, extract(epoch FROM started_at) AS at FROM agent_turns ORDER BY bug_id")
 _HELD = tuple(f"investigating:BUG-{number}" for number in range(1, 5))

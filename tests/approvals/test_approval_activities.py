@@ -7,13 +7,12 @@ import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
 from threadline.approvals.buttons import ButtonClick
-from threadline.approvals.contract import ActionRef, ClickAnswer, ClickRequest, Expiry, Stage
+from threadline.approvals.contract import CARRY_OUT, ActionRef, ClickAnswer, ClickRequest, Expiry, Stage
 from threadline.approvals.proposing import Approving
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Outcome, OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import Facts, NewRfp
-from threadline.threads import activity_options as options
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.tools.postgres_ports import PostgresExecutionLog
@@ -200,8 +199,7 @@ async def test_execution_waits_for_a_database_that_is_away(
         for attempt in (1, 4, 400):
             with pytest.raises(Transient):
                 await carry_out(desk, attempt)
-    chosen = options.FOR["carry_out"]
-    assert (chosen.retry.maximum_attempts, chosen.schedule_to_close) == (0, None)
+    assert (CARRY_OUT.retry.maximum_attempts, CARRY_OUT.schedule_to_close) == (0, None)
     await carry_out(desk, attempt=401)
     assert desk.works.done == [f"ticket new for {ASKER}"]
 

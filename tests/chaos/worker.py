@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -19,6 +20,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from tests.chaos.plan import seeded_random
 from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
+from threadline.cases import contract
 from threadline.cli import process
 from threadline.cli.main import leave
 from threadline.conversations import turn as conversation_turn
@@ -26,19 +28,27 @@ from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import history
 from threadline.slack.client import make_client
-from threadline.threads import activity_options as options
 from threadline.threads import outbox, retrying
 from threadline.threads import sweep_activities as sweeping
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
 from threadline.wiring import catch_up, conversations, gateway, temporal, workers
 from threadline.wiring import core_worker as core
+from threadline.wiring.temporal import CONTRACTS
 
 EVENTS = 40
 """Events after which a run continues as new: every other turn."""
-LOSSY = options.NEVER_GIVE_UP | {"think", "act", "post_answer"}
+LOSSY = {name for name, each in options_by_name(*CONTRACTS).items() if each.never_gives_up} | {
+    "think",
+    "act",
+    "post_answer",
+}
 """Activities whose results are late and lost: those that may not give up, and those that must not do a thing twice."""
+
+TURNS = ("run_agent_investigation", "run_continuation_investigation")
+"""Their options depend on the case's limits: see `agent_turn_options`."""
 
 CALL, ATTEMPT, LEASE = 3.0, 5.0, 6.0
 """A call to Slack ends within the first, an activity's attempt within the second. A claim of a post outlives both."""
@@ -52,14 +62,15 @@ ANSWER_GRACE = 20.0
 
 def shorten_waits() -> None:
     """Shorten the product's waits in this process together, so that their order stays what it must be."""
-    for name, given in options.FOR.items():
-        options.FOR[name] = replace(given, start_to_close=min(given.start_to_close, ATTEMPT))
+    for name, given in options_by_name(*CONTRACTS).items():
+        if name not in TURNS:
+            _set_options(name, start_to_close=min(given.start_to_close, ATTEMPT))
     for name in ("read_history_page", "compare_threads"):  # else they would wait a minute after the last fault
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
     vars(conversation_turn).update(FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
-    options.HEARTBEAT = 4.0
+    contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
     vars(outbox).update(HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
     vars(gateway).update(make_client=partial(make_client, timeout=CALL))
     turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
@@ -73,11 +84,21 @@ def shorten_waits() -> None:
 
 
 def _set_retry(activity_name: str, **changes: Any) -> None:
-    given = options.FOR[activity_name]
-    options.FOR[activity_name] = replace(given, retry=replace(given.retry, **changes))
+    _set_options(activity_name, retry=replace(options_of(_method(activity_name)).retry, **changes))
 
 
-class _LossyFaults(FaultInterceptor):
+def _set_options(activity_name: str, **changes: Any) -> None:
+    method = _method(activity_name)
+    activity_options(replace(options_of(method), **changes))(method)
+
+
+def _method(activity_name: str) -> Callable[..., Any]:
+    (contract_class,) = (each for each in CONTRACTS if hasattr(each, activity_name))
+    method: Callable[..., Any] = getattr(contract_class, activity_name)
+    return method
+
+
+class _LossyErrors(ErrorInterceptor):
     """Runs inside the product's own interceptor, which turns the error raised here into Temporal's."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
@@ -106,7 +127,7 @@ def _runner() -> WorkflowRunner:
 def main(part: str) -> None:
     shorten_waits()
     case_limits, conversation_limits = core._limits, conversations._limits
-    vars(workers).update(FaultInterceptor=_LossyFaults, workflow_runner=_runner)
+    vars(workers).update(ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
     vars(core).update(_limits=lambda settings: replace(case_limits(settings), history_events=EVENTS))
     vars(conversations).update(
         _model=scripted_chat,

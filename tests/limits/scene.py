@@ -29,11 +29,12 @@ from threadline.investigator.store import AgentStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
 from threadline.wiring.gateway import DatabaseThreadLookup
-from threadline.wiring.temporal import SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
+from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline_devstack.slack import SlackSandbox, identity
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
@@ -137,7 +138,7 @@ class LoadScene:
             task_queue=CORE_QUEUE,
             workflows=workflows,
             activities=activities,
-            interceptors=[FaultInterceptor()],
+            interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS))],
             workflow_runner=workflow_runner(),
             deployment_config=deployment,
             graceful_shutdown_timeout=GRACE,

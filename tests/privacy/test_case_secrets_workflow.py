@@ -10,7 +10,7 @@ from tests.threads.failing import Failing, FailingActivity
 from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.threads import addressing
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
 from threadline.wiring.case_desk import CaseDesk
 from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
@@ -86,7 +86,7 @@ async def test_failure_reaches_temporal_without_its_secret() -> None:
             task_queue="failing",
             workflows=[Failing],
             activities=[FailingActivity(f"the remote https://bot:{TOKEN}@git.example refused").fail],
-            interceptors=[FaultInterceptor()],
+            interceptors=[ErrorInterceptor({})],
         ),
     ):
         handle = await environment.client.start_workflow(Failing.run, id="failing", task_queue="failing")

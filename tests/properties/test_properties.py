@@ -30,7 +30,7 @@ from tests.support.tool_fakes import Clock, MemoryCache, MemoryLog, context
 from threadline.conversations import context_window, intent
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget, Past
-from threadline.conversations.contract import TalkTurn, ThinkRequest
+from threadline.conversations.contract import THINK, TalkTurn, ThinkRequest
 from threadline.conversations.intent import Intent, IntentType
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import is_blank
@@ -46,7 +46,6 @@ from threadline.models.errors import AnswerBroken, RateLimited, translate
 from threadline.models.model import Execution, ExecutionStatus, Message, ModelReply, Role, ToolCall, ToolChoice
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.activity_options import FOR
 from threadline.threads.user_names import Names
 from threadline.tools.access import allowed
 from threadline.tools.cells import label
@@ -458,7 +457,7 @@ def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_t
         assert failure.retry_after == max(2.0 ** min(max(attempt, 0), 10), asked or 0)
     date = format_datetime(RATE_LIMITED_AT + timedelta(seconds=away), usegmt=True)
     assert parse_retry_after({"retry-after": date}, RATE_LIMITED_AT) == away
-    assert FOR["think"].retry.maximum_attempts == 1 + 3
+    assert THINK.retry.maximum_attempts == 1 + 3
 
 
 def run_tools(calls: list[ToolCall], tools: list[Tool], guards: Guards | None = None, **where: Any) -> list[ToolResult]:

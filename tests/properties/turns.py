@@ -12,7 +12,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import OutOfOrder
-from threadline.conversations.contract import ActRequest, ThinkRequest
+from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.react_loop import react
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.think import Mind
@@ -22,8 +22,8 @@ from threadline.estimates.model import BINDING
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
 from threadline.slack.model import Thread
-from threadline.threads.activity_errors import FaultInterceptor
-from threadline.threads.activity_options import ACT, UNEXPECTED
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.ledger import Entry
 from threadline.tools.model import Code, failure
@@ -120,7 +120,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         step += 1
         request = ThinkRequest(talk.thread, 1, step, choice)
         try:
-            reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, UNEXPECTED)).reply
+            reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, MAX_UNEXPECTED)).reply
         except ApplicationError as error:
             raise no_reply(error) from error
         return reply
@@ -155,7 +155,7 @@ async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -
 async def _attempt(
     talk: ConversationActivityScene, method: Callable[..., Coroutine[Any, Any, Any]], given: object, attempt: int
 ) -> Any:
-    execute = FaultInterceptor().intercept_activity(_Activity()).execute_activity
+    execute = ErrorInterceptor(options_by_name(ConversationActivities)).intercept_activity(_Activity()).execute_activity
     return await talk.run(execute, ExecuteActivityInput(method, (given,), None, {}), attempt=attempt)
 
 

@@ -37,7 +37,7 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
@@ -232,7 +232,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             outbox = Outbox(client, database)
-            alerts = Alerts(outbox, ESCALATIONS)
+            alerts = FailureAlerts(outbox, ESCALATIONS)
             guards = guards or Guards(
                 PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
             )

@@ -48,7 +48,7 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
@@ -482,7 +482,7 @@ def _activities(
     database = scene.database
     mind = Mind(scene.model, scene.registry(), Ports(), bot_name="polaris")
     outbox = Outbox(slack, database)
-    alerts, names, say = Alerts(outbox, ESCALATIONS), Names(slack), HavingASay(slack)
+    alerts, names, say = FailureAlerts(outbox, ESCALATIONS), Names(slack), HavingASay(slack)
     guards = Guards(PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database))
     thinking, acting = Thinking(database, mind, names, alerts), Acting(database, mind, guards, alerts, attempts=3)
     situations = Situations(database, mind, _lead)

@@ -22,10 +22,11 @@ from temporalio.worker import Interceptor, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from tests.replay.recorder import Recorder, recorder
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.messages import IncomingMessage
-from threadline.wiring.temporal import SEARCH_ATTRIBUTES, workflow_runner
+from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, workflow_runner
 from threadline_devstack import tether
 
 GRACE = timedelta(seconds=2)
@@ -186,7 +187,7 @@ async def worker(
         task_queue=queue,
         workflows=workflows,
         activities=activities,
-        interceptors=[FaultInterceptor(), *interceptors],
+        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS)), *interceptors],
         workflow_runner=sandbox_runner(),
         graceful_shutdown_timeout=GRACE,
     )

@@ -1,44 +1,47 @@
 """When operators are told of what keeps failing inside."""
 
 import pytest
+import structlog.testing
 
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.slack.client import Slack
-from threadline.threads.alerts import WINDOW, Alerts
+from threadline.threads.alerts import WINDOW, FailureAlerts
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import ESCALATIONS
 
 
 @pytest.fixture
-def alerts(slack: Slack, database: Database, clock: Clock) -> Alerts:
-    return Alerts(Outbox(slack, database, clock), ESCALATIONS, clock)
+def alerts(slack: Slack, database: Database, clock: Clock) -> FailureAlerts:
+    return FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
 
 
 def told(sandbox: SlackSandbox) -> list[str]:
     return [each.text for each in sandbox.workspace.channel(ESCALATIONS).messages.values() if each.bot_id]
 
 
-async def test_third_failure_in_a_window_is_told_once(alerts: Alerts, sandbox: SlackSandbox, clock: Clock) -> None:
+async def test_third_failure_in_a_window_is_told_once(
+    alerts: FailureAlerts, sandbox: SlackSandbox, clock: Clock
+) -> None:
     for number in range(6):
-        await alerts.failed("jira.search")
+        await alerts.record("jira.search")
         assert len(told(sandbox)) == (number >= 2)
     assert "jira.search" in told(sandbox)[0]
     clock.now += 2 * WINDOW
     for _ in range(3):
-        await alerts.failed("jira.search")
+        await alerts.record("jira.search")
     assert len(told(sandbox)) == 2
 
 
 async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
-    alerts: Alerts, sandbox: SlackSandbox, clock: Clock
+    alerts: FailureAlerts, sandbox: SlackSandbox, clock: Clock
 ) -> None:
     for what in ("model", "jira.search", "model", "ci.rerun", "jira.search"):
-        await alerts.failed(what)
+        await alerts.record(what)
     for _ in range(6):
         clock.now += WINDOW / 2 + 1
-        await alerts.failed("store_messages")
+        await alerts.record("store_messages")
     assert told(sandbox) == []
 
 
@@ -46,16 +49,31 @@ async def test_two_workers_that_notice_the_same_tell_it_once(
     slack: Slack, database: Database, sandbox: SlackSandbox, clock: Clock
 ) -> None:
     for _ in range(2):
-        alerts = Alerts(Outbox(slack, database, clock), ESCALATIONS, clock)
+        alerts = FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
         for _ in range(3):
-            await alerts.failed("model")
+            await alerts.record("model")
     assert len(told(sandbox)) == 1
 
 
-async def test_alert_that_cannot_be_posted_raises_nothing(alerts: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_alert_is_logged_once_in_a_window(alerts: FailureAlerts, clock: Clock) -> None:
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(6):
+            await alerts.record("jira.search")
+        assert [each["event"] for each in logs] == ["alert_raised"]
+        clock.now += 2 * WINDOW
+        for _ in range(4):
+            await alerts.record("jira.search")
+        assert len(logs) == 2
+
+
+async def test_alert_that_cannot_be_posted_raises_nothing(
+    alerts: FailureAlerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def breaking(self: Outbox, post: Post) -> None:
         raise KeyError("a fault in the code")
 
     monkeypatch.setattr(Outbox, "publish", breaking)
-    for _ in range(4):
-        await alerts.failed("model")
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(4):
+            await alerts.record("model")
+    assert [each["event"] for each in logs] == ["alert_not_posted"] * 2

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from threadline.threads.heartbeat import beating
+from threadline.threads.activity import heartbeating
 
 
 async def test_heartbeats_go_on_while_the_work_does_and_end_with_it() -> None:
@@ -17,7 +17,7 @@ async def test_heartbeats_go_on_while_the_work_does_and_end_with_it() -> None:
             thrice.set()
 
     async def work() -> str:
-        async with beating(every=0.001):
+        async with heartbeating(interval=0.001):
             await thrice.wait()
         return "done"
 
@@ -28,7 +28,7 @@ async def test_heartbeats_go_on_while_the_work_does_and_end_with_it() -> None:
 
 async def test_error_of_the_work_is_raised() -> None:
     async def work() -> None:
-        async with beating():
+        async with heartbeating():
             raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):

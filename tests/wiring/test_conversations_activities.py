@@ -22,7 +22,7 @@ from threadline.sales.email_model import NewLetter
 from threadline.sales.model import Contact
 from threadline.settings import ConversationSettings
 from threadline.slack.model import UserProfile
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
@@ -46,7 +46,7 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     slack = talk.speaking._slack
     outbox = Outbox(slack, talk.database)
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    host = Host(Alerts(outbox, ESCALATIONS), readers, "polaris", start_approval=nothing)
+    host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", start_approval=nothing)
     async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
         assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.operator, OperatorActivities)

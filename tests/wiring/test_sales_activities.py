@@ -15,7 +15,7 @@ from threadline.appointments.model import Resource
 from threadline.cases.case_cards import Readers
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Host, TalkSettings, conversing
 from threadline_devstack.models.decision_script import decided
@@ -57,7 +57,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     monkeypatch.setenv("THREADLINE_EMAIL_DOMAINS", "sandbox.invalid")
     slack = talk.speaking._slack
     outbox = Outbox(slack, talk.database)
-    host = Host(Alerts(outbox, ESCALATIONS), Readers((), "https://sandbox.slack.com/"), start_approval=nothing)
+    host = Host(FailureAlerts(outbox, ESCALATIONS), Readers((), "https://sandbox.slack.com/"), start_approval=nothing)
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
         async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from threadline.approvals.model import Risk
+from threadline.conversations.contract import SUMMARISE, THINK
 from threadline.decisions.confidence import Thresholds
 from threadline.decisions.variant_settings import variants
 from threadline.decisions.variants import Variant
@@ -21,7 +22,6 @@ from threadline.settings import (
     MailSettings,
 )
 from threadline.settings.conversations import LONGEST_ANSWER
-from threadline.threads import activity_options as options
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.registry import Registry, Tool
 from threadline.wiring.catch_up import case_channels, followed_channels
@@ -114,7 +114,7 @@ def test_all_tools_can_be_registered() -> None:
 
 
 def test_workflow_waits_longer_than_the_slowest_answer_of_a_model() -> None:
-    assert min(options.THINK.start_to_close, options.SUMMARISE.start_to_close) > LONGEST_ANSWER + 20
+    assert min(THINK.start_to_close, SUMMARISE.start_to_close) > LONGEST_ANSWER + 20
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from threadline.approvals import posts as approval_posts
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals.blocks import Verdict, in_words
 from threadline.approvals.contract import (
+    CARRY_OUT_TRIES,
     ActionRef,
     ActionState,
     ApprovalActivities,
@@ -31,8 +32,7 @@ from threadline.errors import Permanent
 from threadline.operator.enforcement import Rules
 from threadline.operator.model.protocol import ProtocolState
 from threadline.slack.client import Slack
-from threadline.threads import activity_options as options
-from threadline.threads.heartbeat import beating
+from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostStore
 from threadline.tools import access
@@ -130,7 +130,7 @@ class LiveApprovalActivities(ApprovalActivities):
             raise Permanent("This action was not approved, so it is not carried out.")
         context = self._context(ref.team, action, activity.info().attempt)
         call = proposing.call_of(action.action, context.call_id)
-        async with beating():
+        async with heartbeating():
             result = await self._pipeline(action)(call, context)
         correlation = action.author.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
@@ -168,7 +168,7 @@ class LiveApprovalActivities(ApprovalActivities):
             turn=operation.turn,
             step=operation.step,
             call_id=operation.call_id,
-            retries_left=max(0, options.CARRY_OUT_TRIES - attempt),
+            retries_left=max(0, CARRY_OUT_TRIES - attempt),
             approved=action.action_id,
         )
 

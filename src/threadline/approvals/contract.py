@@ -1,12 +1,19 @@
 """What the workflow of an approval may ask for. Every method is safe to repeat: the record decides once."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from temporalio import activity
 
 from threadline.approvals.buttons import ButtonClick
+from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+
+CARRY_OUT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 60), heartbeat=20)
+"""Longer than any tool's own limit. Without an end, since nobody calls again: what was begun is on record and not made
+twice."""
+CARRY_OUT_TRIES = 60
+"""How often a service that is away is asked, for about an hour; a database that is away is waited for without end."""
 
 
 @dataclass(frozen=True)
@@ -76,36 +83,43 @@ class Expiry:
 class ApprovalActivities(ABC):
     """A proposed action in the database, its message in Slack, and its execution. Run in the core worker."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def open_approval(self, ref: ActionRef) -> ActionState:
         """Read how far the action is."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def decide_action(self, request: ClickRequest) -> ClickAnswer:
         """Let a click decide, if it may by the settings of now; of any number the first one counts."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def expire_action(self, expiry: Expiry) -> ActionState:
         """Nobody has decided in time."""
 
+    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=5), schedule_to_close=300))
     @activity.defn
     @abstractmethod
     async def whisper(self, whisper: Whisper) -> None:
         """Tell one person what became of a click."""
 
+    @activity_options(replace(POST, start_to_close=60, schedule_to_close=3600))
     @activity.defn
     @abstractmethod
     async def show_decision(self, ref: ActionRef) -> None:
         """Put the decision in the place of the message's buttons; nothing happens when the message is gone."""
 
+    @activity_options(CARRY_OUT)
     @activity.defn
     @abstractmethod
     async def carry_out(self, ref: ActionRef) -> None:
         """Make the approved call, once; its outcome is on record afterwards."""
 
+    @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
     async def post_outcome(self, ref: ActionRef) -> None:

@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
         TurnRef,
     )
     from threadline.cases.model import Action, BugState, CaseStatus, Marks, Reason, Settled
-    from threadline.threads import activity_options as options
+    from threadline.threads.activity_options import COSMETIC
 
 from threadline.cases import fix_steps as bug_fix
 from threadline.cases import sla_workflow as sla_tracking
@@ -218,7 +218,7 @@ class BugCase:
             await self._notice(NoticeKind.REOPENED, before.closings)
         if before.developer_due:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, number)
-            self.aside(SlackActivities.post_notice, notice, "tell developers", options.COSMETIC)
+            self.aside(SlackActivities.post_notice, notice, "tell developers", COSMETIC)
         return told
 
     async def save(self, request: SaveRequest) -> Settled:

@@ -6,15 +6,46 @@ signature is a type error. Arguments are references: what people wrote stays in 
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from temporalio import activity
+from temporalio.common import RetryPolicy
 
 from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason, Settled
 from threadline.cases.sla import SlaEventKind, Target
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import (
+    COSMETIC,
+    POST,
+    READ_SLACK,
+    STORE,
+    ActivityOptions,
+    activity_options,
+    retry_policy,
+)
+from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.threads.messages import IncomingMessage
+
+FETCH_ATTEMPTS = 5
+FETCH_FILES = ActivityOptions(start_to_close=300, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
+CLEANUP = ActivityOptions(
+    start_to_close=120, retry=retry_policy(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900
+)
+TURN_GRACE = 120.0
+"""Seconds beyond the turn's own limit: laying the workspace, taking the diff, committing the outcome."""
+AGENT_TURN = ActivityOptions(
+    start_to_close=Limits().turn_timeout + TURN_GRACE,
+    retry=RetryPolicy(maximum_attempts=1),
+    task_queue=AGENTS_QUEUE,
+    heartbeat=30,
+)
+"""Tried once: only the workflow knows whether a turn may be tried again, and how."""
+
+
+def agent_turn_options(limits: Limits) -> ActivityOptions:
+    """Of one attempt at a turn of this case; what runs out first is the turn's own limit, inside the activity."""
+    return replace(AGENT_TURN, start_to_close=limits.turn_timeout + TURN_GRACE)
 
 
 @dataclass(frozen=True)
@@ -163,31 +194,37 @@ class Forward:
 class CaseActivities(ABC):
     """The case in the database. Run in the core worker."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def open_case(self, thread: Thread) -> Opened:
         """Read what is known of a thread, with the limits in force."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def flush_messages(self, request: FlushRequest) -> Marks:
         """Store a batch in one statement; the first message of a thread opens its case. Safe to repeat."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def parse_bug_report(self, bug_id: str) -> Marks:
         """Title, severity and components by rule, until the agent knows better."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def update_status(self, change: StatusChange) -> Marks:
         """Take one step of the case's life and record it."""
 
+    @activity_options(replace(STORE, start_to_close=60))
     @activity.defn
     @abstractmethod
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
         """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def end_case(self, request: EndRequest) -> Marks:
@@ -197,16 +234,19 @@ class CaseActivities(ABC):
 class IntakeActivities(ABC):
     """What is read from Slack. Run in the core worker."""
 
+    @activity_options(READ_SLACK)
     @activity.defn
     @abstractmethod
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
         """The thread's root message from Slack as a report; None when no person wrote it or it is gone."""
 
+    @activity_options(FETCH_FILES)
     @activity.defn
     @abstractmethod
     async def fetch_attachments(self, bug_id: str) -> int:
         """Download what was attached and is not stored yet; returns how many files are readable."""
 
+    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
     @activity.defn
     @abstractmethod
     async def forward_reply(self, forward: Forward) -> bool:
@@ -216,46 +256,55 @@ class IntakeActivities(ABC):
 class SlackActivities(ABC):
     """What is said in Slack. Run in the core worker."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def post_notice(self, notice: Notice) -> None:
         """Post a short text that belongs to a step of the case."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def post_clarification_question(self, turn: TurnRef) -> None:
         """Ask the reporter in the report's thread."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def create_summary_thread(self, bug_id: str) -> None:
         """Post the case's root in the summaries channel, once, and remember its thread."""
 
+    @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
     async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
         """Post a turn's findings in the case's summary thread; the marks when the case took a step with that."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         """Call on-call in the escalation channel; returns what the SLA clock needs."""
 
+    @activity_options(replace(POST, start_to_close=60))
     @activity.defn
     @abstractmethod
     async def post_closing(self, bug_id: str) -> None:
         """Say in both threads how the case ended and how to reopen it."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         """Record and post what is due; False when the case needs no clock any more."""
 
+    @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
     async def add_reactions(self, reactions: Reactions) -> None:
         """Cosmetic: may come late or never."""
 
+    @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
     async def mark_used(self, turn: TurnRef) -> None:
@@ -265,16 +314,19 @@ class SlackActivities(ABC):
 class AgentActivities(ABC):
     """Run in the agent worker, on a queue of their own."""
 
+    @activity_options(AGENT_TURN)
     @activity.defn
     @abstractmethod
     async def run_agent_investigation(self, request: TurnRequest) -> TurnEnded:
         """The first turn of a case."""
 
+    @activity_options(AGENT_TURN)
     @activity.defn
     @abstractmethod
     async def run_continuation_investigation(self, request: TurnRequest) -> TurnEnded:
         """A later turn, in the agent's session as of the last settled turn."""
 
+    @activity_options(CLEANUP)
     @activity.defn
     @abstractmethod
     async def cleanup_workspace(self, bug_id: str) -> None:

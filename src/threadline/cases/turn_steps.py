@@ -15,9 +15,9 @@ with workflow.unsafe.imports_passed_through():
         StatusChange,
         TurnEnded,
         TurnRequest,
+        agent_turn_options,
     )
     from threadline.cases.model import BugState, Marks, Settled
-    from threadline.threads import activity_options as options
     from threadline.threads import addressing
     from threadline.threads.retrying import Attempts
 
@@ -76,7 +76,9 @@ async def _run(case: Case, number: int) -> None:
     session = addressing.session_id(bug_id, number, no)
     request = TurnRequest(bug_id, number, no, session, limits, unanswered=case.state.unanswered)
     summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
-    case.attempt = workflow.start_activity_method(run, request, summary=summary, **options.turn(limits).arguments())
+    case.attempt = workflow.start_activity_method(
+        run, request, summary=summary, **agent_turn_options(limits).as_kwargs()
+    )
     try:
         await case.attempt
     finally:

@@ -24,7 +24,7 @@ from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads import addressing
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Category
@@ -36,7 +36,7 @@ from threadline.tools.runner import Guards, pipeline
 class Acting:
     """Args: `guards` are asked around every call; `attempts` is how often one call is tried at most."""
 
-    def __init__(self, database: Database, mind: Mind, guards: Guards, alerts: Alerts, attempts: int) -> None:
+    def __init__(self, database: Database, mind: Mind, guards: Guards, alerts: FailureAlerts, attempts: int) -> None:
         self._database = database
         self._mind = mind
         self._guards = guards
@@ -74,7 +74,7 @@ class Acting:
             if gone:
                 await work.conversations.forget_read(request.thread)
         if new and result.error and result.error.code.category is Category.INTERNAL:
-            await self._alerts.failed(call.name)
+            await self._alerts.record(call.name)
         told = telling.execution(call, result, self._mind.registry)
         if request.protocol is None:
             return told

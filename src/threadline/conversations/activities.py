@@ -28,7 +28,7 @@ from threadline.db.rate_limit_rules import Verdict
 from threadline.db.unit_of_work import Work
 from threadline.models.model import Execution
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.heartbeat import beating
+from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.messages import IncomingMessage
 
@@ -117,19 +117,19 @@ class LiveConversationActivities(ConversationActivities):
 
     @activity.defn
     async def summarise(self, turn: TalkTurn) -> ConversationMarks:
-        async with beating():
+        async with heartbeating():
             await self._thinking.summarise(turn)
         async with self._database.begin() as work:
             return await work.conversations.marks(turn.thread)
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
-        async with beating():
+        async with heartbeating():
             return await self._thinking.think(request, activity.info().attempt)
 
     @activity.defn
     async def act(self, request: ActRequest) -> Execution:
-        async with beating():
+        async with heartbeating():
             return await self._acting.act(request, activity.info().attempt)
 
     @activity.defn

@@ -6,7 +6,7 @@ is found again by it, and not done twice.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from temporalio import activity
@@ -16,7 +16,17 @@ from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import COSMETIC, POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.messages import IncomingMessage
+
+THINK = ActivityOptions(
+    start_to_close=180, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
+)
+"""Longer than the model's own limit (120 s); an error's `retry_after` counts. After these the workflow waits."""
+SUMMARISE = replace(THINK, retry=retry_policy(2, 60, attempts=2), schedule_to_close=240)
+"""A turn waits for it, and can do without."""
+ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
+"""Longer than any tool's own limit."""
 
 
 @dataclass(frozen=True)
@@ -175,16 +185,19 @@ class Status:
 class ConversationActivities(ABC):
     """The conversation in the database, its model and its tools. Run in the core worker."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def open_conversation(self, thread: Thread) -> ConversationOpened:
         """Read what is known of a thread, with the limits in force."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def store_messages(self, request: StoreRequest) -> Stored:
         """Store a batch in one statement and let the guards judge each message, whose verdict stays for ever."""
 
+    @activity_options(SUMMARISE)
     @activity.defn
     @abstractmethod
     async def summarise(self, turn: TalkTurn) -> ConversationMarks:
@@ -193,6 +206,7 @@ class ConversationActivities(ABC):
         Where this fails, the oldest messages are left out of what the model reads.
         """
 
+    @activity_options(THINK)
     @activity.defn
     @abstractmethod
     async def think(self, request: ThinkRequest) -> Thought:
@@ -203,11 +217,13 @@ class ConversationActivities(ABC):
             Transient: there may be one later.
         """
 
+    @activity_options(ACT)
     @activity.defn
     @abstractmethod
     async def act(self, request: ActRequest) -> Execution:
         """Run one call, or return what it came to before."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
@@ -217,21 +233,25 @@ class ConversationActivities(ABC):
 class SpeakingActivities(ABC):
     """What a conversation says in Slack. Run in the core worker."""
 
+    @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
         """Post a settled turn's answer, once, with what its tools have to show."""
 
+    @activity_options(replace(POST, schedule_to_close=600))
     @activity.defn
     @abstractmethod
     async def post_word(self, word: Word) -> None:
         """Post a short text, once."""
 
+    @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
     async def mark_messages(self, marker: Marker) -> None:
         """Cosmetic: may come late or never."""
 
+    @activity_options(ActivityOptions(start_to_close=10, retry=retry_policy(1, 1, attempts=1), schedule_to_close=20))
     @activity.defn
     @abstractmethod
     async def show_status(self, status: Status) -> None:

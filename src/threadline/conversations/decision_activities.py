@@ -4,7 +4,7 @@ from temporalio import activity
 
 from threadline.conversations.decide import Deciding
 from threadline.conversations.decision_contract import DecisionActivities, Escalate, Round, Step
-from threadline.threads.heartbeat import beating
+from threadline.threads.activity import heartbeating
 
 
 class LiveDecisionActivities(DecisionActivities):
@@ -13,17 +13,17 @@ class LiveDecisionActivities(DecisionActivities):
 
     @activity.defn
     async def decide(self, asked: Round) -> Step:
-        async with beating():
+        async with heartbeating():
             return await self._deciding.decide(asked, activity.info().attempt)
 
     @activity.defn
     async def look_up(self, asked: Round) -> str:
-        async with beating():
+        async with heartbeating():
             return await self._deciding.look_up(asked)
 
     @activity.defn
     async def weigh(self, asked: Round) -> Step:
-        async with beating():
+        async with heartbeating():
             return await self._deciding.weigh(asked, activity.info().attempt)
 
     @activity.defn

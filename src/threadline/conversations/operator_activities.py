@@ -14,7 +14,7 @@ from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.operator.context_preparation import Preparing
-from threadline.threads.heartbeat import beating
+from threadline.threads.activity import heartbeating
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LiveOperatorActivities(OperatorActivities):
         plan: Plan | None = asked.plan
         if not asked.plan.context:
             scope = asked.plan.route.scope.rfp_id
-            async with beating():
+            async with heartbeating():
                 made = await self._preparing.context(turn.thread, turn.turn, asked.user_id, asked.question, scope)
             layers = [asdict(each) for each in made.layers]
             async with self._database.begin() as work:
@@ -63,7 +63,7 @@ class LiveOperatorActivities(OperatorActivities):
         asked = await self._asked(turn)
         said = ""
         if not asked.plan.analysis:
-            async with beating():
+            async with heartbeating():
                 said = await self._preparing.analyse(turn.thread, turn.turn, asked.question, asked.plan.context)
         async with self._database.begin() as work:
             if said:

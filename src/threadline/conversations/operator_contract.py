@@ -11,6 +11,10 @@ from threadline.models.model import OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
+
+PREPARE = ActivityOptions(start_to_close=30, retry=retry_policy(0.5, 5, attempts=2), schedule_to_close=45, heartbeat=20)
+ANALYSE = ActivityOptions(start_to_close=20, retry=retry_policy(1, 1, attempts=1), schedule_to_close=30, heartbeat=20)
 
 
 @dataclass(frozen=True)
@@ -51,16 +55,19 @@ class PassOn:
 class OperatorActivities(ABC):
     """The way of a turn, what the operator is told for it, and what is kept of it. Run in the core worker."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def begin_turn(self, turn: TalkTurn) -> Begun:
         """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def pass_on(self, request: PassOn) -> Begun:
         """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
+    @activity_options(PREPARE)
     @activity.defn
     @abstractmethod
     async def prepare_turn(self, turn: TalkTurn) -> str:
@@ -69,11 +76,13 @@ class OperatorActivities(ABC):
         Where this fails, the operator goes on with its tools alone.
         """
 
+    @activity_options(ANALYSE)
     @activity.defn
     @abstractmethod
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
         """Have the model say what is asked for, before it is asked to do it. Where this fails, it does without."""
 
+    @activity_options(ActivityOptions(start_to_close=10, retry=retry_policy(1, 5, attempts=3), schedule_to_close=20))
     @activity.defn
     @abstractmethod
     async def remember_turn(self, turn: TalkTurn) -> None:

@@ -30,7 +30,7 @@ from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
 from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.user_names import Names
 from threadline.tools import access
 from threadline.tools.access import Allowed
@@ -70,7 +70,7 @@ class Mind:
 
 
 class Thinking:
-    def __init__(self, database: Database, mind: Mind, names: Names, alerts: Alerts) -> None:
+    def __init__(self, database: Database, mind: Mind, names: Names, alerts: FailureAlerts) -> None:
         self._database = database
         self._mind = mind
         self._alerts = alerts
@@ -130,7 +130,7 @@ class Thinking:
         except ContextTooLong as error:
             raise Permanent(sentences.TOO_LONG) from error
         except Permanent as error:
-            await self._alerts.failed("model")
+            await self._alerts.record("model")
             raise Permanent(sentences.no_answer(str(error))) from error
 
     async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:

@@ -1,12 +1,13 @@
 """What the workflow of a hand-over may ask for, and a conversation for one. Every method is safe to repeat."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
 from threadline.handovers.model import HandoverClick, HandoverRef
+from threadline.threads.activity_options import COSMETIC, POST, STORE, activity_options
 
 
 @dataclass(frozen=True)
@@ -46,31 +47,37 @@ class HandoverWhisper:
 class HandoverActivities(ABC):
     """A hand-over in the database, and what is said of it in both threads. Run in the core worker."""
 
+    @activity_options(replace(POST, never_gives_up=True))
     @activity.defn
     @abstractmethod
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
         """Show it to people, once: with the question, the context, the reason, the sources and the confidence."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def press_handover(self, request: PressRequest) -> HandoverState:
         """Let a click take it or close it; of two who take it the first one has it."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def show_handover(self, ref: HandoverRef) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
 
+    @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
     async def whisper_handover(self, whisper: HandoverWhisper) -> None:
         """Tell one person what became of a click."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
         """Say once more that nobody has taken it, unless somebody has."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def relay_to_person(self, turn: TalkTurn) -> bool:

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
+from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+
+JOB = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60), schedule_to_close=3600)
+"""After an hour without Slack, say, a run has failed, which is said as soon as Slack is back."""
+
 
 @dataclass(frozen=True)
 class JobRef:
@@ -57,31 +62,37 @@ class AgentJobActivities(ABC):
     What is gone from the database is over.
     """
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def look_at_job(self, ref: JobRef) -> JobLook:
         """When it is to run: a reminder's moment follows the date that it is about."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def begin_job(self, ref: JobRef) -> JobRun:
         """Note that a run begins, unless the job is over."""
 
+    @activity_options(JOB)
     @activity.defn
     @abstractmethod
     async def run_job(self, run: JobRun) -> str:
         """Do what it is for; returns a sentence on what that was."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def settle_job(self, end: JobEnd) -> None:
         """Note what came of a run."""
 
+    @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def tell_job_trouble(self, end: JobEnd) -> None:
         """Say in the job's thread why a run failed."""
 
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def drop_job(self, ref: JobRef) -> None:

@@ -16,7 +16,7 @@ REPEATED = 3
 _log = structlog.get_logger(__name__)
 
 
-class Alerts:
+class FailureAlerts:
     """Counts in this process; of several workers each counts its own, and all share the one post of a window.
 
     Args:
@@ -29,15 +29,17 @@ class Alerts:
         self._channel = channel
         self._clock = clock
         self._failures: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REPEATED))
+        self._raised: dict[str, str] = {}
 
-    async def failed(self, what: str) -> None:
+    async def record(self, what: str) -> None:
         """Count an internal error of `what` ("model", a tool, an activity); the third in ten minutes is told.
 
         Never raises: who calls has something more important to do.
         """
         now, times = self._clock(), self._failures[what]
         times.append(now)
-        if len(times) < REPEATED or now - times[0] > WINDOW:
+        key = f"alert:{what}:{int(now // WINDOW)}"
+        if len(times) < REPEATED or now - times[0] > WINDOW or self._raised.get(what) == key:
             return
         text = (
             f"`{what}` has failed {REPEATED} times within {WINDOW / 60:.0f} minutes because of an internal error. "
@@ -45,9 +47,9 @@ class Alerts:
             "See the core worker's log for the cause."
         )
         rendered = formatting.notice(text, headline="Repeated internal errors")
-        key = f"alert:{what}:{int(now // WINDOW)}"
         try:
             await self._outbox.publish(Post(key, self._channel, None, rendered))
+            self._raised[what] = key
             _log.error("alert_raised", what=what)
         except Exception as error:  # noqa: BLE001 - the failure that is counted must not become another
             _log.error("alert_not_posted", what=what, reason=str(error))

@@ -1,4 +1,4 @@
-"""How a workflow calls an activity: by its signature, with the options that the table has for it."""
+"""How a workflow calls an activity: by its signature, with the options that the contract declares for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.threads import activity_options as options
-    from threadline.threads.activity_options import Options
+    from threadline.threads.activity_options import ActivityOptions, options_of
     from threadline.threads.retrying import Fault, FaultKind
 
 from temporalio import exceptions
@@ -24,15 +23,15 @@ async def call(
     argument: Argument,
     *,
     summary: str = "",
-    chosen: Options | None = None,
+    options: ActivityOptions | None = None,
 ) -> Result:
     """Run an activity to its result.
 
     Args:
         summary: the line that Temporal's UI shows for it.
-        chosen: other options than the table has.
+        options: other ones than its contract declares.
     """
-    given = (chosen or options.FOR[method.__name__]).arguments()
+    given = (options or options_of(method)).as_kwargs()
     result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **given)
     return result
 
@@ -42,7 +41,7 @@ async def attempt(
     argument: Argument,
     *,
     summary: str,
-    chosen: Options | None = None,
+    options: ActivityOptions | None = None,
     taken: Callable[[Result], None] | None = None,
 ) -> str:
     """Run an activity that people can live without; returns why it failed for good, or nothing.
@@ -54,7 +53,7 @@ async def attempt(
         FailureError: when the workflow was cancelled meanwhile.
     """
     try:
-        result = await call(method, argument, summary=summary, chosen=chosen)
+        result = await call(method, argument, summary=summary, options=options)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
@@ -109,10 +108,10 @@ class Asides:
         method: Callable[[Any, Argument], Awaitable[None]],
         argument: Argument,
         summary: str,
-        chosen: Options | None = None,
+        options: ActivityOptions | None = None,
     ) -> None:
         self._tasks = [task for task in self._tasks if not task.done()]
-        self.add(asyncio.create_task(attempt(method, argument, summary=summary, chosen=chosen)))
+        self.add(asyncio.create_task(attempt(method, argument, summary=summary, options=options)))
 
     def add(self, task: asyncio.Task[Any]) -> None:
         """Count something as an aside that was started elsewhere."""

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from temporalio import activity
 
+from threadline.threads.activity_options import SCAN, activity_options
+
 
 class RepairKind(StrEnum):
     QUESTION = "question"
@@ -40,22 +42,26 @@ class Unsaid:
 class SweepActivities(ABC):
     """What must hold of cases and conversations is looked up, and made to hold. Run in the core worker."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def sweep_cases(self, after: int) -> Swept:
         """Start the workflow of each case that must have one and has none."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def sweep_clocks(self, after: int) -> Swept:
         """Start the clock of each open escalation that has lost it."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def sweep_conversations(self, after: int) -> Swept:
         """Start the workflow of each conversation in which something waits for an answer, or an answer to be said;
         with the last page, that of each hand-over that is open."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def find_missing_answers(self, after: int) -> Unsaid:

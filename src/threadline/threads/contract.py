@@ -5,11 +5,13 @@ No message travels in arguments or results: what is missing is read from Slack a
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from temporalio import activity
+
+from threadline.threads.activity_options import SCAN, STORE, activity_options
 
 LOOK_BACK = 30 * 86_400.0
 """Seconds: a thread in which nothing was said for longer is not compared any more."""
@@ -117,29 +119,38 @@ class ComparisonResult:
     sent: int = 0
 
 
+PLAN = replace(STORE, never_gives_up=False)
+"""The catch-up's own steps in the database: the workflow waits and begins again when one fails."""
+
+
 class CatchUpActivities(ABC):
     """Each of them may be repeated, by whichever worker: how far it came is in the database."""
 
+    @activity_options(PLAN)
     @activity.defn
     @abstractmethod
     async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
         """Start to follow channels that are new here, and say what to read."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def read_history_page(self, request: PageRequest) -> str:
         """Record one page; returns where the next one ends, empty after the last."""
 
+    @activity_options(PLAN)
     @activity.defn
     @abstractmethod
     async def record_channel(self, read: ChannelRead) -> None:
         """Record that a channel was read, or why it could not be."""
 
+    @activity_options(PLAN)
     @activity.defn
     @abstractmethod
     async def select_threads(self, plan: CatchUpPlan) -> int:
         """Make some threads due that show no change; returns how many are to be compared."""
 
+    @activity_options(SCAN)
     @activity.defn
     @abstractmethod
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:

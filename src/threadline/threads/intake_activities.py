@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from temporalio import activity
 
-from threadline.cases.contract import Forward, IntakeActivities
+from threadline.cases.contract import FETCH_ATTEMPTS, Forward, IntakeActivities
 from threadline.cases.message_store import CaseMessageStore, PendingFile
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
@@ -15,7 +15,6 @@ from threadline.slack.client import Slack
 from threadline.slack.files import download, redact_files
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.activity_options import FETCH_ATTEMPTS
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner, owner_in

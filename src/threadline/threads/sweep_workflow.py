@@ -4,11 +4,14 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import SlackActivities, TurnRef
-    from threadline.threads import activity_options as options
     from threadline.threads import addressing
+    from threadline.threads.activity_options import ActivityOptions, retry_policy
     from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities
 
 from threadline.threads.calls import attempt, call
+
+REPAIR = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=3), schedule_to_close=180)
+"""Given up soon: the next sweep finds it again."""
 
 
 @workflow.defn(name=addressing.SWEEP_WORKFLOW)
@@ -43,9 +46,9 @@ class SweepWorkflow:
         turn = TurnRef(repair.bug_id, repair.turn)
         if repair.kind is RepairKind.QUESTION:
             ask = SlackActivities.post_clarification_question
-            await attempt(ask, turn, summary="ask the reporter", chosen=options.REPAIR)
+            await attempt(ask, turn, summary="ask the reporter", options=REPAIR)
         else:
             opening = SlackActivities.create_summary_thread
-            await attempt(opening, turn.bug_id, summary="open the summary thread", chosen=options.REPAIR)
+            await attempt(opening, turn.bug_id, summary="open the summary thread", options=REPAIR)
             findings = SlackActivities.post_investigation_results
-            await attempt(findings, turn, summary="post findings", chosen=options.REPAIR)
+            await attempt(findings, turn, summary="post findings", options=REPAIR)

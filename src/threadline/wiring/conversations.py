@@ -17,6 +17,7 @@ from threadline.cases.case_cards import Readers
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.context_window import Budget
+from threadline.conversations.contract import ACT
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.operator_activities import LiveOperatorActivities
@@ -52,8 +53,7 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.threads import activity_options as options
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
@@ -114,7 +114,7 @@ class Host:
         reception: where people take threads over.
     """
 
-    alerts: Alerts
+    alerts: FailureAlerts
     readers: Readers
     bot_name: str = "threadline"
     open_to_all: Collection[str] = ()
@@ -163,7 +163,7 @@ async def conversing(
                 database,
                 _limits(given),
                 Thinking(database, mind, names, house.alerts),
-                Acting(database, mind, guards, house.alerts, options.ACT.retry.maximum_attempts),
+                Acting(database, mind, guards, house.alerts, ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, people, said, given.operator_context_tokens),

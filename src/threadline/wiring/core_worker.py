@@ -49,7 +49,7 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.threads.catch_up_contract import SweepActivities
 from threadline.threads.contract import CatchUpActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
@@ -92,14 +92,14 @@ class _Connected:
 
 
 @asynccontextmanager
-async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[tuple[Activities, Alerts]]:
+async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[tuple[Activities, FailureAlerts]]:
     """Activities, and who tells the operators of what keeps failing among them.
 
     Raises:
         Permanent: the database has another schema, or Slack does not know us.
     """
     async with _connected(settings, client) as parts:
-        alerts = Alerts(parts.outbox, parts.places.escalations)
+        alerts = FailureAlerts(parts.outbox, parts.places.escalations)
         approvers = settings.talk.approval.approvers
         jobs = live_jobs(client, parts.database, parts.slack, parts.outbox, parts.dispatcher, approvers)
         host = _host(settings, parts, alerts, jobs)
@@ -138,7 +138,7 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
         await database.dispose()
 
 
-def _host(settings: CoreSettings, parts: _Connected, alerts: Alerts, jobs: Jobs) -> Host:
+def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs: Jobs) -> Host:
     places, identity = parts.places, parts.identity
     return Host(
         alerts,

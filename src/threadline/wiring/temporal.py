@@ -15,20 +15,46 @@ from temporalio.service import RetryConfig, RPCError
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.workflow import ApprovalWorkflow
+from threadline.cases.contract import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
+from threadline.cases.fix_contract import FixActivities
 from threadline.cases.sla_workflow import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.decision_contract import DecisionActivities
+from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.errors import Permanent
+from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.workflow import HandoverWorkflow
+from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
+from threadline.threads.catch_up_contract import SweepActivities
 from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
+from threadline.threads.contract import CatchUpActivities
 from threadline.threads.route_reply_workflow import RouteReplyWorkflow
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.sweep_workflow import SweepWorkflow
 
+CONTRACTS = (
+    CaseActivities,
+    FixActivities,
+    IntakeActivities,
+    SlackActivities,
+    AgentActivities,
+    ConversationActivities,
+    SpeakingActivities,
+    OperatorActivities,
+    DecisionActivities,
+    HandoverActivities,
+    ApprovalActivities,
+    AgentJobActivities,
+    CatchUpActivities,
+    SweepActivities,
+)
 WORKFLOWS = (
     BugInvestigationWorkflow,
     ConversationWorkflow,

@@ -16,13 +16,15 @@ from threadline.cases.contract import AgentActivities
 from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, RepositorySettings
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
-from threadline.threads.alerts import Alerts
+from threadline.threads.alerts import FailureAlerts
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.catch_up import ensure_schedule
 from threadline.wiring.core_worker import CoreSettings, core_activities
 from threadline.wiring.temporal import (
+    CONTRACTS,
     WORKFLOWS,
     missing_search_attributes,
     registered,
@@ -84,14 +86,14 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
 
 
 def _core_worker(
-    client: Client, activities: list[Callable[..., Any]], alerts: Alerts, settings: CoreSettings
+    client: Client, activities: list[Callable[..., Any]], alerts: FailureAlerts, settings: CoreSettings
 ) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
         activities=activities,
-        interceptors=[FaultInterceptor(alerts.failed)],
+        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), alerts.record)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,
@@ -125,7 +127,7 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         client,
         task_queue=AGENTS_QUEUE,
         activities=activities,
-        interceptors=[FaultInterceptor()],
+        interceptors=[ErrorInterceptor(options_by_name(AgentActivities))],
         max_concurrent_activities=slots,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,

@@ -15,8 +15,11 @@ from threadline.conversations.contract import ThinkRequest
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolChoice
 from threadline.slack.model import Thread
-from threadline.threads.activity_errors import FaultInterceptor
+from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.activity_options import options_by_name
+from threadline.wiring.temporal import CONTRACTS
 
+OPTIONS = options_by_name(*CONTRACTS)
 THREAD = Thread("T1", "C1", "1.5")
 
 
@@ -39,17 +42,17 @@ class Activity(ActivityInboundInterceptor):
 async def test_log_lines_about_a_turn_have_its_correlation_id(argument: object, correlation: str | None) -> None:
     activity = Activity()
     given: Any = SimpleNamespace(args=[argument])
-    await ActivityEnvironment().run(FaultInterceptor().intercept_activity(activity).execute_activity, given)
+    await ActivityEnvironment().run(ErrorInterceptor(OPTIONS).intercept_activity(activity).execute_activity, given)
     assert activity.bound.get("correlation_id") == correlation
 
 
 async def fault_of(
-    activity: str, error: Exception, attempt: int = 1, faults: FaultInterceptor | None = None
+    activity: str, error: Exception, attempt: int = 1, interceptor: ErrorInterceptor | None = None
 ) -> ApplicationError:
     """As the workflow gets it."""
     env = ActivityEnvironment()
     env.info = replace(env.info, activity_type=activity, attempt=attempt)
-    intercepted = (faults or FaultInterceptor()).intercept_activity(Activity(error))
+    intercepted = (interceptor or ErrorInterceptor(OPTIONS)).intercept_activity(Activity(error))
     given: Any = SimpleNamespace(args=[None])
     with pytest.raises(ApplicationError) as raised:
         await env.run(intercepted.execute_activity, given)
@@ -74,13 +77,13 @@ async def test_unexpected_error_is_counted_when_it_is_given_up_or_never_would_be
 ) -> None:
     told: list[str] = []
 
-    async def failed(what: str) -> None:
+    async def record(what: str) -> None:
         told.append(what)
 
-    faults = FaultInterceptor(failed)
+    interceptor = ErrorInterceptor(OPTIONS, record)
     for attempt in range(1, 12):
-        await fault_of(activity, KeyError("a fault in the code"), attempt, faults)
+        await fault_of(activity, KeyError("a fault in the code"), attempt, interceptor)
         assert told == [activity] * max(0, attempt - counted_from + 1)
-    await fault_of(activity, Transient("It is busy."), 11, faults)
-    await fault_of(activity, Permanent("It is refused."), 11, faults)
+    await fault_of(activity, Transient("It is busy."), 11, interceptor)
+    await fault_of(activity, Permanent("It is refused."), 11, interceptor)
     assert len(told) == 12 - counted_from, "an error with words of its own is nobody's fault"

@@ -1,0 +1,129 @@
+"""What surrounds every activity in a worker: errors become Temporal's in one place, and long work sends heartbeats."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from threadline.errors import ClaimLost, Permanent, Transient
+from threadline.privacy.redaction import redact
+from threadline.slack.model import Thread
+from threadline.threads import addressing
+from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions, should_alert
+
+HEARTBEAT_INTERVAL = 5.0
+_LONG_WAIT = 60.0
+"""Seconds."""
+_log = structlog.get_logger(__name__)
+
+
+class ErrorInterceptor(Interceptor):
+    """Turns `Permanent` and `Transient` into `ApplicationError`s of the same type names, which workflows read.
+
+    `from None`: the SDK would send the causes along, and with them words that are meant for the log alone.
+
+    Args:
+        options: of each activity, by its name: see `options_by_name`. A worker runs the live methods, which lack them.
+        record: is told of each activity whose unforeseen errors are at the end of its tries; `FailureAlerts.record`.
+    """
+
+    def __init__(
+        self, options: Mapping[str, ActivityOptions], record: Callable[[str], Awaitable[None]] | None = None
+    ) -> None:
+        self._options = options
+        self._record = record
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - Temporal's name
+        return _ErrorTranslation(next, self._options, self._record)
+
+
+class _ErrorTranslation(ActivityInboundInterceptor):
+    def __init__(
+        self,
+        next: ActivityInboundInterceptor,  # noqa: A002 - Temporal's name
+        options: Mapping[str, ActivityOptions],
+        record: Callable[[str], Awaitable[None]] | None,
+    ) -> None:
+        super().__init__(next)
+        self._options = options
+        self._record = record
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - Temporal's name
+        info = activity.info()
+        with structlog.contextvars.bound_contextvars(
+            activity=info.activity_type, workflow=info.workflow_id, attempt=info.attempt, **_correlation(input)
+        ):
+            try:
+                return await super().execute_activity(input)
+            except (Transient, ClaimLost, Permanent) as error:
+                raise self._translated(error, self._options.get(info.activity_type)) from None
+            except ApplicationError:
+                raise
+            except Exception as error:  # noqa: BLE001 - raised again as Temporal's, its cause told in the log alone
+                raise await self._unexpected(error, info) from None
+
+    def _translated(self, error: Exception, options: ActivityOptions | None) -> ApplicationError:
+        said = redact(str(error))
+        if isinstance(error, Transient):
+            wait = error.retry_after or 0.0
+            _log.warning("activity_transient_error", reason=str(error))
+            return ApplicationError(
+                said,
+                wait,
+                type="Transient",
+                non_retryable=wait > _LONG_WAIT and options is not None and options.long_wait_in_workflow,
+                next_retry_delay=timedelta(seconds=wait) if wait else None,
+            )
+        if isinstance(error, ClaimLost):
+            return ApplicationError(said, type="ClaimLost", non_retryable=True)
+        _log.error("activity_permanent_error", reason=str(error))
+        return ApplicationError(said, type="Permanent", non_retryable=options is None or not options.never_gives_up)
+
+    async def _unexpected(self, error: Exception, info: activity.Info) -> ApplicationError:
+        """An error that nobody foresaw; called where it is handled, so that the log has its traceback."""
+        options = self._options.get(info.activity_type)
+        _log.exception("activity_unexpected_error")
+        if self._record and should_alert(options, info.attempt):
+            await self._record(info.activity_type)
+        never_gives_up = options is not None and options.never_gives_up
+        return ApplicationError(
+            f"An internal error ({type(error).__name__}) occurred: the worker's log has the details.",
+            type="Unexpected",
+            non_retryable=not never_gives_up and info.attempt >= MAX_UNEXPECTED,
+        )
+
+
+def _correlation(input: ExecuteActivityInput) -> dict[str, str]:  # noqa: A002 - Temporal's name
+    """What ties the log's lines about one turn together; nothing where an activity is about none."""
+    request = input.args[0] if input.args else None
+    thread, turn = getattr(request, "thread", None), getattr(request, "turn", None)
+    if isinstance(thread, Thread) and isinstance(turn, int):
+        return {"correlation_id": addressing.turn_id(thread, turn)}
+    return {}
+
+
+@asynccontextmanager
+async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[None]:
+    """Send heartbeats by a timer, at once and then at each interval (seconds), until the block ends.
+
+    For work that has no progress to report: a lost worker costs seconds and no long timeout, and a cancellation reaches
+    the block with a heartbeat.
+    """
+
+    async def send() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(interval)
+
+    task = asyncio.create_task(send())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
