@@ -13,6 +13,8 @@ from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Limits, Reason
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
+from threadline.errors import Permanent
+from threadline.gateway.dispatcher import Dispatcher
 from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline_devstack.slack import identity
@@ -196,6 +198,39 @@ async def test_conversation_with_something_to_answer_or_to_say_runs_again(
     }
     await sweep(home)
     assert await runs(home, *conversations) == list(conversations.values())
+
+
+@pytest.mark.parametrize("error", [Permanent("Temporal refuses to start it"), RuntimeError("nobody foresaw this")])
+async def test_item_that_cannot_be_repaired_is_passed_over_and_tried_again(
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    waiting = [await talk(home, f"{number}.0", used=None) for number in (1, 2)]
+    handover = await handed_over(home, "3.0")
+    start = Dispatcher.revive_conversation
+
+    async def refuse(self: Dispatcher, thread: Thread) -> None:
+        if thread.ts == "1.0":
+            raise error
+        await start(self, thread)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(Dispatcher, "revive_conversation", refuse)
+        await sweep(home)
+    assert await runs(home, *waiting, handover) == [False, True, True]
+    await sweep(home)
+    assert await runs(home, *waiting) == [True, True]
+
+
+async def test_step_that_gives_up_does_not_end_the_others(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = await talk(home, "1.0", used=None)
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise Permanent("the database refuses to list them")
+
+    monkeypatch.setattr("threadline.threads.sweep_store.Sweep.open_cases", refuse)
+    monkeypatch.setattr("threadline.threads.sweep_store.Sweep.missing_answers", refuse)
+    await sweep(home)
+    assert await runs(home, waiting) == [True]
 
 
 async def handed_over(home: CaseScene, ts: str, *, closed: bool = False) -> str:

@@ -1,7 +1,7 @@
 """The sweeper: what must have a workflow has one, every open escalation its clock, every turn its answer."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import structlog
 from temporalio import activity
@@ -11,11 +11,13 @@ from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Severity
 from threadline.cases.sla import Target
 from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.store import OpenHandover
 from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities, Swept, Unsaid
-from threadline.threads.sweep_store import OpenCase, OpenEscalation
+from threadline.threads.sweep_store import OpenCase, OpenEscalation, OpenTalk
 
 PAGE = 100
 """Cases, conversations, escalations or missing answers that one activity looks at; hand-overs that it reads at once."""
@@ -67,44 +69,39 @@ class LiveSweepActivities(SweepActivities):
     async def sweep_cases(self, after: int) -> Swept:
         async with self._database.begin() as work:
             cases = await work.sweep.open_cases(after, PAGE)
-        revived = 0
-        for case in cases:
-            activity.heartbeat()
-            if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
-                continue
-            if not await self._is_open_still(case):
-                continue  # it ended since the page was read, and its workflow with it
-            await self._workflows.start_case(case.thread)
-            _log.warning("case_revived", case=case.bug_id, reason="The case is open, and its workflow did not run.")
-            revived += 1
-        return Swept(cases[-1].id if len(cases) == PAGE else 0, revived)
+        return Swept(_next(cases), await _each(cases, self._revive_case))
 
-    async def _is_open_still(self, case: OpenCase) -> bool:
+    async def _revive_case(self, case: OpenCase) -> bool:
+        if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
+            return False
         async with self._database.begin() as work:
-            return [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] == [case.id]
+            if [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] != [case.id]:
+                return False  # it ended since the page was read, and its workflow with it
+        await self._workflows.start_case(case.thread)
+        _log.warning("case_revived", case=case.bug_id, reason="The case is open, and its workflow did not run.")
+        return True
 
     @activity.defn
     async def sweep_conversations(self, after: int) -> Swept:
         async with self._database.begin() as work:
             talks = await work.sweep.open_talks(after, PAGE, self._quiet)
-        revived = 0
-        for talk in talks:
-            activity.heartbeat()
-            if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
-                continue
-            async with self._database.begin() as work:
-                if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
-                    continue  # as with a case
-            await self._workflows.start_conversation(talk.thread)
-            _log.warning(
-                "conversation_revived",
-                slack_thread=talk.thread.key,
-                reason="A message is not answered, and the workflow did not run.",
-            )
-            revived += 1
-        if len(talks) == PAGE:
-            return Swept(talks[-1].id, revived)
-        return Swept(0, revived + await self._sweep_handovers())
+        revived = await _each(talks, self._revive_conversation)
+        next_after = _next(talks)
+        return Swept(next_after, revived if next_after else revived + await self._sweep_handovers())
+
+    async def _revive_conversation(self, talk: OpenTalk) -> bool:
+        if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
+            return False
+        async with self._database.begin() as work:
+            if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
+                return False  # as with a case
+        await self._workflows.start_conversation(talk.thread)
+        _log.warning(
+            "conversation_revived",
+            slack_thread=talk.thread.key,
+            reason="A message is not answered, and the workflow did not run.",
+        )
+        return True
 
     async def _sweep_handovers(self) -> int:
         """All of them, page by page."""
@@ -112,14 +109,12 @@ class LiveSweepActivities(SweepActivities):
         while True:
             async with self._database.begin() as work:
                 waiting = await work.handovers.open_after(after, PAGE)
-            for each in waiting:
-                activity.heartbeat()
-                revived += await self._revived(each.ref)
-            if len(waiting) < PAGE:
+            revived += await _each(waiting, self._revive_handover)
+            if not (after := _next(waiting)):
                 return revived
-            after = waiting[-1].id
 
-    async def _revived(self, ref: HandoverRef) -> bool:
+    async def _revive_handover(self, waiting: OpenHandover) -> bool:
+        ref = waiting.ref
         if await self._workflows.is_running(addressing.handover_workflow_id(ref.thread, ref.turn)):
             return False
         async with self._database.begin() as work:
@@ -136,14 +131,13 @@ class LiveSweepActivities(SweepActivities):
     async def sweep_clocks(self, after: int) -> Swept:
         async with self._database.begin() as work:
             escalations = await work.sweep.open_escalations(after, PAGE)
-        started = 0
-        for each in escalations:
-            activity.heartbeat()
-            if not await self._workflows.was_cut_off(addressing.sla_workflow_id(each.bug_id, each.number)):
-                continue
-            await self._start_clock(each)
-            started += 1
-        return Swept(escalations[-1].id if len(escalations) == PAGE else 0, started)
+        return Swept(_next(escalations), await _each(escalations, self._revive_clock))
+
+    async def _revive_clock(self, each: OpenEscalation) -> bool:
+        if not await self._workflows.was_cut_off(addressing.sla_workflow_id(each.bug_id, each.number)):
+            return False
+        await self._start_clock(each)
+        return True
 
     async def _start_clock(self, each: OpenEscalation) -> None:
         """From the moment when people were called: what was said since is not said again, since its keys are taken."""
@@ -161,4 +155,30 @@ class LiveSweepActivities(SweepActivities):
         for answer in missing:
             _log.error("answer_missing", case=answer.bug_id, turn=answer.turn, kind=answer.kind)
         repairs = [Repair(each.bug_id, each.turn, RepairKind(each.kind)) for each in missing]
-        return Unsaid(missing[-1].id if len(missing) == PAGE else 0, repairs)
+        return Unsaid(_next(missing), repairs)
+
+
+class _Item(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+_ItemT = TypeVar("_ItemT", bound=_Item)
+
+
+def _next(page: Sequence[_Item]) -> int:
+    return page[-1].id if len(page) == PAGE else 0
+
+
+async def _each(page: Sequence[_ItemT], repair: Callable[[_ItemT], Awaitable[bool]]) -> int:
+    """Repair what has to be; returns how many had. An item that fails is passed over: the next sweep finds it again."""
+    repaired = 0
+    for item in page:
+        activity.heartbeat()
+        try:
+            repaired += await repair(item)
+        except (Permanent, Transient) as error:
+            _log.warning("sweep_item_failed", item=repr(item), reason=str(error))
+        except Exception:  # noqa: BLE001 - one item that breaks must not keep the others from being repaired
+            _log.exception("sweep_item_failed", item=repr(item))
+    return repaired

@@ -1,14 +1,17 @@
 """The sweep's workflow: what is open has its workflow, every escalation its clock, every turn its answer."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import SlackActivities, TurnRef
     from threadline.threads import addressing
     from threadline.threads.activity_options import ActivityOptions, retry_policy
-    from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities
+    from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities, Swept, Unsaid
 
-from threadline.threads.calls import attempt, call
+from threadline.threads.calls import attempt
 
 REPAIR = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=3), schedule_to_close=180)
 """Given up soon: the next sweep finds it again."""
@@ -20,26 +23,31 @@ class SweepWorkflow:
 
     @workflow.run
     async def run(self) -> str:
-        """Sweep once, page by page."""
-        after, first = 0, True
-        while after or first:
-            cases = await call(SweepActivities.sweep_cases, after, summary=f"cases after {after}")
-            after, first = cases.next, False
-        after, first = 0, True
-        while after or first:
-            clocks = await call(SweepActivities.sweep_clocks, after, summary=f"clocks of cases after {after}")
-            after, first = clocks.next, False
-        after, first = 0, True
-        while after or first:
-            unsaid = await call(SweepActivities.find_missing_answers, after, summary=f"missing answers after {after}")
-            for repair in unsaid.repairs:
-                await self._repair(repair)
-            after, first = unsaid.next, False
-        after, first = 0, True
-        while after or first:
-            talks = await call(SweepActivities.sweep_conversations, after, summary=f"conversations after {after}")
-            after, first = talks.next, False
+        """Sweep once, page by page. A step that gives up does not end the others."""
+        await self._sweep(SweepActivities.sweep_cases, "cases")
+        await self._sweep(SweepActivities.sweep_clocks, "clocks of cases")
+        await self._say_missing_answers()
+        await self._sweep(SweepActivities.sweep_conversations, "conversations")
         return "swept"
+
+    async def _sweep(self, step: Callable[[Any, int], Awaitable[Swept]], what: str) -> None:
+        after, first = 0, True
+        while after or first:
+            pages: list[Swept] = []
+            if await attempt(step, after, summary=f"{what} after {after}", taken=pages.append):
+                return
+            after, first = pages[0].next, False
+
+    async def _say_missing_answers(self) -> None:
+        after, first = 0, True
+        while after or first:
+            pages: list[Unsaid] = []
+            find = SweepActivities.find_missing_answers
+            if await attempt(find, after, summary=f"missing answers after {after}", taken=pages.append):
+                return
+            for repair in pages[0].repairs:
+                await self._repair(repair)
+            after, first = pages[0].next, False
 
     async def _repair(self, repair: Repair) -> None:
         """Say what was not said; every post has a key, so what has been said by now is not said twice."""
