@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
+from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.model import ProposedAction
-from threadline.approvals.proposing import Approving, PostgresProposals, Start
+from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS, propose_action
 from threadline.errors import Permanent
 from threadline.models.model import Outcome, OutcomeKind, ToolCall
@@ -23,6 +24,7 @@ from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.client import Slack
 from threadline.threads.outbox import Outbox
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Structured, ToolResult
@@ -102,10 +104,13 @@ class ApprovalScene:
 
     talk: ConversationActivityScene
     works: Works
-    start: Start
+    workflows: NotedStarts
     settings: Approving
     turn: int = 0
-    started: list[str] = field(default_factory=list)
+
+    @property
+    def started(self) -> list[str]:
+        return self.workflows.actions()
 
     @property
     def guards(self) -> Guards:
@@ -113,11 +118,7 @@ class ApprovalScene:
 
     @property
     def ports(self) -> Ports:
-        async def start(team: str, action_id: str) -> None:
-            self.started.append(action_id)
-            await self.start(team, action_id)
-
-        proposals = PostgresProposals(self.talk.database, self.settings, start)
+        proposals = PostgresProposals(self.talk.database, self.settings, self.workflows)
         return Ports().having(WORKS, self.works).having(PROPOSALS, proposals)
 
     @property
@@ -189,19 +190,15 @@ class ApprovalScene:
         return [each["text"] for each in self.talk.slack.workspace.ephemerals if each["ephemeral_to"] == user]
 
 
-async def nothing(_: str, __: str) -> None:
-    """An action is not waited for."""
-
-
 MakeDesk = Callable[..., ApprovalScene]
 
 
 @pytest.fixture
 def make_desk(make_talk: Make) -> MakeDesk:
     def make(
-        start: Start = nothing, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
+        to: WorkflowClient | None = None, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
     ) -> ApprovalScene:
-        return ApprovalScene(make_talk(), Works(), start, Approving(tuple(approvers), expiry))
+        return ApprovalScene(make_talk(), Works(), NotedStarts(to), Approving(tuple(approvers), expiry))
 
     return make
 

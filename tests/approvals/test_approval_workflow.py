@@ -16,14 +16,14 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.temporal import activities_of, real_time, until, worker
 from threadline.approvals.buttons import APPROVE, REJECT, button_value
-from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.contract import ApprovalActivities, approval_start
 from threadline.approvals.model import Decision
-from threadline.approvals.proposing import starter
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads import addressing
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import GENERAL, TEAM
 from threadline_devstack.slack.model import Message
@@ -96,7 +96,7 @@ def make_house(make_desk: MakeDesk) -> MakeHouse:
         expiry: float = 3600.0, server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time
     ) -> AsyncIterator[ApprovalWorkflows]:
         async with server() as environment:
-            desk = make_desk(starter(environment.client), expiry=expiry)
+            desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
             gateway = Door(
                 RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),
                 Dispatcher(environment.client, KnownThreads()),
@@ -284,7 +284,7 @@ async def test_endless_clicks_continue_as_new(house: ApprovalWorkflows, monkeypa
 async def test_action_proposed_twice_is_waited_for_once(house: ApprovalWorkflows) -> None:
     async with house.working():
         await house.desk.propose(calls=2)
-        await starter(house.environment.client)(TEAM, "ACT-1")
+        await WorkflowClient(house.environment.client).start(approval_start(TEAM, "ACT-1"))
         message = await house.desk.say()
         await house.press(message, APPROVER)
         assert await house.ended() == "approved"

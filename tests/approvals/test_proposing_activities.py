@@ -20,6 +20,7 @@ from tests.approvals.approval_scene import (
 from threadline.approvals.model import Decision, Risk
 from threadline.errors import Permanent, Transient
 from threadline.rfps.model import Facts, NewRfp
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.tools.author import Author
 from threadline.tools.model import Code
 from threadline.tools.operations import Change, Operation
@@ -141,19 +142,21 @@ async def test_arguments_that_do_not_fit_on_the_card_are_refused(desk: ApprovalS
 
 
 async def test_action_is_waited_for_although_temporal_was_away(make_desk: MakeDesk) -> None:
-    times: list[str] = []
+    class AwayAtFirst(WorkflowClient):
+        def __init__(self) -> None:
+            self.asked = 0
 
-    async def start(team: str, action_id: str) -> None:
-        times.append(action_id)
-        if len(times) == 1:
-            raise Transient("Temporal is away.")
+        async def start(self, start: WorkflowStart) -> None:
+            self.asked += 1
+            if self.asked == 1:
+                raise Transient("Temporal is away.")
 
-    desk = make_desk(start)
+    desk = make_desk(AwayAtFirst())
     with pytest.raises(Transient):
         await desk.propose(retries_left=1)
     desk.turn -= 1
     assert (await desk.propose()).data["action_id"] == "ACT-1"
-    assert times == ["ACT-1", "ACT-1"]
+    assert desk.started == ["ACT-1", "ACT-1"]
 
 
 @pytest.mark.parametrize(

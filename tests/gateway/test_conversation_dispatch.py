@@ -14,13 +14,14 @@ from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, 
 from threadline.conversations.model.conversation import Talk
 from threadline.errors import Permanent, Transient
 from threadline.gateway.author_policy import Doorkeeper, PeopleLookup
-from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
+from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
 from threadline.gateway.thread_resolver import BEGINNING
 from threadline.slack.model import Thread, User
 from threadline.threads import addressing
 from threadline.threads.addressing import conversation_workflow_id
 from threadline.threads.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
+from threadline.threads.workflow_client import CASE_CHANNEL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

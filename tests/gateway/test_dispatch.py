@@ -12,11 +12,12 @@ from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
 from threadline.cases.model import BugState
-from threadline.gateway.dispatcher import CASE_CHANNEL, Dispatcher, NotAccepted
+from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
 from threadline.slack.model import Thread
 from threadline.threads.addressing import bug_workflow_id, message_id, route_reply_workflow_id
 from threadline.threads.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
+from threadline.threads.workflow_client import CASE_CHANNEL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -187,22 +187,6 @@ async def test_late_answer_serves_the_next_delivery(temporal: Client, threads: T
     assert directory.asked == ["U1"]
 
 
-async def test_acknowledged_reply_is_forwarded_whoever_its_author_became(
-    temporal: Client, threads: ThreadLookup
-) -> None:
-    """Slack has forgotten it by then: to ask again could only lose it."""
-    directory = Directory()
-    directory.guests.add("U1")
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(directory))
-    reply = replace(said("U1"), thread=Thread("T1", identity.REPORTS, "1700000000.000042"))
-    assert await dispatcher.dispatch(reply) == "guest"
-    await dispatcher.forward(reply.thread, reply.message)
-
-    history = await temporal.get_workflow_handle(bug_workflow_id(reply.thread)).fetch_history()
-    assert any(event.HasField("workflow_execution_signaled_event_attributes") for event in history.events)
-    assert directory.asked == ["U1"]
-
-
 async def test_failed_answer_is_asked_for_again_and_an_unknown_person_is_a_stranger() -> None:
     directory = Directory()
     directory.fails = True

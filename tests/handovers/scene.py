@@ -25,12 +25,12 @@ from threadline.handovers.model import Handing, HandoverClick, HandoverRef
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
-from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import (
     BOT_USER,
@@ -132,17 +132,14 @@ class HandoverScene:
         return [message.content for key, message in await self.talk.transcript() if key.startswith("h:")]
 
 
-async def _no_case(_: Thread, __: IncomingMessage) -> None:
-    raise AssertionError("it is no case's")
-
-
 @dataclass(kw_only=True)
 class HandoverWorkflowScene(HandoverScene):
     environment: WorkflowEnvironment
     gateway: Door
 
     def working(self) -> AbstractAsyncContextManager[None]:
-        intake = LiveIntakeActivities(self.talk.database, self.talk.speaking._slack, BOT_USER, _no_case, self.relaying)
+        talk, workflows = self.talk, WorkflowClient(self.environment.client)
+        intake = LiveIntakeActivities(talk.database, talk.speaking._slack, BOT_USER, workflows, self.relaying)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(intake, IntakeActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 

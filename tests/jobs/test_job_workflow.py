@@ -130,6 +130,7 @@ async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> Non
         await work.tx.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
     assert await scene.jobs.desk.mend() == 0
     done = await scene.until_status(JobStatus.DONE)
+    await scene.until_answered()
     assert (done.runs, len(scene.said()), len(await scene.asked())) == (1, 1, 1)
 
 

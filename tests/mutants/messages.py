@@ -32,7 +32,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         name="intake: a message after the end of a case is refused for ever",
-        file="threadline/gateway/dispatcher.py",
+        file="threadline/threads/workflow_client.py",
         before="WorkflowIDReusePolicy.ALLOW_DUPLICATE,",
         after="WorkflowIDReusePolicy.REJECT_DUPLICATE,",
         tests=(f"{DISPATCH}::test_message_after_the_end_starts_a_new_run",),
@@ -43,13 +43,6 @@ MUTANTS: list[Mutant] = [
         before="_LOOKUP = 0.3",
         after="_LOOKUP = 10.0",
         tests=(f"{DISPATCH}::test_reply_whose_case_is_not_found_is_kept[hanging]",),
-    ),
-    Mutant(
-        name="intake: a reply that was acknowledged is judged once more when it is forwarded",
-        file="threadline/gateway/dispatcher.py",
-        before="await self._accept(Message(thread, message), None)",
-        after="await self._accept(Message(thread, message), self._door)",
-        tests=(f"{PEOPLE}::test_acknowledged_reply_is_forwarded_whoever_its_author_became",),
     ),
     Mutant(
         name="inbox: the queue is turned round",

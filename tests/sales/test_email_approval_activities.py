@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.approvals.approval_scene import APPROVER, ASKER, nothing
+from tests.approvals.approval_scene import APPROVER, ASKER
 from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals import tools as proposals
@@ -64,7 +65,7 @@ class Office:
     def ports(self) -> Ports:
         people = KnownPeople(self.talk.speaking._slack)
         outbox = PostgresOutbox(self.talk.database, people, Sending("sales@acme.example", ("shop.example",)))
-        waiting = PostgresProposals(self.talk.database, SETTINGS, nothing)
+        waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         mailer = Smtp(parse_account(self.server.url))
         return Ports().having(OUTBOX, outbox).having(MAILER, mailer).having(PROPOSALS, waiting)
 

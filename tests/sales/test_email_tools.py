@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from tests.sales.customers import Directory
 from tests.sales.mail_server import MailServer, serving
+from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.approvals.model import ProposedAction, Risk
@@ -37,12 +38,12 @@ LETTER = {"subject": "Our call", "body": "Hello,\n\nit was good to talk."}
 
 @dataclass
 class Post:
-    """A desk with a mail server; `started` are the actions that wait for approval."""
+    """A desk with a mail server; `workflows` holds the actions that wait for approval."""
 
     desk: ToolScene
     server: MailServer
     database: Database
-    started: list[str] = field(default_factory=list)
+    workflows: NotedStarts = field(default_factory=NotedStarts)
 
     async def drafted(self, to: str = OWN, **more: Any) -> str:
         given: dict[str, Any] = LETTER | more
@@ -53,7 +54,7 @@ class Post:
 
     async def action(self) -> ProposedAction:
         async with self.database.begin() as work:
-            return await work.proposed_actions.get("T1", self.started[-1])
+            return await work.proposed_actions.get("T1", self.workflows.actions()[-1])
 
     async def status(self, draft_id: str = "MAIL-1") -> str:
         query = text("SELECT status FROM email_drafts WHERE draft_id = :id")
@@ -76,17 +77,13 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             approvers: Sequence[str] = ("U7",),
         ) -> Post:
             post = Post(ToolScene(database, ()), server, database)
-
-            async def start(team: str, action_id: str) -> None:
-                post.started.append(action_id)
-
             people = Directory()
             sending = Sending(SENDER, domains, free) if sets_up_mail else Sending()
             ports = (
                 Ports()
                 .having(CRM, PostgresCrm(database, people))
                 .having(OUTBOX, PostgresOutbox(database, people, sending))
-                .having(PROPOSALS, PostgresProposals(database, Approving(tuple(approvers)), start))
+                .having(PROPOSALS, PostgresProposals(database, Approving(tuple(approvers)), post.workflows))
             )
             if sets_up_mail:
                 ports = ports.having(MAILER, Smtp(parse_account(server.url)))
@@ -218,9 +215,9 @@ async def test_email_above_the_risk_waits_for_approval(
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     result = await post.send(await post.drafted(to))
     if not waits:
-        assert (result.data["sent"], len(post.server.received), post.started) == (True, 1, [])
+        assert (result.data["sent"], len(post.server.received), post.workflows.actions()) == (True, 1, [])
         return
-    assert (post.server.received, post.started, await post.status()) == ([], ["ACT-1"], "draft")
+    assert (post.server.received, post.workflows.actions(), await post.status()) == ([], ["ACT-1"], "draft")
     assert result.data["risk"] == risk
     assert result.data["waits_for"] == ["U7"]
     [card] = result.structured
@@ -241,7 +238,7 @@ async def test_repeated_call_makes_one_proposal(post: Post) -> None:
     post.desk.log.lost = None
     post.desk.clock.advance(60)
     assert (await post.send(draft, call_id="once")).data["action_id"] == "ACT-1"
-    assert set(post.started) == {"ACT-1"}
+    assert set(post.workflows.actions()) == {"ACT-1"}
 
 
 async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:

@@ -47,7 +47,8 @@ from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep_activities import LiveSweepActivities
-from threadline.wiring.catch_up import LiveWorkflows, thread_sources
+from threadline.threads.workflow_client import WorkflowClient
+from threadline.wiring.catch_up import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -250,18 +251,16 @@ def core_activities(
     """What the core worker registers, against the sandbox."""
     outbox = Outbox(slack, database)
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
-    dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
+    dispatcher, workflows = Dispatcher(temporal, DatabaseThreadLookup(database)), WorkflowClient(temporal)
     speaking = LiveSlackActivities(database, slack, outbox, places)
     return [
         *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.post_findings), CaseActivities),
-        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, dispatcher.forward), IntakeActivities),
+        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, workflows), IntakeActivities),
         *activities_of(speaking, SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), outbox), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(
-            LiveSweepActivities(
-                database, LiveWorkflows(temporal, dispatcher), places.targets, len(tiers), CONVERSATION_QUIET
-            ),
+            LiveSweepActivities(database, workflows, places.targets, len(tiers), CONVERSATION_QUIET),
             SweepActivities,
         ),
     ]

@@ -14,9 +14,9 @@ from threadline.cases.model import Action, CaseStatus, Limits, Reason
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.gateway.dispatcher import Dispatcher
 from threadline.slack.model import Thread
 from threadline.threads import addressing
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline_devstack.slack import identity
 
 REPORTS, REPORTER = identity.REPORTS, identity.REPORTER
@@ -206,15 +206,15 @@ async def test_item_that_cannot_be_repaired_is_passed_over_and_tried_again(
 ) -> None:
     waiting = [await talk(home, f"{number}.0", used=None) for number in (1, 2)]
     handover = await handed_over(home, "3.0")
-    start = Dispatcher.revive_conversation
+    start_workflow = WorkflowClient.start
 
-    async def refuse(self: Dispatcher, thread: Thread) -> None:
-        if thread.ts == "1.0":
+    async def refuse(self: WorkflowClient, start: WorkflowStart) -> None:
+        if start.workflow_id == waiting[0]:
             raise error
-        await start(self, thread)
+        await start_workflow(self, start)
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(Dispatcher, "revive_conversation", refuse)
+        refusing.setattr(WorkflowClient, "start", refuse)
         await sweep(home)
     assert await runs(home, *waiting, handover) == [False, True, True]
     await sweep(home)

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.approvals.approval_scene import nothing
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.temporal import NotedStarts
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import NewAction, Risk
 from threadline.cases.case_cards import Readers
@@ -46,7 +46,7 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     slack = talk.speaking._slack
     outbox = Outbox(slack, talk.database)
     readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
-    host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", start_approval=nothing)
+    host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", workflows=NotedStarts())
     async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
         assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.operator, OperatorActivities)

@@ -6,8 +6,10 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.approvals.buttons import ButtonClick
+from threadline.approvals.buttons import Approval, ButtonClick
+from threadline.threads import addressing
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.workflow_client import WorkflowStart
 
 CARRY_OUT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 60), heartbeat=20)
 """Longer than any tool's own limit. Without an end, since nobody calls again: what was begun is on record and not made
@@ -124,3 +126,11 @@ class ApprovalActivities(ABC):
     @abstractmethod
     async def post_outcome(self, ref: ActionRef) -> None:
         """Say in the thread what came of an approved action, once."""
+
+
+def approval_start(team: str, action_id: str, click: ButtonClick | None = None) -> WorkflowStart:
+    """The workflow in which a proposed action waits for a decision, with a click on one of its buttons, if there was
+    one."""
+    identity, given = addressing.approval_workflow_id(team, action_id), () if click is None else (click,)
+    signal = addressing.BUTTON_PRESSED if given else ""
+    return WorkflowStart(addressing.APPROVAL_WORKFLOW, identity, Approval(team, action_id), signal, given)

@@ -1,27 +1,19 @@
 """Proposed actions are put on record, and what waits for their decision is started."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.service import RPCError
-
 from threadline.approvals import blocks as approvals
 from threadline.approvals import event_log as approval_events
-from threadline.approvals.buttons import Approval
+from threadline.approvals.contract import approval_start
 from threadline.approvals.model import ActionRefused, NewAction, ProposedAction, Risk
 from threadline.approvals.tools import Proposals
 from threadline.db.engine import Database
-from threadline.errors import Transient
-from threadline.threads import addressing
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.author import Author
 from threadline.tools.operations import Change
-
-Start = Callable[[str, str], Awaitable[None]]
-"""Have an action waited for, by team and id; once, however often it is called."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +25,10 @@ class Approving:
 
 
 class PostgresProposals(Proposals):
-    def __init__(self, database: Database, settings: Approving, start: Start) -> None:
+    def __init__(self, database: Database, settings: Approving, workflows: WorkflowClient) -> None:
         self._database = database
         self._settings = settings
-        self._start = start
+        self._workflows = workflows
 
     async def propose(
         self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str, others: Sequence[str]
@@ -51,7 +43,7 @@ class PostgresProposals(Proposals):
             proposed = await work.proposed_actions.propose(change, new, author)
         if proposed.risk is not Risk.LOW:
             await approval_events.proposed(self._database, change.team, proposed)
-            await self._start(change.team, proposed.action_id)
+            await self._workflows.start(approval_start(change.team, proposed.action_id))
         return proposed
 
     async def failed(self, team: str, action: ProposedAction, status: str, now: float) -> None:
@@ -72,22 +64,3 @@ class PostgresProposals(Proposals):
                 "somebody else must ask for it. Nothing was proposed."
             )
         return found
-
-
-def starter(client: Client) -> Start:
-    """Starts the workflow of an approval; nothing happens to one that runs."""
-
-    async def start(team: str, action_id: str) -> None:
-        try:
-            await client.start_workflow(
-                addressing.APPROVAL_WORKFLOW,
-                Approval(team, action_id),
-                id=addressing.approval_workflow_id(team, action_id),
-                task_queue=addressing.CORE_QUEUE,
-                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            )
-        except RPCError as error:
-            raise Transient("The approval workflow could not be started.") from error
-
-    return start

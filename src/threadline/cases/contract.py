@@ -12,9 +12,10 @@ from enum import StrEnum
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from threadline.cases.model import Action, CaseStatus, Limits, Marks, Reason, Settled
+from threadline.cases.model import Action, BugState, CaseStatus, Limits, Marks, Reason, Settled
 from threadline.cases.sla import SlaEventKind, Target
 from threadline.slack.model import Thread
+from threadline.threads import addressing
 from threadline.threads.activity_options import (
     COSMETIC,
     POST,
@@ -25,7 +26,8 @@ from threadline.threads.activity_options import (
     retry_policy,
 )
 from threadline.threads.addressing import AGENTS_QUEUE
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.messages import CLOSE, IncomingMessage
+from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
 FETCH_FILES = ActivityOptions(start_to_close=300, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
@@ -331,3 +333,19 @@ class AgentActivities(ABC):
     @abstractmethod
     async def cleanup_workspace(self, bug_id: str) -> None:
         """Remove the case's files from this machine, once no turn holds them."""
+
+
+def case_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
+    """The workflow of the case that was reported in `thread`, with something that was written in one of its threads;
+    without it, the case carries on from the database."""
+    identity, state = addressing.bug_workflow_id(thread), BugState(thread=thread)
+    if message is None:
+        return WorkflowStart(addressing.BUG_WORKFLOW, identity, state, channel=thread.channel)
+    signal = addressing.CLOSE_REQUESTED if message.kind == CLOSE else addressing.INCOMING_MESSAGE
+    return WorkflowStart(addressing.BUG_WORKFLOW, identity, state, signal, (message,), thread.channel)
+
+
+def clock_start(escalation: Escalation, *, acknowledged: bool = False) -> WorkflowStart:
+    """The SLA clock of an escalation; `acknowledged`: a developer has answered it."""
+    identity = addressing.sla_workflow_id(escalation.bug_id, escalation.number)
+    return WorkflowStart(addressing.SLA_WORKFLOW, identity, escalation, "acknowledged" if acknowledged else "")

@@ -11,13 +11,15 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk
 from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
+from threadline.threads import addressing
 from threadline.threads.activity_options import COSMETIC, POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
     start_to_close=180, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
@@ -256,3 +258,13 @@ class SpeakingActivities(ABC):
     @abstractmethod
     async def show_status(self, status: Status) -> None:
         """Cosmetic: Slack shows it under the thread until something is posted."""
+
+
+def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
+    """The workflow of the conversation in `thread`, with something that was said in it or done to a message of it;
+    without it, the conversation carries on from the database."""
+    identity, state = addressing.conversation_workflow_id(thread), Talk(thread=thread)
+    if message is None:
+        return WorkflowStart(addressing.CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
+    given = (addressing.INCOMING_MESSAGE, (message,))
+    return WorkflowStart(addressing.CONVERSATION_WORKFLOW, identity, state, *given, thread.channel)

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import structlog
 from temporalio.client import Client
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from threadline.threads import addressing
-from threadline.threads.contract import CatchUpState
+from threadline.threads.contract import catch_up_start
+from threadline.threads.workflow_client import WorkflowClient
 
 _TRIES, _PAUSE = 30, 10.0
 """Temporal may come up after the gateway. What is given up then, the schedule does."""
@@ -25,7 +24,7 @@ class CatchUpRequests:
     """Asks in the background: nobody's event waits for it. `clock`: seconds, rising."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+        self._workflows = WorkflowClient(client)
         self._clock = clock
         self._asking: set[asyncio.Task[None]] = set()
         self._lost_at = -math.inf
@@ -64,7 +63,7 @@ class CatchUpRequests:
     async def _ask(self, *, deep: bool) -> None:
         for attempt in range(1, _TRIES + 1):
             try:
-                await self._signal(deep=deep)
+                await self._workflows.start(catch_up_start(deep=deep))
             except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
                 if attempt == _TRIES:
                     _log.error(
@@ -75,15 +74,3 @@ class CatchUpRequests:
             else:
                 _log.info("catch_up_requested", deep=deep)
                 return
-
-    async def _signal(self, *, deep: bool) -> None:
-        await self._client.start_workflow(
-            addressing.CATCH_UP_WORKFLOW,
-            CatchUpState(),
-            id=addressing.CATCH_UP_ID,
-            task_queue=addressing.CORE_QUEUE,
-            start_signal=addressing.LOOK,
-            start_signal_args=[{"deep": deep}],
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        )

@@ -2,22 +2,14 @@
 
 import asyncio
 from enum import StrEnum
-from typing import Any
 
 import structlog
 from temporalio.client import Client
-from temporalio.common import (
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
 from temporalio.service import RetryConfig
 
-from threadline.approvals.buttons import Approval
-from threadline.cases.model import BugState
-from threadline.conversations.model.conversation import Talk
+from threadline.approvals.contract import approval_start
+from threadline.cases.contract import case_start
+from threadline.conversations.contract import conversation_start
 from threadline.errors import Permanent, Transient
 from threadline.gateway.author_policy import REFUSALS, Doorkeeper
 from threadline.gateway.routes import (
@@ -36,13 +28,11 @@ from threadline.gateway.routes import (
     StopWord,
 )
 from threadline.gateway.thread_resolver import Placing, ThreadLookup
-from threadline.handovers.model import Handing, HandoverRef
+from threadline.handovers.contract import handover_start
 from threadline.slack.model import Thread
-from threadline.threads import addressing
+from threadline.threads.contract import route_reply_start
 from threadline.threads.messages import STOP, THUMBS, IncomingMessage
-
-CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
-"""Of cases and conversations alike: one list in Temporal's UI shows all threads of a channel."""
+from threadline.threads.workflow_client import WorkflowClient
 
 ACCEPTANCE = 2.2
 """Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
@@ -86,11 +76,11 @@ class Dispatcher:
     Args:
         client: connected with the data converter of the workers and `retry_config=RETRIES`.
         threads: where the case of a developers' thread is looked up, and whether a thread is a conversation.
-        door: says whose events count; None where nobody has to be asked any more.
+        door: says whose events count; None in tests that do not ask.
     """
 
     def __init__(self, client: Client, threads: ThreadLookup, door: Doorkeeper | None = None) -> None:
-        self._client = client
+        self._workflows = WorkflowClient(client)
         self._threads = threads
         self._placing = Placing(client, threads)
         self._door = door
@@ -104,18 +94,7 @@ class Dispatcher:
         """
         if isinstance(route, Clicked | Pressed):
             return await self._accept_click(route)
-        return route.reason if isinstance(route, Ignored) else await self._accept(route, self._door)
-
-    async def forward(self, thread: Thread, message: IncomingMessage) -> None:
-        """Hand over a reply that waited for its case; returns when Temporal has accepted it.
-
-        Nobody is asked who wrote it: the door has let it in before Slack was told to forget it, and whoever became a
-        guest since would lose it in silence.
-
-        Raises:
-            NotAccepted: whatever went wrong, within 2.2 seconds.
-        """
-        await self._accept(Message(thread, message), None)
+        return route.reason if isinstance(route, Ignored) else await self._accept(route)
 
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
         """Hand a question to the conversation in a thread, in the name of who had asked for it to be put then.
@@ -124,7 +103,7 @@ class Dispatcher:
             Permanent: their word does not count there any more, as when they have become a guest since.
             NotAccepted: whatever went wrong, within 2.2 seconds.
         """
-        if await self._accept(Addressed(thread, message), self._door) in REFUSALS:
+        if await self._accept(Addressed(thread, message)) in REFUSALS:
             raise Permanent(_REFUSED)
 
     async def may_ask(self, thread: Thread, user_id: str) -> None:
@@ -141,86 +120,67 @@ class Dispatcher:
         if refused:
             raise Permanent(_REFUSED)
 
-    async def _accept(self, route: Placed | Sign | StopWord, door: Doorkeeper | None) -> str:
+    async def _accept(self, route: Placed | Sign | StopWord) -> str:
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                placed = await self._placing.place(route)  # first: who talks among people need not be asked about
-                admitted = await door.admit(placed) if door else placed
+                admitted = await self._admit(route)
                 return admitted.reason if isinstance(admitted, Ignored) else await self._hand_over(admitted)
-        except (Permanent, Transient) as exc:
-            raise NotAccepted(str(exc)) from exc
+        except NotAccepted:
+            raise
         except Exception as exc:
             raise NotAccepted(
                 f"Temporal did not accept {route.message.id}, so Slack will deliver it again. "
                 "If this continues, check that Temporal runs and has the search attribute CaseChannel"
             ) from exc
 
+    async def _admit(self, route: Placed | Sign | StopWord) -> Placed | Ignored:
+        try:
+            placed = await self._placing.place(route)  # first: who talks among people need not be asked about
+            return await self._door.admit(placed) if self._door else placed
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
+
     async def _accept_click(self, route: Clicked | Pressed) -> Outcome:
         """No door: whose click counts is decided with what the button was made for, by the settings of then."""
-        state: Approval | Handing
         if isinstance(route, Clicked):
-            workflow, state = addressing.APPROVAL_WORKFLOW, Approval(route.team, route.action_id)
-            identity = addressing.approval_workflow_id(route.team, route.action_id)
+            start = approval_start(route.team, route.action_id, route.click)
         else:
-            workflow, state = addressing.HANDOVER_WORKFLOW, Handing(route.ref)
-            identity = addressing.handover_workflow_id(route.ref.thread, route.ref.turn)
-        pressed = {"start_signal": addressing.BUTTON_PRESSED}
+            start = handover_start(route.ref, route.click)
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                await self._start(workflow, state, identity, None, start_signal_args=[route.click], **pressed)
+                await self._workflows.start(start)
         except Exception as exc:
             raise NotAccepted(
-                f"Temporal did not accept a click for {identity}, and Slack does not deliver it again. The person "
-                "who clicked sees an error, and can press the button again"
+                f"Temporal did not accept a click for {start.workflow_id}, and Slack does not deliver it again. The "
+                "person who clicked sees an error, and can press the button again"
             ) from exc
         return Outcome.CLICK
-
-    async def revive(self, thread: Thread) -> None:
-        """Start the workflow of a case without a message: it carries on from the database."""
-        identity = addressing.bug_workflow_id(thread)
-        await self._start(addressing.BUG_WORKFLOW, BugState(thread=thread), identity, _in_channel(thread))
-
-    async def revive_conversation(self, thread: Thread) -> None:
-        """The same for a conversation."""
-        identity = addressing.conversation_workflow_id(thread)
-        await self._start(addressing.CONVERSATION_WORKFLOW, Talk(thread=thread), identity, _in_channel(thread))
-
-    async def revive_handover(self, ref: HandoverRef) -> None:
-        """The same for a turn that a person is to take over."""
-        identity = addressing.handover_workflow_id(ref.thread, ref.turn)
-        await self._start(addressing.HANDOVER_WORKFLOW, Handing(ref), identity, None)
 
     async def _hand_over(self, route: Placed) -> Outcome:
         match route:
             case Start(thread, message):
-                await self._signal_case(thread, addressing.INCOMING_MESSAGE, message)
+                await self._workflows.start(case_start(thread, message))
                 return Outcome.REPORT
             case Message(thread, message):
-                await self._signal_case(thread, addressing.INCOMING_MESSAGE, message)
+                await self._workflows.start(case_start(thread, message))
                 return Outcome.MESSAGE
             case Close(thread, message):
-                await self._signal_case(thread, addressing.CLOSE_REQUESTED, message)
+                await self._workflows.start(case_start(thread, message))
                 return Outcome.CLOSE
             case Lookup(thread, message):
                 return await self._signal_case_of(thread, message)
             case Addressed(thread, message) | Overheard(thread, message):
-                await self._signal_conversation(thread, message)
+                await self._workflows.start(conversation_start(thread, message))
                 if message.kind == STOP or message.kind in THUMBS:
                     return Outcome.STOP if message.kind == STOP else Outcome.THUMB
                 return Outcome.TALK if isinstance(route, Addressed) else Outcome.TALK_REPLY
 
     async def _signal_case_of(self, thread: Thread, message: IncomingMessage) -> Outcome:
         if case := await self._find(thread):
-            await self._signal_case(case, addressing.INCOMING_MESSAGE, message)
+            await self._workflows.start(case_start(case, message))
             return Outcome.CASE_REPLY
         # A row that is missing may be "not yet": a small workflow takes its time to find out, and the reply is safe.
-        await self._signal_with_start(
-            addressing.ROUTE_REPLY_WORKFLOW,
-            thread,
-            workflow_id=addressing.route_reply_workflow_id(thread),
-            signal=addressing.INCOMING_MESSAGE,
-            message=message,
-        )
+        await self._workflows.start(route_reply_start(thread, message))
         return Outcome.DEFERRED_REPLY
 
     async def _find(self, thread: Thread) -> Thread | None:
@@ -231,55 +191,3 @@ class Dispatcher:
             _log.warning("case_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return None
         return owner.thread if owner and owner.feature == "case" else None
-
-    async def _signal_case(self, thread: Thread, signal: str, message: IncomingMessage) -> None:
-        await self._signal_with_start(
-            addressing.BUG_WORKFLOW,
-            BugState(thread=thread),
-            workflow_id=addressing.bug_workflow_id(thread),
-            signal=signal,
-            message=message,
-            search_attributes=_in_channel(thread),
-        )
-
-    async def _signal_conversation(self, thread: Thread, message: IncomingMessage) -> None:
-        await self._signal_with_start(
-            addressing.CONVERSATION_WORKFLOW,
-            Talk(thread=thread),
-            workflow_id=addressing.conversation_workflow_id(thread),
-            signal=addressing.INCOMING_MESSAGE,
-            message=message,
-            search_attributes=_in_channel(thread),
-        )
-
-    async def _signal_with_start(
-        self,
-        workflow: str,
-        state: Any,
-        *,
-        workflow_id: str,
-        signal: str,
-        message: IncomingMessage,
-        search_attributes: TypedSearchAttributes | None = None,
-    ) -> None:
-        given = {"start_signal": signal, "start_signal_args": [message]}
-        await self._start(workflow, state, workflow_id, search_attributes, **given)
-
-    async def _start(
-        self, workflow: str, state: Any, workflow_id: str, attributes: TypedSearchAttributes | None, **given: Any
-    ) -> None:
-        """Nothing but the signal, if one is given, happens to a workflow that runs."""
-        await self._client.start_workflow(
-            workflow,
-            state,
-            id=workflow_id,
-            task_queue=addressing.CORE_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            search_attributes=attributes,
-            **given,
-        )
-
-
-def _in_channel(thread: Thread) -> TypedSearchAttributes:
-    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, thread.channel)])

@@ -7,7 +7,6 @@ from typing import Protocol, TypeVar
 
 import structlog
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.service import RPCError, RPCStatusCode
 
 from threadline.errors import Transient
 from threadline.gateway.routes import Addressed, Ignored, IgnoreReason, Overheard, Placed, Sign, StopWord
@@ -15,6 +14,7 @@ from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.messages import MESSAGE, IncomingMessage
 from threadline.threads.model import ThreadOwner
+from threadline.threads.workflow_client import WorkflowClient
 
 PLACING = 1.0
 """Seconds for the read without which nobody knows whether an event is anybody's business; then Slack keeps it."""
@@ -104,14 +104,13 @@ class Placing:
         """
         if not _seconds(at) - _seconds(thread.ts) < BEGINNING:
             return False
-        handle = self._client.get_workflow_handle(addressing.conversation_workflow_id(thread))
         try:
             async with asyncio.timeout(PLACING):
-                return (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+                status = await WorkflowClient(self._client).status(addressing.conversation_workflow_id(thread))
         except Exception as exc:  # noqa: BLE001 - whatever Temporal says, the thread is followed by nobody that we know
-            if not (isinstance(exc, RPCError) and exc.status is RPCStatusCode.NOT_FOUND):
-                _log.warning("conversation_lookup_failed", thread=thread.key, error=type(exc).__name__)
+            _log.warning("conversation_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return False
+        return status is WorkflowExecutionStatus.RUNNING
 
     async def _begun_beside(self, own: Thread) -> Thread | None:
         """The conversation of a direct channel that runs and is not stored yet: its request came a moment before."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.handovers.model import HandoverClick, HandoverRef
+from threadline.handovers.model import Handing, HandoverClick, HandoverRef
+from threadline.threads import addressing
 from threadline.threads.activity_options import COSMETIC, POST, STORE, activity_options
+from threadline.threads.workflow_client import WorkflowStart
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,10 @@ class HandoverActivities(ABC):
         Returns:
             whether something is shown to nobody, since the newest hand-over was closed before it could be.
         """
+
+
+def handover_start(ref: HandoverRef, click: HandoverClick | None = None) -> WorkflowStart:
+    """The workflow of a turn that a person is to take over, with a click on one of its buttons, if there was one."""
+    identity, given = addressing.handover_workflow_id(ref.thread, ref.turn), () if click is None else (click,)
+    signal = addressing.BUTTON_PRESSED if given else ""
+    return WorkflowStart(addressing.HANDOVER_WORKFLOW, identity, Handing(ref), signal, given)

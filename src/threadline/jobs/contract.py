@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
+from threadline.jobs.model import AgentJob
+from threadline.threads import addressing
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.workflow_client import WorkflowStart
 
 JOB = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60), schedule_to_close=3600)
 """After an hour without Slack, say, a run has failed, which is said as soon as Slack is back."""
@@ -97,3 +100,16 @@ class AgentJobActivities(ABC):
     @abstractmethod
     async def drop_job(self, ref: JobRef) -> None:
         """Note that somebody has cancelled it while it waited."""
+
+
+def job_start(team: str, job: AgentJob) -> WorkflowStart:
+    """The workflow of a job; of a cron, what its schedule starts at each of its times."""
+    memo = {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
+    return WorkflowStart(
+        addressing.AGENT_JOB_WORKFLOW,
+        job.workflow_id,
+        JobRef(team, job.job_id, job.job_type),
+        channel=job.channel,
+        memo=memo,
+        title=f"{job.job_id}: {job.job_type}",
+    )

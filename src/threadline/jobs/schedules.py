@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from temporalio.client import (
@@ -20,29 +19,22 @@ from temporalio.client import (
     ScheduleSpec,
     WorkflowExecutionStatus,
 )
-from temporalio.common import (
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
 from temporalio.service import RPCError, RPCStatusCode
 
 from threadline.db.engine import Database
-from threadline.errors import Permanent, Transient
-from threadline.gateway.dispatcher import CASE_CHANNEL
 from threadline.jobs import cron as crons
 from threadline.jobs.activities import LiveAgentJobActivities
-from threadline.jobs.contract import JobRef
+from threadline.jobs.contract import job_start
 from threadline.jobs.cron import Calendar, Cron
 from threadline.jobs.job_port import JOBS
 from threadline.jobs.job_runs import Asking
-from threadline.jobs.model import AgentJob, JobStanding
+from threadline.jobs.model import AgentJob, JobSchedule, JobStanding
 from threadline.jobs.scheduling import JobRunner, PostgresJobs
 from threadline.slack.channels import Channels
 from threadline.slack.client import Slack
-from threadline.threads.addressing import AGENT_JOB_WORKFLOW, CORE_QUEUE
+from threadline.threads.addressing import CORE_QUEUE
 from threadline.threads.outbox import Outbox
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
 from threadline.tools.context import Ports
 
 MENDS = 600.0
@@ -82,30 +74,19 @@ class TemporalJobs(JobRunner):
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._workflows = WorkflowClient(client)
 
     async def start(self, team: str, job: AgentJob) -> None:
+        start = job_start(team, job)
+        if not job.schedule.cron:
+            await self._workflows.start(start)
+            return
         try:
-            if job.schedule.cron:
-                await self._client.create_schedule(job.workflow_id, schedule_of(team, job), memo=_memo(job))
-            else:
-                await self._start(team, job)
+            await self._client.create_schedule(job.workflow_id, schedule_of(start, job.schedule), memo=start.memo)
         except ScheduleAlreadyRunningError:
             return
         except RPCError as error:
-            raise _fault(error, f"start {job.job_id}") from error
-
-    async def _start(self, team: str, job: AgentJob) -> None:
-        await self._client.start_workflow(
-            AGENT_JOB_WORKFLOW,
-            JobRef(team, job.job_id, job.job_type),
-            id=job.workflow_id,
-            task_queue=CORE_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo=_memo(job),
-            search_attributes=_in_channel(job),
-            static_summary=_title(job),
-        )
+            raise temporal_error(error, f"start {job.job_id}") from error
 
     async def stop(self, job: AgentJob) -> None:
         if job.schedule.cron:
@@ -114,14 +95,14 @@ class TemporalJobs(JobRunner):
             await self._client.get_workflow_handle(job.workflow_id).cancel()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _fault(error, f"stop {job.job_id}") from error
+                raise temporal_error(error, f"stop {job.job_id}") from error
 
     async def end_schedule(self, schedule_id: str) -> None:
         try:
             await self._client.get_schedule_handle(schedule_id).delete()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _fault(error, f"end the schedule {schedule_id}") from error
+                raise temporal_error(error, f"end the schedule {schedule_id}") from error
 
     async def standing(self, job: AgentJob) -> JobStanding:
         try:
@@ -129,7 +110,7 @@ class TemporalJobs(JobRunner):
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return JobStanding(there=False)
-            raise _fault(error, f"report the state of {job.job_id}") from error
+            raise temporal_error(error, f"report the state of {job.job_id}") from error
 
     async def _of_workflow(self, job: AgentJob) -> JobStanding:
         status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
@@ -143,20 +124,20 @@ class TemporalJobs(JobRunner):
         return JobStanding(True, state, tuple(found.info.next_action_times), running)
 
 
-def schedule_of(team: str, job: AgentJob) -> Schedule:
+def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
     """The schedule of a cron. A run that is still under way when the next one comes is left alone, and that one out."""
-    cron = crons.read(job.schedule.cron)
+    cron = crons.read(times.cron)
     action = ScheduleActionStartWorkflow(
-        AGENT_JOB_WORKFLOW,
-        JobRef(team, job.job_id, job.job_type),
-        id=job.workflow_id,
+        start.workflow,
+        start.argument,
+        id=start.workflow_id,
         task_queue=CORE_QUEUE,
-        memo=_memo(job),
-        typed_search_attributes=_in_channel(job),
-        static_summary=_title(job),
+        memo=start.memo,
+        typed_search_attributes=in_channel(start.channel),
+        static_summary=start.title,
     )
     policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(MADE_UP, cron.gap))
-    return Schedule(action=action, spec=spec_of(cron, job.schedule.time_zone), policy=policy)
+    return Schedule(action=action, spec=spec_of(cron, times.time_zone), policy=policy)
 
 
 def spec_of(cron: Cron, time_zone: str) -> ScheduleSpec:
@@ -177,24 +158,6 @@ def _calendar(times: Calendar, text: str) -> ScheduleCalendarSpec:
 
 def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:
     return [ScheduleRange(first, last) for first, last in crons.ranges(numbers)]
-
-
-def _memo(job: AgentJob) -> dict[str, Any]:
-    return {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
-
-
-def _title(job: AgentJob) -> str:
-    return f"{job.job_id}: {job.job_type}"
-
-
-def _in_channel(job: AgentJob) -> TypedSearchAttributes:
-    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, job.channel)])
-
-
-def _fault(error: RPCError, what: str) -> Permanent | Transient:
-    if error.status is RPCStatusCode.INVALID_ARGUMENT:
-        return Permanent(f"Temporal refuses to {what}: {error.message}")
-    return Transient(f"Temporal did not {what}: {error.message}")
 
 
 @asynccontextmanager

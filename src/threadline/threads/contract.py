@@ -11,7 +11,11 @@ from typing import Any
 
 from temporalio import activity
 
+from threadline.slack.model import Thread
+from threadline.threads import addressing
 from threadline.threads.activity_options import SCAN, STORE, activity_options
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.workflow_client import WorkflowStart
 
 LOOK_BACK = 30 * 86_400.0
 """Seconds: a thread in which nothing was said for longer is not compared any more."""
@@ -155,3 +159,16 @@ class CatchUpActivities(ABC):
     @abstractmethod
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
         """Compare some due threads with what is stored, and signal what is missing, the oldest first."""
+
+
+def catch_up_start(*, deep: bool) -> WorkflowStart:
+    """The one catch-up, which is asked for a pass; `deep`: also at threads that show no change."""
+    return WorkflowStart(
+        addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_ID, CatchUpState(), addressing.LOOK, ({"deep": deep},)
+    )
+
+
+def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:
+    """A workflow that takes its time to find out whose thread a reply is in, and keeps the reply until then."""
+    identity = addressing.route_reply_workflow_id(thread)
+    return WorkflowStart(addressing.ROUTE_REPLY_WORKFLOW, identity, thread, addressing.INCOMING_MESSAGE, (message,))

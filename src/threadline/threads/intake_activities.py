@@ -1,11 +1,9 @@
 """What is read from Slack: a report that a reply overtook, attachments, and whose thread a reply is in."""
 
-from collections.abc import Awaitable, Callable
-
 import structlog
 from temporalio import activity
 
-from threadline.cases.contract import FETCH_ATTEMPTS, Forward, IntakeActivities
+from threadline.cases.contract import FETCH_ATTEMPTS, Forward, IntakeActivities, case_start
 from threadline.cases.message_store import CaseMessageStore, PendingFile
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
@@ -19,23 +17,26 @@ from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner, owner_in
 from threadline.threads.store import PostStore, Quarantine, ThreadStore
-
-Deliver = Callable[[Thread, IncomingMessage], Awaitable[None]]
+from threadline.threads.workflow_client import WorkflowClient
 
 _log = structlog.get_logger(__name__)
 
 
 class LiveIntakeActivities(IntakeActivities):
-    """Args: `bot_user` is our own user's id; `deliver` hands a message to a case's workflow, starting it if need be;
-    `relaying` takes what is no case's."""
+    """Args: `bot_user` is our own user's id; `relaying` takes what is no case's."""
 
     def __init__(
-        self, database: Database, slack: Slack, bot_user: str, deliver: Deliver, relaying: Relaying | None = None
+        self,
+        database: Database,
+        slack: Slack,
+        bot_user: str,
+        workflows: WorkflowClient,
+        relaying: Relaying | None = None,
     ) -> None:
         self._database = database
         self._slack = slack
         self._bot_user = bot_user
-        self._deliver = deliver
+        self._workflows = workflows
         self._relaying = relaying
 
     @activity.defn
@@ -95,7 +96,7 @@ class LiveIntakeActivities(IntakeActivities):
             log_quarantined(forward.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=forward.thread.key, reason="This thread belongs to no case.")
             return False
-        await self._deliver(owner.thread, forward.message)
+        await self._workflows.start(case_start(owner.thread, forward.message))
         return True
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:

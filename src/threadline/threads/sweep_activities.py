@@ -5,19 +5,21 @@ from typing import Protocol, TypeVar
 
 import structlog
 from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
 
-from threadline.cases.contract import Escalation
+from threadline.cases.contract import Escalation, case_start, clock_start
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Severity
 from threadline.cases.sla import Target
+from threadline.conversations.contract import conversation_start
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.handovers.model import HandoverRef
+from threadline.handovers.contract import handover_start
 from threadline.handovers.store import OpenHandover
-from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.catch_up_contract import Repair, RepairKind, SweepActivities, Swept, Unsaid
 from threadline.threads.sweep_store import OpenCase, OpenEscalation, OpenTalk
+from threadline.threads.workflow_client import WorkflowClient
 
 PAGE = 100
 """Cases, conversations, escalations or missing answers that one activity looks at; hand-overs that it reads at once."""
@@ -27,43 +29,28 @@ GRACE = 900.0
 _log = structlog.get_logger(__name__)
 
 
-class Workflows(Protocol):
-    """What the sweeper asks of Temporal."""
-
-    async def is_running(self, workflow_id: str) -> bool: ...
-
-    async def was_cut_off(self, workflow_id: str) -> bool:
-        """Whether it is not there, or was ended from outside."""
-        ...
-
-    async def start_case(self, thread: Thread) -> None:
-        """Start the workflow of a case without a message; nothing happens when it runs."""
-        ...
-
-    async def start_conversation(self, thread: Thread) -> None:
-        """As `start_case`, of a conversation."""
-        ...
-
-    async def start_handover(self, ref: HandoverRef) -> None:
-        """As `start_case`, of a turn that a person is to take over."""
-        ...
-
-    async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
-        """Start an escalation's clock; nothing happens when it runs."""
-        ...
+_SETTLED = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
 
 class LiveSweepActivities(SweepActivities):
     """Args: `targets` and `tiers` are what an escalation's clock is started with; `quiet`: see `Sweep.open_talks`."""
 
     def __init__(
-        self, database: Database, workflows: Workflows, targets: Mapping[Severity, Target], tiers: int, quiet: float
+        self,
+        database: Database,
+        workflows: WorkflowClient,
+        targets: Mapping[Severity, Target],
+        tiers: int,
+        quiet: float,
     ) -> None:
         self._database = database
         self._workflows = workflows
         self._targets = targets
         self._tiers = tiers
         self._quiet = quiet
+
+    async def _is_running(self, workflow_id: str) -> bool:
+        return await self._workflows.status(workflow_id) is WorkflowExecutionStatus.RUNNING
 
     @activity.defn
     async def sweep_cases(self, after: int) -> Swept:
@@ -72,12 +59,12 @@ class LiveSweepActivities(SweepActivities):
         return Swept(_next(cases), await _each(cases, self._revive_case))
 
     async def _revive_case(self, case: OpenCase) -> bool:
-        if await self._workflows.is_running(addressing.bug_workflow_id(case.thread)):
+        if await self._is_running(addressing.bug_workflow_id(case.thread)):
             return False
         async with self._database.begin() as work:
             if [each.id for each in await work.sweep.open_cases(case.id - 1, 1)] != [case.id]:
                 return False  # it ended since the page was read, and its workflow with it
-        await self._workflows.start_case(case.thread)
+        await self._workflows.start(case_start(case.thread))
         _log.warning("case_revived", case=case.bug_id, reason="The case is open, and its workflow did not run.")
         return True
 
@@ -90,12 +77,12 @@ class LiveSweepActivities(SweepActivities):
         return Swept(next_after, revived if next_after else revived + await self._sweep_handovers())
 
     async def _revive_conversation(self, talk: OpenTalk) -> bool:
-        if await self._workflows.is_running(addressing.conversation_workflow_id(talk.thread)):
+        if await self._is_running(addressing.conversation_workflow_id(talk.thread)):
             return False
         async with self._database.begin() as work:
             if await work.sweep.open_talks(talk.id - 1, 1, self._quiet) != [talk]:
                 return False  # as with a case
-        await self._workflows.start_conversation(talk.thread)
+        await self._workflows.start(conversation_start(talk.thread))
         _log.warning(
             "conversation_revived",
             slack_thread=talk.thread.key,
@@ -115,13 +102,13 @@ class LiveSweepActivities(SweepActivities):
 
     async def _revive_handover(self, waiting: OpenHandover) -> bool:
         ref = waiting.ref
-        if await self._workflows.is_running(addressing.handover_workflow_id(ref.thread, ref.turn)):
+        if await self._is_running(addressing.handover_workflow_id(ref.thread, ref.turn)):
             return False
         async with self._database.begin() as work:
             handover = await work.handovers.of(ref)
         if handover is None or not handover.open:
             return False
-        await self._workflows.start_handover(ref)
+        await self._workflows.start(handover_start(ref))
         _log.warning(
             "handover_revived", handover=ref.key, reason="The hand-over is open, and its workflow did not run."
         )
@@ -134,7 +121,7 @@ class LiveSweepActivities(SweepActivities):
         return Swept(_next(escalations), await _each(escalations, self._revive_clock))
 
     async def _revive_clock(self, each: OpenEscalation) -> bool:
-        if not await self._workflows.was_cut_off(addressing.sla_workflow_id(each.bug_id, each.number)):
+        if await self._workflows.status(addressing.sla_workflow_id(each.bug_id, each.number)) in _SETTLED:
             return False
         await self._start_clock(each)
         return True
@@ -145,7 +132,7 @@ class LiveSweepActivities(SweepActivities):
             acknowledged = await CaseMessageStore(work.tx).developer_spoke_since(each.bug_id, each.started)
         target = self._targets[each.severity]
         escalation = Escalation(each.bug_id, each.number, target, self._tiers, each.started)
-        await self._workflows.start_clock(escalation, acknowledged=acknowledged)
+        await self._workflows.start(clock_start(escalation, acknowledged=acknowledged))
         _log.warning("sla_clock_revived", case=each.bug_id, escalation=each.number)
 
     @activity.defn

@@ -7,17 +7,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from threadline.cases.contract import case_start
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Entry
 from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
 from threadline.db.engine import Database
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.routes import Close
 from threadline.privacy.redaction import redact
 from threadline.settings import DatabaseSettings
 from threadline.threads.messages import CLOSE, OPERATOR, IncomingMessage
 from threadline.threads.store import Quarantine, QuarantinedMessage
-from threadline.wiring.gateway import DatabaseThreadLookup
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import temporal_client
 
 
@@ -73,7 +72,7 @@ class CaseDesk:
 
         Raises:
             CaseNotFound: there is no such case.
-            NotAccepted: Temporal did not take it.
+            Transient: Temporal did not take it.
         """
         async with self._database.begin() as work:
             case = await CaseStore(work.tx).get(bug_id)
@@ -86,8 +85,7 @@ class CaseDesk:
             channel=case.thread.channel,
             ts=f"{time.time():.6f}",
         )
-        dispatcher = Dispatcher(await temporal_client(tries=1), DatabaseThreadLookup(self._database))
-        await dispatcher.dispatch(Close(case.thread, message))
+        await WorkflowClient(await temporal_client(tries=1)).start(case_start(case.thread, message))
 
 
 @asynccontextmanager

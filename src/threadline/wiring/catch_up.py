@@ -17,13 +17,10 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleUpdate,
     ScheduleUpdateInput,
-    WorkflowExecutionStatus,
 )
-from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from threadline.cases.catch_up import CaseThreads
-from threadline.cases.contract import Escalation
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
@@ -31,18 +28,16 @@ from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.catch_up import HandoverThreads
-from threadline.handovers.model import HandoverRef
 from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.contract import LOOK_BACK
 from threadline.threads.sweep_activities import LiveSweepActivities
+from threadline.threads.workflow_client import WorkflowClient
 
 _LATE = 3
 """Intervals after which the doctor reports a pass that has not ended."""
@@ -100,11 +95,9 @@ def live_catch_up(
     )
 
 
-def live_sweep(
-    database: Database, client: Client, dispatcher: Dispatcher, case: CaseSettings, quiet: float
-) -> LiveSweepActivities:
+def live_sweep(database: Database, client: Client, case: CaseSettings, quiet: float) -> LiveSweepActivities:
     """`quiet`: seconds of silence after which the run of a conversation ends."""
-    return LiveSweepActivities(database, LiveWorkflows(client, dispatcher), case.sla, len(case.oncall), quiet)
+    return LiveSweepActivities(database, WorkflowClient(client), case.sla, len(case.oncall), quiet)
 
 
 async def ensure_schedule(client: Client, interval: float) -> None:
@@ -134,51 +127,6 @@ async def ensure_schedule(client: Client, interval: float) -> None:
             await handle.trigger()
     except RPCError as error:
         _log.error("catch_up_not_scheduled", reason=str(error), hint="Run `threadline doctor` to check it.")
-
-
-class LiveWorkflows:
-    """What the sweeper asks of Temporal; see `threadline.threads.sweep_activities.Workflows`."""
-
-    def __init__(self, client: Client, dispatcher: Dispatcher) -> None:
-        self._client = client
-        self._dispatcher = dispatcher
-
-    async def is_running(self, workflow_id: str) -> bool:
-        return await self._status(workflow_id) is WorkflowExecutionStatus.RUNNING
-
-    async def was_cut_off(self, workflow_id: str) -> bool:
-        settled = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
-        return await self._status(workflow_id) not in settled
-
-    async def start_case(self, thread: Thread) -> None:
-        await self._dispatcher.revive(thread)
-
-    async def start_conversation(self, thread: Thread) -> None:
-        await self._dispatcher.revive_conversation(thread)
-
-    async def start_handover(self, ref: HandoverRef) -> None:
-        await self._dispatcher.revive_handover(ref)
-
-    async def start_clock(self, escalation: Escalation, *, acknowledged: bool) -> None:
-        handle = await self._client.start_workflow(
-            addressing.SLA_WORKFLOW,
-            escalation,
-            id=addressing.sla_workflow_id(escalation.bug_id, escalation.number),
-            task_queue=CORE_QUEUE,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            start_signal="acknowledged" if acknowledged else None,
-        )
-        _log.info("sla_clock_started", workflow=handle.id)
-
-    async def _status(self, workflow_id: str) -> WorkflowExecutionStatus | None:
-        """None when Temporal does not know it, or any more."""
-        try:
-            return (await self._client.get_workflow_handle(workflow_id).describe()).status
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return None
-            raise Transient(f"Temporal did not report the status of {workflow_id}: {error}") from error
 
 
 async def check_catch_up(team: str, bot_user_id: str) -> str:

@@ -11,7 +11,7 @@ import structlog
 from threadline.appointments.invitation_port import INVITATIONS
 from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.approvals.activities import Hands, LiveApprovalActivities
-from threadline.approvals.proposing import Approving, PostgresProposals, Start
+from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
 from threadline.cases.case_cards import Readers
 from threadline.conversations.act import Acting
@@ -60,6 +60,7 @@ from threadline.threads.store import Quarantine
 from threadline.threads.thread_history import SaidBefore
 from threadline.threads.user_lookup import KnownPeople
 from threadline.threads.user_names import Names
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Ports
 from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Registry
@@ -109,7 +110,7 @@ class Host:
         readers: who may be shown what of a case.
         bot_name: by which people mention the bot, without the `@`.
         open_to_all: channels in which people of other workspaces count like others.
-        start_approval: has a proposed action waited for; without it, nothing can be proposed.
+        workflows: starts what a proposed action waits in; without it, nothing can be proposed.
         ports: of toolsets that need more than the database and Slack.
         reception: where people take threads over.
     """
@@ -118,7 +119,7 @@ class Host:
     readers: Readers
     bot_name: str = "threadline"
     open_to_all: Collection[str] = ()
-    start_approval: Start | None = None
+    workflows: WorkflowClient | None = None
     ports: Ports | None = None
     reception: Reception = field(default_factory=lambda: Reception(""))
 
@@ -149,8 +150,8 @@ async def conversing(
         ports = ports.having(INVITATIONS, SlackInvitations(database, people, uploads, settings.mail.sender))
         ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
-        if house.start_approval:
-            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.start_approval))
+        if house.workflows:
+            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.workflows))
         registry, guards = Registry(TOOLS), _guards(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)

@@ -12,7 +12,6 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
 from threadline.approvals.contract import ApprovalActivities
-from threadline.approvals.proposing import starter
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.case_cards import Readers
 from threadline.cases.contract import CaseActivities, IntakeActivities, SlackActivities
@@ -54,6 +53,7 @@ from threadline.threads.catch_up_contract import SweepActivities
 from threadline.threads.contract import CatchUpActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.outbox import Outbox
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.catch_up import live_catch_up, live_sweep, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
@@ -145,7 +145,7 @@ def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs
         Readers({places.summaries, places.escalations}, str(identity.get("url", ""))),
         str(identity.get("user") or "threadline"),
         settings.channels.external_people,
-        starter(parts.client),
+        WorkflowClient(parts.client),
         jobs.ports,
         Reception(places.escalations, settings.talk.decision.handover_reminder),
     )
@@ -160,7 +160,8 @@ def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
     return [
         *registered(LiveCaseActivities(database, _limits(settings.case), speaking.post_findings), CaseActivities),
         *registered(
-            LiveIntakeActivities(database, slack, places.bot_user, parts.dispatcher.forward, relaying), IntakeActivities
+            LiveIntakeActivities(database, slack, places.bot_user, WorkflowClient(parts.client), relaying),
+            IntakeActivities,
         ),
         *registered(speaking, SlackActivities),
         *registered(LiveFixActivities(database, pull_requests, outbox), FixActivities),
@@ -171,7 +172,7 @@ def _of_looking_again(settings: CoreSettings, parts: _Connected) -> Activities:
     database, dispatcher = parts.database, parts.dispatcher
     catch_up = live_catch_up(database, parts.slack, dispatcher, settings.channels, parts.identity)
     quiet = settings.talk.conversation.conversation_quiet
-    sweep = live_sweep(database, parts.client, dispatcher, settings.case, quiet)
+    sweep = live_sweep(database, parts.client, settings.case, quiet)
     return [*registered(catch_up, CatchUpActivities), *registered(sweep, SweepActivities)]
 
 
