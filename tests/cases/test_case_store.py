@@ -267,6 +267,19 @@ async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
         assert (owner.feature, owner.thread) == ("case", THREAD)
 
 
+async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1)
+    async with scene.database.begin() as work:
+        for at in (2, 1):
+            await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(at))
+    async with scene.database.begin() as work:
+        store = CaseStore(work.tx)
+        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await store.list()]
+        assert [case.summary for case in cases] == [replace(THREAD, channel="C9", ts=ts(1))] * 3
+        assert await ThreadStore(work.tx).owner(replace(THREAD, channel="C9", ts=ts(2))) is not None
+
+
 async def test_sla_event_is_recorded_once(scene: Scene) -> None:
     await scene.flush(report())
     async with scene.database.begin() as work:

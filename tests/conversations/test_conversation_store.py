@@ -58,6 +58,16 @@ async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Store
         assert await owner(replace(THREAD, ts=ts(1))) is None
 
 
+async def test_conversation_takes_over_a_thread_that_was_a_cases(talk: StoredConversation) -> None:
+    async with talk.database.begin() as work:
+        case = ThreadOwner(f"bug:{THREAD.key}", "case:report")
+        await ThreadStore(work.tx).register(case, THREAD.channel, THREAD.ts)
+    await talk.store(mention(1, "hi"))
+    async with talk.database.begin() as work:
+        await ThreadStore(work.tx).register(case, THREAD.channel, THREAD.ts)
+        assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
+
+
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
     before = (await talk.store(mention(1))).marks
     marks = await talk.judge({identity(1): None})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, cast, delete, func, select, text, tuple_, update
+from sqlalchemy import Row, cast, delete, func, select, text, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
@@ -42,7 +42,7 @@ from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
-from threadline.threads.store import threads_of
+from threadline.threads.store import first_thread
 from threadline.threads.tables import threads
 
 Case = Row[Any]
@@ -161,14 +161,15 @@ SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.ac
            UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
            WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
 FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
-LEFT JOIN threads s ON s.workflow_id = c.workflow_id AND s.kind = 'case:summary'
+LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
+                   WHERE workflow_id = c.workflow_id AND kind = 'case:summary' ORDER BY thread_ts LIMIT 1) s ON true
 LEFT JOIN pull_requests p ON p.bug_id = c.bug_id
 WHERE c.bug_id = :bug_id
 """)
-_SUMMARIES = threads_of(SUMMARY)
+_SUMMARIES = first_thread(cases.c.workflow_id, SUMMARY)
 _CASES = select(
     cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
-).outerjoin(_SUMMARIES, _SUMMARIES.c.workflow_id == cases.c.workflow_id)
+).outerjoin(_SUMMARIES, true())
 """Cases with their thread in the summaries channel."""
 
 

@@ -108,9 +108,9 @@ class LiveIntakeActivities(IntakeActivities):
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
         owner = owner_in(root.payload)
-        if owner is None or owner.thread.team != thread.team:
+        if owner is None or owner.feature != "case" or owner.thread.team != thread.team:
             return None
         async with self._database.begin() as work:
-            await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
             await PostStore(work.tx).record_posted(str(root.payload.get("key", "")), thread.ts)
+            await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
         return owner

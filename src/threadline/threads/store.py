@@ -6,8 +6,9 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Subquery, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.sql.selectable import LateralFromClause
 
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread
@@ -47,6 +48,9 @@ class ThreadStore:
     ) -> None:
         """Remember whose thread it is. The first word stands, so this is safe to repeat.
 
+        Only a conversation takes over a thread: people speak to the bot in one of a case's threads only once its
+        channel is no longer a channel of cases.
+
         Args:
             author_id: who wrote the root, kept for when Slack has it no more; empty for a root of the bot's.
             compare_from: seconds since 1970; what was said before is not the owner's.
@@ -62,12 +66,23 @@ class ThreadStore:
             "compare_from": compare_from,
             "first_message_at": first_message_at,
         }
-        await self._tx.execute(insert(threads).values(row).on_conflict_do_nothing())
+        new = insert(threads).values(row)
+        if owner.kind == "conversation":
+            place = ("team", "channel", "thread_ts")
+            new = new.on_conflict_do_update(index_elements=place, set_=row, where=threads.c.kind != owner.kind)
+        else:
+            new = new.on_conflict_do_nothing()
+        await self._tx.execute(new)
 
 
-def threads_of(kind: str) -> Subquery:
-    """The threads of one kind, for a join with what has a `workflow_id`."""
-    return select(threads).where(threads.c.kind == kind).subquery()
+def first_thread(workflow_id: ColumnElement[str], kind: str) -> LateralFromClause:
+    """The first thread of one kind that a workflow has, for a join with what has a `workflow_id`.
+
+    A root may be posted twice, and a reply under the second copy registers that as well.
+    """
+    query = select(threads.c.channel, threads.c.thread_ts)
+    query = query.where(threads.c.workflow_id == workflow_id, threads.c.kind == kind)
+    return query.order_by(threads.c.thread_ts).limit(1).lateral()
 
 
 def _is(thread: Thread) -> ColumnElement[bool]:
