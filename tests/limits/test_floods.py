@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import text
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecution
-from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene, laid_out
 from threadline.cases.model import Limits
@@ -84,7 +83,7 @@ async def test_what_waits_for_a_worker_is_taken_at_once_and_what_the_server_refu
         one_more = ground.message(thread, PER_RUN)
         with pytest.raises(AssertionError, match="was refused 3 times"):
             await ground.deliver(thread, one_more, tries=3)
-        assert isinstance(ground.refused[-1].__cause__, RPCError)
+        assert "Temporal refuses" in str(ground.refused[-1].__cause__)
         async with ground.working(reactions=False):
             await ground.deliver(thread, one_more)
             await ground.until_stored(120)

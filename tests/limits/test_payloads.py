@@ -10,7 +10,6 @@ from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
-from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene
 from threadline.cases.message_store import CaseMessageStore
@@ -166,7 +165,7 @@ async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground
     message = replace(ground.report(thread), text="x" * 2 * MIB)
     with pytest.raises(NotAccepted) as refusal:
         await ground.dispatcher().dispatch(Message(thread, message))
-    assert isinstance(refusal.value.__cause__, RPCError)
+    assert "Temporal refuses" in str(refusal.value.__cause__)
     assert [run async for run in ground.client.list_workflows()] == []
 
 
