@@ -7,12 +7,11 @@ from temporalio import workflow
 
 from threadline.cases.model import BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.threads import addressing, inbox
-from threadline.threads import run_loop as thread_run
+from threadline.threads import addressing, inbox, run_loop
 
 # Here, so that it is done in the sandbox as well, which imports this module and what it names anew.
 inbox.MAX_MESSAGES = 1
-thread_run.GATHERS = 1000
+run_loop.MAX_BURST = 1000
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)

@@ -18,12 +18,10 @@ from threadline.cases.model import (
     CaseNotFound,
     CaseStatus,
     Limits,
-    Marks,
     Reason,
     Severity,
     case_owner,
 )
-from threadline.cases.report import ParsedReport
 from threadline.cases.sla import SlaEventKind
 from threadline.cases.store import CaseStore
 from threadline.db.errors import sqlstate
@@ -100,6 +98,32 @@ async def test_repeated_step_is_recorded_once(scene: Scene) -> None:
     assert steps == ["new", "investigating", "awaiting_reporter"]
 
 
+async def test_question_is_unanswered_until_the_reporter_writes_or_a_turn_is_settled(
+    scene: Scene,
+) -> None:
+    await asked_in_vain(scene)
+    assert (await scene.flush(said(5, "a developer's guess", by=messages.DEVELOPER))).unanswered
+    assert not (await scene.flush(said(6, "sorry, here it is"))).unanswered
+    await scene.turn(2)
+    assert not (await scene.marks()).unanswered
+
+
+async def test_close_that_is_taken_back_leaves_no_unanswered_question(scene: Scene) -> None:
+    await asked_in_vain(scene)
+    assert (await scene.flush(close(5))).close_due
+    taken_back = await scene.flush(said(6, "no, wait, it is still wrong"))
+    assert (taken_back.close_due, taken_back.unanswered, taken_back.message_due) == (False, False, True)
+
+
+async def asked_in_vain(scene: Scene) -> None:
+    """A case whose first turn asked a question that timed out."""
+    await scene.opened()
+    await scene.turn(1, Action.ASK_REPORTER)
+    await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED)
+    assert not (await scene.marks()).unanswered
+    assert (await scene.become(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)).unanswered
+
+
 async def test_step_of_an_unknown_case_is_refused(scene: Scene) -> None:
     with pytest.raises(CaseNotFound, match="BUG-1"):
         await scene.become(CaseStatus.INVESTIGATING)
@@ -108,13 +132,12 @@ async def test_step_of_an_unknown_case_is_refused(scene: Scene) -> None:
 async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     """The answer of the first flush was lost."""
 
-    async def post_nothing(_: TurnRef) -> Marks | None:
+    async def post_nothing(_: TurnRef) -> None:
         raise AssertionError("a flush posts nothing")
 
     case = LiveCaseActivities(scene.database, Limits(), post_nothing)
     request = FlushRequest(THREAD, [report()], begin=True)
     first, again = await case.flush_messages(request), await case.flush_messages(request)
-    assert (first.begun, again.begun) == (True, False)
     assert first.status is again.status is CaseStatus.INVESTIGATING
     assert again.message_due
     assert again.title
@@ -246,12 +269,10 @@ async def test_end_and_message_at_once_never_lose_the_message(scene: Scene) -> N
 
 
 async def test_first_description_by_rule_is_kept(scene: Scene) -> None:
-    await scene.flush(report())
-    for title in ("By rule", "By another rule"):
-        async with scene.database.begin() as work:
-            read = ParsedReport(title, Severity.S2, ["cart"])
-            marks = await CaseStore(work.tx).set_report_fields("BUG-1", read)
-    assert (marks.title, marks.severity) == ("By rule", Severity.S2)
+    first = await scene.flush(report("The cart crashes"))
+    again = await scene.flush(said(5, "Production is down"))
+    for marks in (first, again):
+        assert (marks.title, marks.severity) == ("The cart crashes", Severity.S2)
 
 
 async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:

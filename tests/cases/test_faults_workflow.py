@@ -149,7 +149,7 @@ async def test_terminated_case_carries_on_where_it_was(start_case: StartCase) ->
 
 async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: StartCase) -> None:
     script = outcome(POST), outcome(POST, "read it all")
-    async with start_case(*script, limits=Limits(history_events=12)) as scene:
+    async with start_case(*script, limits=Limits(max_history_events=12)) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         for number in range(40):
@@ -164,7 +164,7 @@ async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: S
 
 
 async def test_workspace_is_removed_although_the_run_would_continue_as_new(start_case: StartCase) -> None:
-    async with start_case(outcome(RESOLVE), limits=Limits(history_events=12)) as scene:
+    async with start_case(outcome(RESOLVE), limits=Limits(max_history_events=12)) as scene:
         await scene.report()
         assert await scene.result() == "resolved"
         assert scene.agent.cleaned == ["BUG-1"]
@@ -175,7 +175,7 @@ async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case:
         report = scene.message(messages.REPORT, messages.REPORTER, REPORTER, "It is wrong", scene.thread.ts)
         handle = await scene.environment.client.start_workflow(
             addressing.BUG_WORKFLOW,
-            BugState(thread=scene.thread, stopped=True),
+            BugState(thread=scene.thread, cancelled=True),
             id=addressing.bug_workflow_id(scene.thread),
             task_queue=addressing.CORE_QUEUE,
             start_signal=addressing.INCOMING_MESSAGE,

@@ -128,10 +128,10 @@ def main(part: str) -> None:
     shorten_waits()
     case_limits, conversation_limits = core._limits, conversations._limits
     vars(workers).update(ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
-    vars(core).update(_limits=lambda settings: replace(case_limits(settings), history_events=EVENTS))
+    vars(core).update(_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS))
     vars(conversations).update(
         _model=scripted_chat,
-        _limits=lambda settings: replace(conversation_limits(settings), history_events=EVENTS),
+        _limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),
     )
     if part == "scripted":
         vars(workers).update(agent_activities=scripted_activities)

@@ -105,7 +105,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         marks = await scene.marks()
         return not (marks.turn_due or marks.unsaid)
 
-    limits = ConversationLimits(history_events=30)
+    limits = ConversationLimits(max_history_events=30)
     async with conversation(database, *[slow] * 200, limits=limits) as scene:
         said = [scene.message(f"{number}", ANNA if number % 2 else BEN) for number in range(120)]
         for start in range(0, len(said), 6):
@@ -123,7 +123,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
 
 @pytest.mark.slow
 async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) -> None:
-    async with conversation(database, limits=ConversationLimits(history_events=40)) as scene:
+    async with conversation(database, limits=ConversationLimits(max_history_events=40)) as scene:
         scene.steps.before["post_word"] = [scene.forever]
         await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]

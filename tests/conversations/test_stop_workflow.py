@@ -129,7 +129,7 @@ async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Da
         await scene.say("and what about this?")
         await scene.until_stored(3)
 
-    limits = ConversationLimits(history_events=history_events)
+    limits = ConversationLimits(max_history_events=history_events)
     async with conversation(database, limits=limits) as scene:
         scene.model.replies += [scene.hang, ModelReply("Here I am.")]
         scene.steps.after["post_answer"] = [nothing, late]

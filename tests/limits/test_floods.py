@@ -62,7 +62,7 @@ async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continue
     await ground.deliver(thread, ground.report(thread))
     await ground.deliver_all([(thread, ground.message(thread, number)) for number in range(1, 700)], SENDERS)
     first = (await ground.handle(thread).describe()).run_id
-    async with ground.working(Limits(history_events=15), reactions=False):
+    async with ground.working(Limits(max_history_events=15), reactions=False):
         await ground.until_stored()
         assert await ground.faults() == []
     history = await ground.client.get_workflow_handle(ground.handle(thread).id, run_id=first).fetch_history()

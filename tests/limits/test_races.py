@@ -89,7 +89,7 @@ async def _open_cases(ground: LoadScene, count: int) -> bool:
 
 
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
-    async with ground.working(Limits(history_events=40)):
+    async with ground.working(Limits(max_history_events=40)):
         threads = [ground.thread() for _ in range(THREADS)]
         await asyncio.gather(*(ground.deliver(thread, ground.report(thread)) for thread in threads))
         await _talk_until_hit(ground, threads, "ContinuedAsNew", 2 * THREADS)

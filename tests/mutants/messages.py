@@ -62,16 +62,14 @@ MUTANTS: list[Mutant] = [
         name="inbox: a case's messages are let go before their write returned",
         file="threadline/cases/workflow.py",
         before=(
-            '        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store '
+            '        self._update(await call(CaseActivities.flush_messages, request, summary=f"store '
             '{len(batch)} messages"))\n'
-            "        case.begun = case.begun or case.marks.begun\n"
-            "        case.inbox.stored(len(batch))\n"
+            "        self.inbox.stored(len(batch))\n"
         ),
         after=(
-            "        case.inbox.stored(len(batch))\n"
-            '        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store '
+            "        self.inbox.stored(len(batch))\n"
+            '        self._update(await call(CaseActivities.flush_messages, request, summary=f"store '
             '{len(batch)} messages"))\n'
-            "        case.begun = case.begun or case.marks.begun\n"
         ),
         tests=(f"{ENDURANCE}::test_storing_is_tried_again_after_a_fault_that_looks_permanent",),
     ),

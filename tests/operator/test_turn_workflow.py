@@ -159,7 +159,7 @@ async def test_call_of_unknown_outcome_counts_as_tried(database: Database, name:
 
 @pytest.mark.records("talk_continued_as_new")
 async def test_turn_is_remembered_before_its_run_continues_as_new(database: Database) -> None:
-    async with conversation(database, SPOKEN, limits=ConversationLimits(history_events=20)) as scene:
+    async with conversation(database, SPOKEN, limits=ConversationLimits(max_history_events=20)) as scene:
         await scene.say(f"submit {await scene.rfp()}")
         await scene.until_said(1)
         await scene.until(lambda: memories(scene), "the turn is remembered")

@@ -23,7 +23,7 @@ class OneActivityMore(BugInvestigationWorkflow):
 
     async def open(self) -> None:
         await super().open()
-        await call(IntakeActivities.fetch_report, self._case.state.thread)
+        await call(IntakeActivities.fetch_report, self.state.thread)
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -39,7 +39,7 @@ class AnotherOrder(BugInvestigationWorkflow):
     async def open(self) -> None:
         """Store first, and only then look up what is known of the thread."""
         if self.inbox:
-            await self.flush()
+            await self.store_messages()
         await super().open()
 
 
@@ -56,11 +56,11 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def flush(self) -> None:
+    async def store_messages(self) -> None:
         self._flushes += 1
         if self._flushes > 1:
-            await call(IntakeActivities.fetch_report, self._case.state.thread)
-        await super().flush()
+            await call(IntakeActivities.fetch_report, self.state.thread)
+        await super().store_messages()
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -86,7 +86,7 @@ class Raises(BugInvestigationWorkflow):
     async def run(self, state: BugState) -> str:
         return await super().run(state)
 
-    async def flush(self) -> None:
+    async def store_messages(self) -> None:
         raise ValueError("the marks are of another house")
 
 
@@ -105,4 +105,4 @@ class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
     async def open(self) -> None:
         await super().open()
         if workflow.patched("look-twice"):
-            await call(IntakeActivities.fetch_report, self._case.state.thread)
+            await call(IntakeActivities.fetch_report, self.state.thread)

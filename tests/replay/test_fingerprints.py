@@ -17,14 +17,14 @@ def test_order_of_commands_is_the_committed_one() -> None:
 @pytest.mark.parametrize(
     ("module", "before", "after"),
     [
-        ("cases.case_steps", "        told = await self._begin(number)\n", ""),
+        ("cases.workflow", "        announced = await self._start_turn()\n", ""),
         (
-            "cases.case_steps",
+            "cases.workflow",
             "await self._notice(NoticeKind.INTAKE)",
-            "await call(CaseActivities.parse_bug_report, 'x')",
+            "await call(CaseActivities.open_case, 'x')",
         ),
-        ("cases.workflow", "workflow.continue_as_new(state, memo=display.memo(state.marks))", "pass"),
-        ("cases.workflow", "workflow.upsert_memo(display.memo(marks))", "workflow.sleep(1)"),
+        ("cases.workflow", "workflow.continue_as_new(self.state, memo=_memo(self.case))", "pass"),
+        ("cases.workflow", "workflow.upsert_memo(_memo(case))", "workflow.sleep(1)"),
         ("cases.sla_workflow", "timeout=seconds,", ""),
         ("cases.sla_workflow", ".signal(signal)", ".cancel()"),
         ("threads.calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),

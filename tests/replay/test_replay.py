@@ -63,7 +63,6 @@ failed run_job
 failed think Transient
 fetch_report
 find_missing_answers
-flush_messages begun
 forward_reply
 give_up_deciding
 look_at_job
@@ -114,7 +113,7 @@ result swept
 run_agent_investigation
 run_job
 save_investigation_result
-save_investigation_result said
+save_investigation_result posted
 select_threads
 settle_job
 settle_turn answered

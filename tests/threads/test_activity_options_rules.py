@@ -16,7 +16,6 @@ NEVER_GIVE_UP = {
     "update_status",
     "save_investigation_result",
     "end_case",
-    "parse_bug_report",
     "forward_reply",
     "open_conversation",
     "store_messages",

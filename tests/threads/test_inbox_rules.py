@@ -3,7 +3,7 @@
 from tests.support.case_store import said
 from threadline.threads.inbox import MAX_BYTES, MAX_MESSAGES, Inbox
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.seen import first_time
+from threadline.threads.model import is_new
 
 
 def queued(*accepted: IncomingMessage) -> Inbox:
@@ -29,4 +29,4 @@ def test_batch_is_limited_in_messages_and_bytes_and_never_empty() -> None:
 
 def test_oldest_of_too_many_keys_is_forgotten() -> None:
     seen: dict[str, None] = {}
-    assert [key for key in ("a", "b", "a", "c", "b", "a") if first_time(seen, key, 2)] == ["a", "b", "c", "a"]
+    assert [key for key in ("a", "b", "a", "c", "b", "a") if is_new(seen, key, 2)] == ["a", "b", "c", "a"]

@@ -1,30 +1,30 @@
 """How often an interrupted turn is run again."""
 
-from threadline.threads.retrying import LOST_WORKERS, PATIENCE, Attempts, Fault, FaultKind
+from threadline.threads.retrying import GIVE_UP_AFTER, MAX_LOST_WORKERS, Fault, FaultKind, RetryBudget
 
 LOST = Fault(FaultKind.LOST, "lost")
 OVERLOADED = Fault(FaultKind.TRANSIENT, "overloaded")
 
 
 def test_lost_worker_costs_no_patience_but_not_for_ever() -> None:
-    attempts = Attempts()
-    assert [attempts.delay(LOST, 0.0) for _ in range(LOST_WORKERS)] == [1.0] * LOST_WORKERS
-    assert attempts.delay(LOST, 0.0) is None
+    budget = RetryBudget()
+    assert [budget.next_delay(LOST, 0.0) for _ in range(MAX_LOST_WORKERS)] == [1.0] * MAX_LOST_WORKERS
+    assert budget.next_delay(LOST, 0.0) is None
 
 
 def test_transient_faults_back_off_from_ten_seconds_to_ten_minutes_for_an_hour() -> None:
-    attempts, now, delays = Attempts(), 0.0, []
-    while (delay := attempts.delay(OVERLOADED, now)) is not None:
+    budget, now, delays = RetryBudget(), 0.0, []
+    while (delay := budget.next_delay(OVERLOADED, now)) is not None:
         delays.append(delay)
         now += delay
     assert delays[:7] == [10, 20, 40, 80, 160, 320, 600]
     assert set(delays[7:]) == {600.0}
-    assert PATIENCE <= now <= PATIENCE + 600
+    assert GIVE_UP_AFTER <= now <= GIVE_UP_AFTER + 600
 
 
 def test_retry_after_lengthens_the_delay() -> None:
-    assert Attempts().delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
+    assert RetryBudget().next_delay(Fault(FaultKind.TRANSIENT, "wait", retry_after=45.0), 0.0) == 45.0
 
 
 def test_permanent_fault_is_not_retried() -> None:
-    assert Attempts().delay(Fault(FaultKind.PERMANENT, "bad request"), 0.0) is None
+    assert RetryBudget().next_delay(Fault(FaultKind.PERMANENT, "bad request"), 0.0) is None

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from threadline.slack.model import Thread
-from threadline.threads.seen import first_time
+from threadline.threads.model import is_new
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """The buttons' ids (`action_id` in Slack's words)."""
@@ -45,7 +45,7 @@ class Approval:
 
     def take(self, click: ButtonClick) -> None:
         """Keep a click unless it was delivered before."""
-        if first_time(self.seen, click.key, REMEMBERED):
+        if is_new(self.seen, click.key, REMEMBERED):
             self.clicks.append(click)
 
 

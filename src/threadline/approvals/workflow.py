@@ -20,11 +20,11 @@ with workflow.unsafe.imports_passed_through():
         Whisper,
     )
     from threadline.threads import addressing
+    from threadline.threads.display import format_utc
 
-from threadline.cases import display
 from threadline.threads import buttons as clicks
-from threadline.threads.calls import Asides, attempt, surely
-from threadline.threads.run_loop import Alarm
+from threadline.threads.calls import BackgroundTasks, attempt, call_until_done
+from threadline.threads.run_loop import Timer
 
 
 @workflow.defn(name=addressing.APPROVAL_WORKFLOW)
@@ -37,8 +37,8 @@ class ApprovalWorkflow:
         self._approval = approval
         self._ref = ActionRef(approval.team, approval.action_id)
         self._state = ActionState(Stage.OPEN)
-        self._alarm = Alarm()
-        self._whispers = Asides()
+        self._timer = Timer()
+        self._whispers = BackgroundTasks()
         self._following: asyncio.Task[None] | None = None
         self._buttons = clicks.Buttons(ButtonClick, approval.take, {"action": approval.action_id})
 
@@ -52,7 +52,7 @@ class ApprovalWorkflow:
         return {
             "action": self._approval.action_id,
             "stage": self._state.stage.value,
-            "until": display.clock(self._state.expires_at),
+            "until": format_utc(self._state.expires_at),
             "pending": len(self._approval.clicks),
             "unreadable": self._buttons.unreadable,
         }
@@ -60,13 +60,13 @@ class ApprovalWorkflow:
     @workflow.run
     async def run(self, approval: Approval) -> str:
         """Answer clicks in order until the action is decided and what follows is done; returns the decision."""
-        self._enter(await surely(ApprovalActivities.open_approval, self._ref, "load the action"))
+        self._enter(await call_until_done(ApprovalActivities.open_approval, self._ref, summary="load the action"))
         workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": approval.action_id})
         while True:
             while self._approval.clicks:
                 await self._answer(self._approval.clicks[0])
                 del self._approval.clicks[0]
-            if self._alarm.rang and self._state.stage is Stage.OPEN:
+            if self._timer.fired and self._state.stage is Stage.OPEN:
                 await self._expire()
                 continue
             self._proceed()
@@ -93,29 +93,33 @@ class ApprovalWorkflow:
 
     def _proceed(self) -> None:
         """Start what is due: the wait for the expiry, or what follows from the decision."""
-        if self._state.stage is Stage.OPEN and not self._alarm.is_set:
+        if self._state.stage is Stage.OPEN and not self._timer.is_set:
             until = self._state.expires_at
-            self._alarm.set(until, f"expires at {display.clock(until)}")
+            self._timer.set(until, f"expires at {format_utc(until)}")
         if self._state.decided:
-            self._alarm.clear()
+            self._timer.clear()
             if self._following is None:
                 self._following = asyncio.create_task(self._follow())
 
     def _awake(self) -> bool:
-        return bool(self._approval.clicks) or self._alarm.rang or self._over or self._full
+        return bool(self._approval.clicks) or self._timer.fired or self._over or self._full
 
     async def _answer(self, click: ButtonClick) -> None:
         request = ClickRequest(self._ref.team, self._ref.action_id, click)
         word = "approve" if click.approve else "reject"
-        answer: ClickAnswer = await surely(ApprovalActivities.decide_action, request, f"{click.user_id}: {word}")
+        answer: ClickAnswer = await call_until_done(
+            ApprovalActivities.decide_action, request, summary=f"{click.user_id}: {word}"
+        )
         self._enter(answer.state)
         if answer.words:
-            self._whispers.start(ApprovalActivities.whisper, Whisper(click, answer.words), f"tell {click.user_id}")
+            self._whispers.start(
+                ApprovalActivities.whisper, Whisper(click, answer.words), summary=f"tell {click.user_id}"
+            )
 
     async def _expire(self) -> None:
-        self._alarm.clear()
+        self._timer.clear()
         expiry = Expiry(self._ref.team, self._ref.action_id, workflow.now().timestamp())
-        self._enter(await surely(ApprovalActivities.expire_action, expiry, "expire"))
+        self._enter(await call_until_done(ApprovalActivities.expire_action, expiry, summary="expire"))
 
     async def _follow(self) -> None:
         """What follows from the decision; each part is found done when a run comes to it again."""
@@ -129,7 +133,7 @@ class ApprovalWorkflow:
         self._state = state
         details = {
             Stage.UNKNOWN: "This action is not on record.",
-            Stage.OPEN: f"Waiting for a decision until {display.clock(state.expires_at)}.",
+            Stage.OPEN: f"Waiting for a decision until {format_utc(state.expires_at)}.",
             Stage.APPROVED: "Approved. The action is carried out and its outcome is posted.",
             Stage.REJECTED: "Rejected. Nothing is done.",
             Stage.EXPIRED: "Expired. Nothing is done.",

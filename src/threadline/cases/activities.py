@@ -42,20 +42,19 @@ async def take_step(database: Database, change: StatusChange) -> Marks:
 
 
 class LiveCaseActivities(CaseActivities):
-    """Each method is one unit of work. Args: `say` posts a turn's findings, and returns the marks after its step."""
+    """Args: `post_findings` posts what a turn has found."""
 
-    def __init__(self, database: Database, limits: Limits, say: Callable[[TurnRef], Awaitable[Marks | None]]) -> None:
+    def __init__(self, database: Database, limits: Limits, post_findings: Callable[[TurnRef], Awaitable[None]]) -> None:
         self._database = database
         self._limits = limits
-        self._say = say
+        self._post_findings = post_findings
 
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
             marks = await CaseStore(work.tx).marks_in(thread)
-            unanswered = bool(marks.bug_id) and await CaseStore(work.tx).goes_on_unanswered(marks.bug_id)
             end_unsaid = marks.status is CaseStatus.RESOLVED and await work.sweep.end_is_unsaid(marks.bug_id)
-            return Opened(marks, self._limits, unanswered, end_unsaid)
+            return Opened(marks, self._limits, end_unsaid)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> Marks:
@@ -63,15 +62,9 @@ class LiveCaseActivities(CaseActivities):
             batch = [redact_message(each) for each in request.messages]
             flushed = await CaseMessageStore(work.tx).flush(request.thread, batch, start_turn=request.begin)
         log_quarantined(request.thread, flushed.quarantined, case=flushed.marks.bug_id)
-        if flushed.marks.begun:
+        if flushed.turn_started:
             _log.info("status_changed", case=flushed.marks.bug_id, status=flushed.marks.status)
         return flushed.marks
-
-    @activity.defn
-    async def parse_bug_report(self, bug_id: str) -> Marks:
-        async with self._database.begin() as work:
-            report = await CaseMessageStore(work.tx).parse_report(bug_id)
-            return await CaseStore(work.tx).set_report_fields(bug_id, report)
 
     @activity.defn
     async def update_status(self, change: StatusChange) -> Marks:
@@ -85,16 +78,17 @@ class LiveCaseActivities(CaseActivities):
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.marks.close_due and activity.info().attempt == 1
         if request.then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
-            return await self._say_too(settled, TurnRef(request.bug_id, request.turn, request.then))
+            return await self._post_settled(settled, TurnRef(request.bug_id, request.turn), request.then)
         return settled
 
-    async def _say_too(self, settled: Settled, turn: TurnRef) -> Settled:
-        """An activity less on the way to people: until Slack takes it, this one is tried again."""
+    async def _post_settled(self, settled: Settled, turn: TurnRef, then: StatusChange) -> Settled:
+        """Post the findings in this activity, which saves one; while Slack does not take them, it is tried again."""
         try:
-            return replace(settled, said=await self._say(turn))
+            await self._post_findings(turn)
+            return replace(settled, marks=await take_step(self._database, _from_now(then)), posted=True)
         except Transient:
             raise
-        except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow asks for the post by itself
+        except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow posts in a step of its own
             _log.warning("findings_not_posted", case=turn.bug_id, turn=turn.turn, reason=str(error))
             return settled
 
@@ -104,3 +98,10 @@ class LiveCaseActivities(CaseActivities):
             marks = await CaseStore(work.tx).end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
         return marks
+
+
+def _from_now(change: StatusChange) -> StatusChange:
+    """A wait begins when there is something to answer: posting may have taken Slack's outage of a day."""
+    info = activity.info()
+    late = (info.started_time - info.scheduled_time).total_seconds()
+    return replace(change, wait_until=change.wait_until + max(0.0, late)) if change.wait_until else change

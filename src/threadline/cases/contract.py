@@ -56,8 +56,6 @@ class Opened:
 
     marks: Marks
     limits: Limits
-    unanswered: bool = False
-    """The question of the last turn was not answered in time, and no turn has gone on from there yet."""
     end_unsaid: bool = False
     """The case has ended, and its run was terminated before people were told."""
 
@@ -84,11 +82,8 @@ class StatusChange:
 
 @dataclass(frozen=True)
 class TurnRef:
-    """`then` is the step that the case takes when the turn's findings are posted."""
-
     bug_id: str
     turn: int
-    then: StatusChange | None = None
 
 
 @dataclass(frozen=True)
@@ -206,13 +201,7 @@ class CaseActivities(ABC):
     @activity.defn
     @abstractmethod
     async def flush_messages(self, request: FlushRequest) -> Marks:
-        """Store a batch in one statement; the first message of a thread opens its case. Safe to repeat."""
-
-    @activity_options(STORE)
-    @activity.defn
-    @abstractmethod
-    async def parse_bug_report(self, bug_id: str) -> Marks:
-        """Title, severity and components by rule, until the agent knows better."""
+        """Store a batch. A thread's first message opens its case, and its title is read from it. Safe to repeat."""
 
     @activity_options(STORE)
     @activity.defn
@@ -279,8 +268,8 @@ class SlackActivities(ABC):
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
-        """Post a turn's findings in the case's summary thread; the marks when the case took a step with that."""
+    async def post_investigation_results(self, turn: TurnRef) -> None:
+        """Post a turn's findings in the case's summary thread."""
 
     @activity_options(POST)
     @activity.defn

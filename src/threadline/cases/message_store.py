@@ -82,10 +82,11 @@ WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
 
 @dataclass(frozen=True)
 class Flushed:
-    """`quarantined`: ids of the messages that are in quarantine since."""
+    """`quarantined`: ids of the messages that are in quarantine since. `turn_started`: it is `investigating` since."""
 
     marks: Marks
     quarantined: list[str]
+    turn_started: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,12 +134,11 @@ class CaseMessageStore:
         if case.status == CaseStatus.RESOLVED:
             await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
         marks, count = await self._cases.marks(case.bug_id), case.stored + len(stored.new)
-        if start_turn and may_start_turn(marks):
-            is_new = marks.turn == 0 and marks.closings == 0 and not marks.title
-            report = await self.parse_report(case.bug_id) if is_new else None
-            return Flushed(await self._cases.start_turn(case, marks, count, report), stored.quarantined)
-        rev = await self._cases.write(case.bug_id, stored=count)
-        return Flushed(replace(marks, rev=rev, stored=count), stored.quarantined)
+        starts = start_turn and may_start_turn(marks)
+        is_new = marks.turn == 0 and marks.closings == 0 and not marks.title
+        report = await self.parse_report(case.bug_id) if is_new else None
+        marks = await self._cases.record_batch(case, marks, count, report, start_turn=starts)
+        return Flushed(marks, stored.quarantined, starts)
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""

@@ -10,6 +10,7 @@ from typing import Any
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
 from threadline.threads.addressing import bug_workflow_id
+from threadline.threads.display import format_utc
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.model import ThreadOwner
 
@@ -71,6 +72,11 @@ STATE_OF: dict[CaseStatus, WorkflowState] = {
 """The status is the truth, and lies in the database; the workflow's state follows from it."""
 
 
+def shown_state(status: CaseStatus) -> str:
+    """The state as people see it: the workflow's, and `resolved` when there is nothing to do."""
+    return status.value if status is CaseStatus.RESOLVED else STATE_OF[status].value
+
+
 class Action(StrEnum):
     """What the agent asks for at the end of a turn."""
 
@@ -118,7 +124,7 @@ class Limits:
     case_budget_usd: float = 10.0
     pull_request_poll: float = 30 * 60
     """How often an open fix is looked up at the code host while its case waits."""
-    history_events: int = 0
+    max_history_events: int = 0
     """Continue as new beyond this many events; 0: when Temporal suggests it."""
 
 
@@ -168,8 +174,8 @@ class Marks:
     cost_usd: float = 0.0
     presented: bool = False
     """The case has its summary thread."""
-    begun: bool = False
-    """Said by a flush alone: with it the case became `investigating`, and its report was read."""
+    unanswered: bool = False
+    """The last question timed out and the reporter has written nothing since: the next turn may not ask again."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +187,8 @@ class Settled:
     has_fix: bool = False
     may_resolve: bool = False
     """The agent asks for the end, and no open fix of its own speaks against it."""
-    said: Marks | None = None
-    """The findings are posted, and this is where the case is since; else they are still to be."""
+    posted: bool = False
+    """The findings are posted, and the case has taken the step that follows them."""
 
 
 START_REASONS = {
@@ -200,6 +206,24 @@ def may_start_turn(marks: Marks) -> bool:
     return due and not marks.close_due and marks.status in START_REASONS
 
 
+def describe_state(case: Marks, trouble: str) -> str:
+    """What Temporal's UI shows of a case: a heading and a sentence.
+
+    Args:
+        trouble: why the last attempt at the present turn failed; "" for none.
+    """
+    until = f", until {format_utc(case.wait_until)}" if case.wait_until else ""
+    what = {
+        CaseStatus.NEW: "Waiting for the investigation to start.",
+        CaseStatus.INVESTIGATING: f"The agent is investigating (turn {case.turn + 1}). {trouble}".rstrip(),
+        CaseStatus.AWAITING_REPORTER: f"Waiting for the reporter ({case.reporter_id}){until}: {case.question}",
+        CaseStatus.PENDING_VERIFICATION: f"Findings are posted; waiting for developers{until}.",
+        CaseStatus.ESCALATED: "Escalated to people; it stays open until somebody resolves it.",
+        CaseStatus.RESOLVED: "Resolved; a message reopens it.",
+    }[case.status]
+    return f"**{case.bug_id}** ({case.severity}) {case.title}\n\n{what}"
+
+
 @dataclass
 class BugState:
     """All that survives continue-as-new. A gateway starts a case's workflow with the thread alone."""
@@ -209,16 +233,14 @@ class BugState:
     seen: dict[str, None] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
     limits: Limits = field(default_factory=Limits)
-    acted: int = 0
-    """The last turn whose outcome was acted on; a later settled one is still to be."""
-    clock: int = 0
+    acted_turn: int = 0
+    """The last turn whose action was done. The action of a later settled turn is still to be done."""
+    sla_clock: int = 0
     """The last escalation whose clock was started, by this run or one that it continues."""
-    acknowledged: int = 0
+    acknowledged_escalation: int = 0
     """The last escalation that a developer has answered."""
-    unanswered: bool = False
-    """The question of the last turn was not answered in time: the next turn is told so and may not ask again."""
-    stopped: bool = False
-    """An operator cancelled the workflow: it stores what it has, closes the case and ends."""
+    cancelled: bool = False
+    """Somebody cancelled the workflow in Temporal: it stores what it has, closes the case and ends."""
 
 
 @dataclass(frozen=True)

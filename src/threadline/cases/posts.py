@@ -12,7 +12,6 @@ import structlog
 from temporalio import activity
 
 from threadline.cases import audience, sentences
-from threadline.cases.activities import take_step
 from threadline.cases.contract import (
     Escalation,
     Notice,
@@ -20,7 +19,6 @@ from threadline.cases.contract import (
     Reactions,
     SlackActivities,
     SlaNotice,
-    StatusChange,
     TurnRef,
 )
 from threadline.cases.message_store import CaseMessageStore
@@ -29,7 +27,6 @@ from threadline.cases.model import (
     SUMMARY,
     Action,
     CaseStatus,
-    Marks,
     Reason,
     Severity,
     case_owner,
@@ -112,15 +109,11 @@ class LiveSlackActivities(SlackActivities):
         await self._open_summary(await self._case(bug_id))
 
     @activity.defn
-    async def post_investigation_results(self, turn: TurnRef) -> Marks | None:
-        return await self.post_findings(turn, open_summary=False)
+    async def post_investigation_results(self, turn: TurnRef) -> None:
+        await self.post_findings(turn, open_summary=False)
 
-    async def post_findings(self, turn: TurnRef, *, open_summary: bool = True) -> Marks | None:
-        """A turn's findings in the case's summary thread, which is opened for them when there is none.
-
-        Returns:
-            the marks, when the case took the step `turn.then` with that.
-        """
+    async def post_findings(self, turn: TurnRef, *, open_summary: bool = True) -> None:
+        """A turn's findings in the case's summary thread, which is opened for them when there is none."""
         told = await self._load(turn)
         summary = await self._open_summary(told.case) if open_summary else told.case.summary
         if summary is None:
@@ -132,7 +125,6 @@ class LiveSlackActivities(SlackActivities):
         await self._post(told.case, summary, key, formatting.findings(found), kind="findings", words=words)
         if told.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             await self._tell_reporter(told)
-        return await take_step(self._database, _from_now(turn.then)) if turn.then else None
 
     async def _open_summary(self, case: CaseRecord) -> Thread:
         if case.summary:
@@ -291,10 +283,3 @@ def _findings(told: TurnPost) -> formatting.Findings:
         components=case.components,
         pull_request=told.fix_url,
     )
-
-
-def _from_now(change: StatusChange) -> StatusChange:
-    """A wait begins when there is something to answer: posting may have taken Slack's outage of a day."""
-    info = activity.info()
-    late = (info.started_time - info.scheduled_time).total_seconds()
-    return replace(change, wait_until=change.wait_until + max(0.0, late)) if change.wait_until else change

@@ -57,6 +57,9 @@ SELECT c.*, EXISTS (SELECT FROM threads t WHERE t.workflow_id = c.workflow_id AN
        coalesce(u.developer_due, false) AS developer_due,
        c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_due,
        EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
+       c.status = 'investigating' AND c.last_action = 'ask_reporter' AND NOT coalesce(u.reporter_due, false)
+           AND (SELECT t.reason FROM case_transitions t WHERE t.bug_id = c.bug_id ORDER BY t.rev DESC LIMIT 1)
+               = 'question_unanswered' AS unanswered,
        EXISTS (SELECT FROM attachments a WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS files_due,
        coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
 FROM cases c CROSS JOIN LATERAL (
@@ -147,11 +150,6 @@ WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_onl
 ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
 """)
 """By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
-_UNANSWERED = text("""
-SELECT c.status = 'investigating' AND c.last_action = 'ask_reporter' AND t.reason = 'question_unanswered'
-FROM cases c JOIN case_transitions t USING (bug_id) WHERE c.bug_id = :bug_id ORDER BY t.rev DESC LIMIT 1
-""")
-"""A turn that goes on without an answer may not ask, so the last action is no question any more once it is settled."""
 _FOR_POST = text("""
 SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
        t.cost_usd AS turn_cost,
@@ -314,33 +312,27 @@ class CaseStore:
         row = (await self._tx.execute(_of(thread))).one_or_none()
         return str(row.bug_id) if row else ""
 
-    async def goes_on_unanswered(self, bug_id: str) -> bool:
-        """Whether the case is under investigation since its question ran out of time, and no turn has ended since."""
-        return bool((await self._tx.execute(_UNANSWERED, {"bug_id": bug_id})).scalar_one_or_none())
-
-    async def set_report_fields(self, bug_id: str, report: ParsedReport) -> Marks:
-        """What the rules read out of the report, until the agent knows better: a title that is set is kept."""
-        case = await self.lock(bug_id)
-        if not case.title and case.turn == 0:
-            await self.write(bug_id, **vars(report))
-        return await self.marks(bug_id)
-
-    async def start_turn(self, case: Case, marks: Marks, stored: int, report: ParsedReport | None) -> Marks:
-        """The first step of a turn, in the transaction that stored its messages.
+    async def record_batch(
+        self, case: Case, marks: Marks, stored: int, report: ParsedReport | None, *, start_turn: bool
+    ) -> Marks:
+        """Write what a stored batch changes in its case, in the transaction that stored it.
 
         Args:
             case: the locked row.
             marks: as they were read in this transaction.
             stored: the highest `seq` by now.
             report: what the rules read out of the report; None where the case has a title.
+            start_turn: make the case `investigating`.
         """
         before, now = marks.status, CaseStatus.INVESTIGATING
-        fields = vars(report) if report else {}
-        rev = await self.write(case.bug_id, stored=stored, status=now, wait_until=0.0, **fields)
-        await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
+        fields: dict[str, object] = dict(vars(report)) if report else {}
         if report:
             marks = replace(marks, title=report.title, severity=report.severity)
-        return replace(marks, rev=rev, stored=stored, status=now, wait_until=0.0, begun=True)
+        if not start_turn:
+            return replace(marks, rev=await self.write(case.bug_id, stored=stored, **fields), stored=stored)
+        rev = await self.write(case.bug_id, stored=stored, status=now, wait_until=0.0, **fields)
+        await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
+        return replace(marks, rev=rev, stored=stored, status=now, wait_until=0.0)
 
     # -- its steps -----------------------------------------------------------------------------------------------------
 
@@ -682,6 +674,7 @@ def _marks(row: Row[Any]) -> Marks:
         session_id=row.session_head,
         cost_usd=float(row.cost_usd),
         presented=row.presented,
+        unanswered=row.unanswered,
     )
 
 

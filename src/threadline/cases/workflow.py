@@ -1,6 +1,18 @@
-"""The workflow of one bug report's thread: what is due in its case, in the run that `thread_run` leads."""
+"""BugInvestigationWorkflow: one bug case, from its report to its end.
 
-from collections.abc import Sequence
+    messages -> store -> agent turn -> action
+        ask_reporter    AWAITING_REPORTER, 2 h: the reporter's answer or the timeout starts the next turn
+        post_findings   AWAITING_DEV, 48 h: any message starts the next turn, the timeout resolves the case
+        escalate        AWAITING_DEV, no limit: SLATrackingWorkflow reminds people
+        resolved        the end
+
+`ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
+The case is in Postgres. Activities return a snapshot of it; the one with the highest `rev` counts.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
@@ -8,218 +20,492 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import CaseActivities, FlushRequest, IntakeActivities, Reactions, SlackActivities
-    from threadline.cases.model import STATE_OF, Action, BugState, CaseStatus, Reason, WorkflowState
+    from threadline.cases.contract import (
+        AgentActivities,
+        CaseActivities,
+        EndRequest,
+        FlushRequest,
+        IntakeActivities,
+        Notice,
+        NoticeKind,
+        Reactions,
+        SaveRequest,
+        SlackActivities,
+        StatusChange,
+        TurnRef,
+        TurnRequest,
+        agent_turn_options,
+    )
+    from threadline.cases.fix_contract import FixActivities
+    from threadline.cases.model import (
+        STATE_OF,
+        Action,
+        BugState,
+        CaseStatus,
+        Marks,
+        Reason,
+        Settled,
+        WorkflowState,
+        describe_state,
+        shown_state,
+    )
     from threadline.threads import addressing, messages
+    from threadline.threads.activity_options import COSMETIC
+    from threadline.threads.display import format_utc
+    from threadline.threads.retrying import Fault, RetryBudget
 
-from threadline.cases import display
-from threadline.cases.case_steps import BugCase
-from threadline.threads import signals
-from threadline.threads.calls import call
+from threadline.cases.sla_workflow import start_clock, tell_clock
+from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, call_unless, fault_of, pause
 from threadline.threads.inbox import Inbox
-from threadline.threads.run_loop import Step, ThreadRun
+from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 CASE_STATE = SearchAttributeKey.for_keyword("CaseState")
 CASE_SEVERITY = SearchAttributeKey.for_keyword("CaseSeverity")
 
-OVERTAKEN = 900.0
-"""Seconds for which a report may be on its way while what was said after it is here: Slack tries for six minutes."""
+REPORT_DELAY = 900.0
+"""Seconds for which a report may arrive after what was written under it: Slack tries for six minutes."""
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
-class BugInvestigationWorkflow:
-    """One case, from the report to its end; a message after the end starts another run, which finds its case again."""
+class BugInvestigationWorkflow(ThreadHandler):
+    """A message after the end starts another run, which loads the same case."""
+
+    state: BugState
 
     @workflow.init
     def __init__(self, state: BugState) -> None:
-        self._case = BugCase(state, self._enter)
-        self._run = ThreadRun(
-            self,
-            unwanted=lambda: self._case.turn_is_unwanted,
-            interrupt=self._case.interrupt_turn,
-        )
+        self.state = state
+        self.inbox = Inbox(state.pending, state.seen)
+        self.background = BackgroundTasks()
+        self.thread_run = ThreadRun(self)
+        self._closing_unsaid = False
+        self._received: list[tuple[str, str]] = []
+        """(channel, ts) of messages whose authors get a reaction when the burst is stored."""
+        self._sla_signal: asyncio.Task[None] | None = None
+        self._trouble = ""
+        """Why the last attempt at this turn failed."""
         self._shown: tuple[Any, ...] = ()
-        self._seen: list[tuple[str, str]] = []
-        self._end_unsaid = False
 
     @workflow.signal(
         dynamic=True, description="incoming_message: somebody wrote in a thread of the case; close_requested: end it."
     )
-    def take(self, name: str, args: Sequence[RawValue]) -> None:
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well."""
-        self._case.inbox.accept(signals.read(name, args))
-
-    @workflow.query(description="State, what is pending, the last action, the agent's session, cost and deadline.")
-    def state(self) -> dict[str, Any]:
-        marks = self._case.marks
-        return {
-            "bug_id": marks.bug_id,
-            "state": display.state(marks.status),
-            "status": marks.status.value,
-            "pending": len(self._case.inbox),
-            "action": marks.last_action,
-            "session_id": marks.session_id,
-            "turn": marks.turn,
-            "cost_usd": marks.cost_usd,
-            "deadline": display.clock(marks.wait_until) if marks.wait_until else None,
-        }
+        self.inbox.receive(name, args)
 
     @workflow.run
     async def run(self, state: BugState) -> str:
-        """Store messages, let one step at a time act on them, and end with the case's status, or with "ignored"."""
-        return await self._run.to_its_end()
-
-    # -- what the run of a case is about: see `thread_run.Duties` ----------------------------------------------------
+        """Returns the case's status, or "ignored" where the thread has no case."""
+        return await self.thread_run.run()
 
     @property
-    def inbox(self) -> Inbox:
-        return self._case.inbox
+    def case(self) -> Marks:
+        return self.state.marks
 
     @property
-    def history_events(self) -> int:
-        return self._case.state.limits.history_events
+    def _closing(self) -> bool:
+        """The case is to end now: its reporter said so, or somebody cancelled the workflow in Temporal."""
+        return self.case.close_due or self.state.cancelled
 
-    @property
-    def gathers(self) -> bool:
-        """A history from before bursts were gathered has no marks that say `begun`, and is not touched by it."""
-        return self._case.begun
-
-    @property
-    def ended(self) -> bool:
-        marks = self._case.marks
-        return not marks.bug_id or (marks.status is CaseStatus.RESOLVED and not marks.message_due)
-
-    @property
-    def idle(self) -> bool:
-        return self._case.idle
-
-    @property
-    def must_wait(self) -> bool:
-        return self._case.telling
-
-    def outcome(self) -> str:
-        marks = self._case.marks
-        return marks.status.value if marks.bug_id else "ignored"
-
-    def cancelled(self) -> None:
-        self._case.state.stopped = True
-
-    def continue_as_new(self) -> None:
-        state = self._case.state
-        workflow.continue_as_new(state, memo=display.memo(state.marks))
+    # -- ThreadHandler: load, store, choose the step -----------------------------------------------------------------
 
     async def open(self) -> None:
-        state = self._case.state
-        opened = await call(CaseActivities.open_case, state.thread, summary="load the case")
-        state.limits = opened.limits
-        self._case.merge(opened.marks)
-        self._end_unsaid = opened.end_unsaid
-        if opened.unanswered and not state.unanswered:  # a run that was terminated took the word with it
-            state.unanswered, state.acted = True, opened.marks.turn
-        if opened.marks.bug_id or self._case.inbox.holds_report():
-            return
-        # What is said here may have overtaken the report. It opens nothing when the thread is old and not its writer's.
-        fresh = workflow.now().timestamp() - _seconds(self._case.state.thread.ts) < OVERTAKEN
-        senders = self._case.inbox.senders()
-        report = await self._fetch_report() if senders or fresh else None
-        if report and (fresh or senders & {(kind, report.sender_id) for kind in (messages.REPORTER, messages.UNKNOWN)}):
-            self._case.inbox.accept(report, first=True)
+        opened = await call(CaseActivities.open_case, self.state.thread, summary="load the case")
+        self.state.limits = opened.limits
+        self._update(opened.marks)
+        self._closing_unsaid = opened.end_unsaid
+        if not opened.marks.bug_id and not self.inbox.holds_report():
+            await self._fetch_report()
 
-    async def _fetch_report(self) -> messages.IncomingMessage | None:
+    async def _fetch_report(self) -> None:
+        """Get the report when what was written under it arrived first.
+
+        Somebody else's words in an old thread open no case: the report alone does, or its author.
+        """
+        fresh = workflow.now().timestamp() - _seconds(self.state.thread.ts) < REPORT_DELAY
+        senders = self.inbox.senders()
+        if not (senders or fresh):
+            return
         try:
-            return await call(IntakeActivities.fetch_report, self._case.state.thread, summary="fetch the report")
+            report = await call(IntakeActivities.fetch_report, self.state.thread, summary="fetch the report")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("report_fetch_failed", extra={"slack_thread": self._case.state.thread.key})
-            return None
+            workflow.logger.warning("report_fetch_failed", extra={"slack_thread": self.state.thread.key})
+            return
+        if report and (fresh or senders & {(kind, report.sender_id) for kind in (messages.REPORTER, messages.UNKNOWN)}):
+            self.inbox.accept(report, first=True)
 
-    async def flush(self) -> None:
-        case = self._case
-        batch = case.inbox.batch()
-        request = FlushRequest(case.state.thread, batch, begin=not self._run.at_work and not case.closing)
-        case.merge(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
-        case.begun = case.begun or case.marks.begun
-        case.inbox.stored(len(batch))
-        if not case.marks.bug_id:
+    async def store_messages(self) -> None:
+        batch = self.inbox.batch()
+        request = FlushRequest(self.state.thread, batch, begin=not self.thread_run.busy and not self._closing)
+        self._update(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
+        self.inbox.stored(len(batch))
+        if not self.case.bug_id:
             return
         if any(m.sender_type == messages.DEVELOPER and m.kind == messages.MESSAGE for m in batch):
-            case.hear_developer()
-        self._seen += [(m.channel, m.ts) for m in batch if self._is_accepted(m)]
-        more_of_a_burst = case.inbox and case.begun
-        if self._seen and not more_of_a_burst:
-            seen, self._seen = self._seen, []
+            self._acknowledge_escalation()
+        self._received += [(message.channel, message.ts) for message in batch if self._is_acknowledged(message)]
+        if self._received and not (self.inbox and self.collects_burst):
+            received, self._received = self._received, []
             name = "+1" if self.ended else "eyes"
-            case.aside(SlackActivities.add_reactions, Reactions(case.marks.bug_id, name, seen), name)
+            reactions = Reactions(self.case.bug_id, name, received)
+            self.background.start(SlackActivities.add_reactions, reactions, summary=name)
 
-    def _is_accepted(self, message: messages.IncomingMessage) -> bool:
-        """Whether its writer is to see that it was taken in: a third party's reply is passed over in silence."""
-        stranger = message.sender_type == messages.UNKNOWN and message.sender_id != self._case.marks.reporter_id
-        said = message.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
-        return said and not stranger and message.sender_type != messages.OPERATOR
+    def _is_acknowledged(self, message: messages.IncomingMessage) -> bool:
+        """Whether its author sees that it was received. A third party's reply is ignored silently."""
+        third_party = message.sender_type == messages.UNKNOWN and message.sender_id != self.case.reporter_id
+        written = message.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
+        return written and not third_party and message.sender_type != messages.OPERATOR
 
-    def due(self) -> Step | None:
-        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
-        case, marks, state = self._case, self._case.marks, self._case.state
-        unsaid, self._end_unsaid = self._end_unsaid, False
+    @property
+    def collects_burst(self) -> bool:
+        return self._turn_due
+
+    def next_step(self) -> Step | None:
+        """The source design's loop, decided from the snapshot alone, so that a new run decides the same."""
+        case, state = self.case, self.state
+        closing_unsaid, self._closing_unsaid = self._closing_unsaid, False
         if self.ended:
-            state.stopped = False  # cancelled when there was nothing left to close
-            return case.farewell() if unsaid else None
-        if marks.close_due or state.stopped:
-            return case.end(Reason.REPORTER_CLOSED if marks.close_due else Reason.OPERATOR_CANCELLED)
-        if case.owes_an_act:
-            return case.act_again()
-        if self._turn_due():
-            return case.turn()
-        if marks.status is CaseStatus.INVESTIGATING and marks.last_action:
-            return case.act_again()  # resolving was put off for something that turned out to want no turn
-        return self._due_by_time()
+            state.cancelled = False  # cancelled when there was nothing left to close
+            return self._post_closing() if closing_unsaid else None
+        if self._closing:
+            return self._close(Reason.REPORTER_CLOSED if case.close_due else Reason.OPERATOR_CANCELLED)
+        undecided = case.status is CaseStatus.INVESTIGATING and bool(case.last_action) and not case.unanswered
+        if undecided and state.acted_turn < case.turn:
+            return self._resume_action()  # a close was taken back, or an earlier run was terminated before the action
+        if self._turn_due:
+            return self._investigate()
+        if undecided:
+            return self._resume_action()  # resolving was put off for a message that wanted no turn
+        return self._timeout_step()
 
-    def _due_by_time(self) -> Step | None:
-        if self._case.inbox:
-            return None  # silence is none while something is unread
-        if not self._run.alarm.is_set:
-            self._arm()
-        elif self._run.alarm.rang:
-            if 0 < self._case.marks.wait_until <= workflow.now().timestamp():
-                return self._case.silence()
-            return self._case.look_up_fix()
+    @property
+    def _turn_due(self) -> bool:
+        case = self.case
+        if case.status is CaseStatus.AWAITING_REPORTER:
+            return case.reporter_due  # what developers wrote waits, and is in the same batch
+        asked = case.status is CaseStatus.INVESTIGATING and case.last_action == Action.ASK_REPORTER
+        return case.message_due or case.unanswered or (asked and case.reporter_due)
+
+    def _timeout_step(self) -> Step | None:
+        timer = self.thread_run.timer
+        if self.inbox:
+            return None  # nobody was silent while something is unread
+        if not timer.is_set:
+            self._set_timer()
+        elif timer.fired:
+            if 0 < self.case.wait_until <= workflow.now().timestamp():
+                return self._on_timeout()
+            return self._check_pull_request()
         return None
 
-    def _turn_due(self) -> bool:
-        marks = self._case.marks
-        if marks.status is CaseStatus.AWAITING_REPORTER:
-            return marks.reporter_due
-        if marks.status is CaseStatus.INVESTIGATING:
-            asked = marks.last_action == Action.ASK_REPORTER and marks.reporter_due
-            return marks.message_due or asked or self._case.state.unanswered
-        return marks.message_due
-
-    def _arm(self) -> None:
-        marks, now = self._case.marks, workflow.now().timestamp()
-        at = marks.wait_until
-        if marks.pull_request_open and STATE_OF[marks.status] is WorkflowState.AWAITING_DEV:
-            poll = now + self._case.state.limits.pull_request_poll
+    def _set_timer(self) -> None:
+        """Set the timer to the end of the wait, or to the next look at an open pull request."""
+        at = self.case.wait_until
+        if self.case.pull_request_open and STATE_OF[self.case.status] is WorkflowState.AWAITING_DEV:
+            poll = workflow.now().timestamp() + self.state.limits.pull_request_poll
             at = min(at, poll) if at else poll
         if at:
-            self._run.alarm.set(at, f"until {display.clock(at)}")
+            self.thread_run.timer.set(at, f"until {format_utc(at)}")
+
+    @property
+    def ended(self) -> bool:
+        return not self.case.bug_id or (self.case.status is CaseStatus.RESOLVED and not self.case.message_due)
+
+    @property
+    def blocks_continue_as_new(self) -> bool:
+        """An SLA clock is being signalled: the server drops a signal whose sender's run ends before it is sent."""
+        return self._sla_signal is not None and not self._sla_signal.done()
+
+    def result(self) -> str:
+        return self.case.status.value if self.case.bug_id else "ignored"
+
+    def continue_as_new(self) -> None:
+        workflow.continue_as_new(self.state, memo=_memo(self.case))
+
+    # -- one turn of the agent ---------------------------------------------------------------------------------------
+
+    async def _investigate(self) -> None:
+        announced = await self._start_turn()
+        settled = await self._run_turn(self.case.turn + 1, announced.done)
+        await announced  # "I am looking into it" is posted before what was found
+        if settled.posted:
+            self._mark_used(TurnRef(self.case.bug_id, self.case.turn))
+            self.state.acted_turn = self.case.turn
+        elif settled.action and not self._closing:
+            await self._act(settled)
+
+    async def _start_turn(self) -> asyncio.Task[None]:
+        """Make the case `investigating`, and tell people. The task ends when the reporter was told; nobody waits."""
+        before = self.case
+        if before.status is not CaseStatus.INVESTIGATING:
+            reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
+            await self._set_status(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
+        if before.developer_due:
+            notice = Notice(before.bug_id, NoticeKind.FORWARDED, before.turn + 1)
+            self.background.start(SlackActivities.post_notice, notice, summary="tell developers", options=COSMETIC)
+        return asyncio.create_task(self._announce(before))
+
+    async def _announce(self, before: Marks) -> None:
+        if before.turn == 0 and before.closings == 0:  # also when an earlier run ended before it could
+            await self._notice(NoticeKind.INTAKE)
+        elif before.status is CaseStatus.RESOLVED:
+            await self._notice(NoticeKind.REOPENED, before.closings)
+
+    async def _run_turn(self, number: int, may_post: Callable[[], bool]) -> Settled:
+        """Attempts, each forked from the last good session, until one has an outcome or people must take over.
+
+        Args:
+            may_post: whether findings may be posted as soon as the turn is settled.
+        """
+        bug_id, budget = self.case.bug_id, RetryBudget()
+        while True:
+            if self.case.files_due:
+                await attempt(IntakeActivities.fetch_attachments, bug_id, summary="fetch attachments")
+            if self._closing:
+                return Settled(self.case)
+            fault = await self._attempt_turn(number)
+            then = self._after_findings() if may_post() and not self._closing else None
+            settled = await self._settle(SaveRequest(bug_id, number, then=then))
+            delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
+            self._show_trouble(fault.message if fault and not settled.action else "")
+            if delay is None and fault and not (settled.action or self._closing):
+                settled = await self._settle(SaveRequest(bug_id, number, failure=fault.message))
+            if delay is None or settled.action or self._closing:
+                return settled
+            await pause(delay, lambda: self._closing, "wait before the next attempt")
+
+    async def _attempt_turn(self, number: int) -> Fault | None:
+        """Have the agents' worker run the turn once. A close interrupts it, and settling takes its claim away."""
+        case, limits, no = self.case, self.state.limits, self.case.attempts + 1
+        first = number == 1
+        run = AgentActivities.run_agent_investigation if first else AgentActivities.run_continuation_investigation
+        session = addressing.session_id(case.bug_id, number, no)
+        request = TurnRequest(case.bug_id, number, no, session, limits, unanswered=case.unanswered)
+        summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
+        try:
+            options = agent_turn_options(limits)
+            await call_unless(lambda: self._closing, run, request, summary=summary, options=options)
+        except Interrupted:
+            return None
+        except FailureError as error:
+            return fault_of(error)
+        return None
+
+    async def _settle(self, request: SaveRequest) -> Settled:
+        settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
+        self._update(settled.marks)
+        return settled
+
+    # -- what the agent asked for ------------------------------------------------------------------------------------
+
+    async def _resume_action(self) -> None:
+        settled = await self._settle(SaveRequest(self.case.bug_id, self.case.turn))
+        if settled.action:
+            await self._act(settled)
+        else:  # the end of the case took the turn's number: asking again would go on for ever
+            self.state.acted_turn = self.case.turn
+
+    async def _act(self, settled: Settled) -> None:
+        """Do what the last settled turn asked for. Safe to repeat: a post has a key, and a status is taken once."""
+        turn = TurnRef(self.case.bug_id, self.case.turn)
+        if settled.action is Action.ASK_REPORTER:
+            await self._ask_reporter(turn)
+        else:
+            await self._post_findings(turn)
+            if settled.has_fix and not self._closing:
+                await self._open_pull_request(turn)
+            if self._closing:
+                return  # the close may be taken back: then the rest is still to be done
+            if settled.action is Action.ESCALATE:
+                await self._escalate(turn)
+            elif settled.may_resolve:
+                if not self.inbox and not self.case.message_due:
+                    await self._close(Reason.AGENT_RESOLVED)
+            else:
+                await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else Reason.FINDINGS_POSTED)
+        self.state.acted_turn = turn.turn
+
+    async def _ask_reporter(self, turn: TurnRef) -> None:
+        if self._reporter_wrote():
+            return  # it may be the answer: the next turn reads it first
+        if await attempt(SlackActivities.post_clarification_question, turn, summary="ask the reporter"):
+            await self._post_findings(turn)  # the reporter's thread cannot be written to
+            await self._await_developers(Reason.FINDINGS_POSTED)
+            return
+        self._mark_used(turn)
+        if not self._closing:
+            timeout = self.state.limits.reporter_timeout
+            await self._set_status(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, timeout)
+
+    async def _post_findings(self, turn: TurnRef) -> None:
+        trouble = ""
+        if not self.case.presented:
+            trouble = await attempt(
+                SlackActivities.create_summary_thread, turn.bug_id, summary="open the summary thread"
+            )
+        trouble = trouble or await attempt(SlackActivities.post_investigation_results, turn, summary="post findings")
+        if trouble:
+            await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
+        self._mark_used(turn)
+
+    async def _open_pull_request(self, turn: TurnRef) -> None:
+        """A code host that is away is waited for, but not by a reporter who wants the case closed."""
+        try:
+            self._update(
+                await call_unless(
+                    lambda: self._closing, FixActivities.open_pull_request, turn, summary="open a pull request"
+                )
+            )
+        except Interrupted:
+            return
+        except FailureError as error:
+            await self._notice(NoticeKind.FIX_REFUSED, turn.turn, fault_of(error).message)
+
+    async def _escalate(self, turn: TurnRef) -> None:
+        try:
+            escalation = await call(SlackActivities.escalate_to_humans, turn, summary="call on-call")
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            await self._notice(NoticeKind.NOBODY_CALLED, turn.turn, fault_of(error).message)
+        else:
+            before = min(self.state.sla_clock or escalation.number - 1, escalation.number - 1)
+            await start_clock(replace(escalation, started=workflow.now().timestamp()), before)
+            self.state.sla_clock = escalation.number
+        await self._set_status(CaseStatus.ESCALATED, Reason.ESCALATED)
+
+    async def _await_developers(self, reason: Reason) -> None:
+        await self._set_status(CaseStatus.PENDING_VERIFICATION, reason, self.state.limits.developer_timeout)
+
+    # -- silence and the end -----------------------------------------------------------------------------------------
+
+    async def _on_timeout(self) -> None:
+        if self.case.status is CaseStatus.AWAITING_REPORTER:
+            await self._notice(NoticeKind.QUESTION_UNANSWERED, self.case.turn)
+            if not self._reporter_wrote():
+                await self._set_status(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+            return
+        if self.case.pull_request_open:
+            await self._check_pull_request()
+        if self.case.status is not CaseStatus.RESOLVED:
+            await self._close(Reason.NO_REPLY)
+
+    async def _check_pull_request(self) -> None:
+        """A merged fix ends the case. Without an answer from the code host nothing changes."""
+        try:
+            bug_id = self.case.bug_id
+            self._update(await call(FixActivities.check_pull_request, bug_id, summary="check the pull request"))
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("pull_request_check_failed", extra={"case": self.case.bug_id})
+        if self.case.status is CaseStatus.RESOLVED:
+            await self._post_closing()
+
+    async def _close(self, reason: Reason) -> None:
+        """Resolve the case, unless the database holds a message that speaks against it."""
+        end = EndRequest(self.case.bug_id, reason)
+        self._update(await call(CaseActivities.end_case, end, summary=f"end: {reason}"))
+        if self.case.status is CaseStatus.RESOLVED:
+            self.state.cancelled = False
+            self.state.acted_turn = self.case.turn  # the last action is dropped, or was done
+            await self._post_closing()
+
+    async def _post_closing(self) -> None:
+        """Tell people how the case ended, and remove what it needed."""
+        if self._sla_clock:
+            await tell_clock(self.case.bug_id, self._sla_clock, "resolved")
+        await attempt(SlackActivities.post_closing, self.case.bug_id, summary="post how it ended")
+        self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
+
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    def _reporter_wrote(self) -> bool:
+        return self.case.reporter_due or self.inbox.holds_from(self.case.reporter_id)
+
+    def _after_findings(self) -> StatusChange:
+        timeout = self.state.limits.developer_timeout
+        return self._status_change(CaseStatus.PENDING_VERIFICATION, Reason.FINDINGS_POSTED, timeout)
+
+    def _status_change(self, to: CaseStatus, reason: Reason, timeout: float = 0.0) -> StatusChange:
+        """Once people were called, only the question to the reporter has a timeout."""
+        has_timeout = timeout and (to is CaseStatus.AWAITING_REPORTER or not self.case.escalated)
+        wait_until = workflow.now().timestamp() + timeout if has_timeout else 0.0
+        return StatusChange(self.case.bug_id, to, reason, wait_until=wait_until)
+
+    async def _set_status(self, to: CaseStatus, reason: Reason, timeout: float = 0.0) -> None:
+        change = self._status_change(to, reason, timeout)
+        self._update(await call(CaseActivities.update_status, change, summary=f"{to}: {reason}"))
+
+    async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
+        notice = Notice(self.case.bug_id, kind, ordinal, detail)
+        await attempt(SlackActivities.post_notice, notice, summary=f"notice: {kind}")
+
+    def _mark_used(self, turn: TurnRef) -> None:
+        self.background.start(SlackActivities.mark_used, turn, summary="check marks")
+
+    @property
+    def _sla_clock(self) -> int:
+        """The escalation whose clock runs. The last one may have been settled, and then dropped by a close."""
+        return self.state.sla_clock or self.case.escalations
+
+    def _acknowledge_escalation(self) -> None:
+        """A developer has answered: the clock of an open escalation stops asking for that, also during a step."""
+        if self.case.escalated and self.state.acknowledged_escalation < self._sla_clock:
+            self.state.acknowledged_escalation = self._sla_clock
+            signal = tell_clock(self.case.bug_id, self._sla_clock, "acknowledged")
+            self._sla_signal = asyncio.create_task(signal)
+            self.background.add(self._sla_signal)
+
+    def _update(self, case: Marks) -> None:
+        """Take a snapshot over unless a newer one is known: results arrive in another order than commits."""
+        if case.rev >= self.case.rev:
+            self.state.marks = case
+            self._show()
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 
-    def _enter(self) -> None:
-        """The one place that says where the workflow is: search attributes and the sentence in the UI."""
-        marks = self._case.marks
-        if not marks.bug_id:
+    def _show_trouble(self, trouble: str) -> None:
+        self._trouble = trouble
+        self._show()
+
+    def _show(self) -> None:
+        """Search attributes, memo and the sentence about the state."""
+        case = self.case
+        if not case.bug_id:
             return
-        state = display.state(marks.status)
-        shown = (state, marks.severity, marks.title)
+        state = shown_state(case.status)
+        shown = (state, case.severity, case.title)
         if shown != self._shown:
             self._shown = shown
-            workflow.upsert_memo(display.memo(marks))
+            workflow.upsert_memo(_memo(case))
             workflow.upsert_search_attributes(
-                [CASE_STATE.value_set(state), CASE_SEVERITY.value_set(marks.severity.value)]
+                [CASE_STATE.value_set(state), CASE_SEVERITY.value_set(case.severity.value)]
             )
-        workflow.set_current_details(display.details(marks, self._case.trouble))
+        workflow.set_current_details(describe_state(case, self._trouble))
+
+    @workflow.query(
+        name="state", description="State, what is pending, the last action, the agent's session, cost and deadline."
+    )
+    def query_state(self) -> dict[str, Any]:
+        case = self.case
+        return {
+            "bug_id": case.bug_id,
+            "state": shown_state(case.status),
+            "status": case.status.value,
+            "pending": len(self.inbox),
+            "action": case.last_action,
+            "session_id": case.session_id,
+            "turn": case.turn,
+            "cost_usd": case.cost_usd,
+            "deadline": format_utc(case.wait_until) if case.wait_until else None,
+        }
+
+
+def _memo(case: Marks) -> dict[str, Any]:
+    return {"case": case.bug_id, "title": case.title}
 
 
 def _seconds(ts: str) -> float:

@@ -10,7 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.model.conversation import ConversationMarks, Talk
 
 from threadline.conversations.status_line import StatusLine
-from threadline.threads.calls import Asides, attempt
+from threadline.threads.calls import BackgroundTasks, attempt
 
 
 class Conversation:
@@ -24,7 +24,7 @@ class Conversation:
         """When the database last answered: silence counts from then."""
         self.unsayable: list[int] = []
         """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
-        self.asides = Asides()
+        self.background = BackgroundTasks()
         self.line = StatusLine(state.thread)
         self._entered = entered
 
@@ -46,17 +46,17 @@ class Conversation:
     @property
     def stopping(self) -> bool:
         """The turn under way is to end: a person said so, or whoever runs the house."""
-        return self.marks.stop_due or self.state.stopped
+        return self.marks.stop_due or self.state.cancelled
 
     @property
     def stopped_by_operator(self) -> bool:
-        return self.state.stopped and not self.marks.stop_due
+        return self.state.cancelled and not self.marks.stop_due
 
     async def say(self, turn: int) -> None:
         """Post a settled turn's answer."""
         self.does(f"posting the answer of turn {turn}")
         asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
-        trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, taken=self.merge)
+        trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.merge)
         if trouble:
             self.unsayable.append(turn)
             self.line.show("")

@@ -66,7 +66,7 @@ class TurnDecision:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).words})
+            workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
             return await call(DecisionActivities.give_up_deciding, asked, summary="continue without a decision")
 
 

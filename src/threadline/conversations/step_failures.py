@@ -7,7 +7,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.models.model import Execution, ExecutionStatus, StepFailed, ToolCall
     from threadline.threads.retrying import FaultKind
 
-from threadline.threads.calls import fault_of, sentence_of
+from threadline.threads.calls import fault_of, public_message
 
 AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
 _BROKE_OFF = "It was interrupted before it reported a result."
@@ -15,11 +15,11 @@ _BROKE_OFF = "It was interrupted before it reported a result."
 
 def no_reply(error: FailureError) -> StepFailed:
     """The end of a turn whose model is not asked any more."""
-    return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else sentence_of(error))
+    return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
 
 
 def broken_off(asked: ToolCall, error: FailureError) -> Execution:
     """What became of a call. Of one whose worker was lost on its last try, nobody knows what it changed."""
     status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
-    note = sentence_of(error) or _BROKE_OFF
+    note = public_message(error) or _BROKE_OFF
     return Execution(asked.id, asked.name, status, note, read_only=asked.read_only, critical=asked.critical)

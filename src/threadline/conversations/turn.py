@@ -5,6 +5,7 @@ seen in the marks that both share.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from temporalio import workflow
@@ -26,17 +27,17 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.operator_contract import Begun
     from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice, touched
     from threadline.operator.model.routing import Agent
+    from threadline.threads.display import format_utc
     from threadline.threads.retrying import Fault, FaultKind
 
-from threadline.cases import display
 from threadline.conversations.conversation_run import Conversation
 from threadline.conversations.decision_step import TurnDecision
 from threadline.conversations.react_loop import react
 from threadline.conversations.status_line import in_words
 from threadline.conversations.step_failures import broken_off, no_reply
-from threadline.conversations.turn_route import Way, closing, unless
+from threadline.conversations.turn_route import Way, closing
 from threadline.handovers.workflow import hand_over, relay
-from threadline.threads.calls import attempt, break_off, call, fault_of, pause
+from threadline.threads.calls import Interrupted, attempt, call, call_unless, fault_of, pause, run_unless
 
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
 """Seconds between two tries of a model that is away; each wait is twice the one before."""
@@ -48,10 +49,6 @@ AT_ONCE = 10
 """Calls of one reply that run side by side, when all of them only read."""
 _SHOWN = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
-
-
-class BrokenOff(Exception):
-    """Somebody said to stop while the model was being asked, or waited for."""
 
 
 class Turn:
@@ -122,7 +119,7 @@ class Turn:
                 outcome = await self._loop()
             if not conversation.stopping:
                 outcome = await self._deciding.behind(outcome)
-        except BrokenOff:
+        except Interrupted:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
@@ -143,7 +140,8 @@ class Turn:
             return None
         conversation.does("deciding what to do")
         self._show("thinking")
-        await unless(lambda: conversation.stopping, self._deciding.decide())
+        with suppress(Interrupted):
+            await run_unless(lambda: conversation.stopping, self._deciding.decide())
         return self._deciding.outcome
 
     async def _loop(self) -> Outcome:
@@ -151,7 +149,8 @@ class Turn:
         conversation, way = self._conversation, self._way
         if way.agent is Agent.OPERATOR and not conversation.stopping:
             conversation.does("gathering the operator's context")
-            await unless(lambda: conversation.stopping, way.prepare())
+            with suppress(Interrupted):
+                await run_unless(lambda: conversation.stopping, way.prepare())
         return await react(
             self._think,
             self._act,
@@ -183,11 +182,9 @@ class Turn:
         self._hear()
         self._show("thinking")
         words = f"summarise before turn {self._number}"
-        activity = attempt(ConversationActivities.summarise, self._turn, summary=words, taken=conversation.merge)
-        summarising = asyncio.create_task(activity)
-        await workflow.wait_condition(lambda: summarising.done() or conversation.stopping)
-        if not summarising.done():
-            await break_off(summarising)
+        summarising = attempt(ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.merge)
+        with suppress(Interrupted):
+            await run_unless(lambda: conversation.stopping, summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
@@ -210,21 +207,20 @@ class Turn:
     async def _ask(self, request: ThinkRequest) -> Thought:
         """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
         conversation = self._conversation
-        asking = asyncio.create_task(call(ConversationActivities.think, request, summary=f"think {request.step}"))
-        await workflow.wait_condition(lambda: asking.done() or conversation.stopping)
-        if not (asking.done() or self._waits):
-            await pause(LAST_WORD, lambda: asking.done() or conversation.state.stopped, "wait for the last reply")
-        if asking.done():
-            return asking.result()
-        await break_off(asking)
-        raise BrokenOff
+        return await call_unless(
+            lambda: conversation.stopping,
+            ConversationActivities.think,
+            request,
+            summary=f"think {request.step}",
+            grace=lambda: 0.0 if self._waits or conversation.state.cancelled else LAST_WORD,
+        )
 
     async def _bear(self, error: FailureError) -> None:
         """Wait for a model that is away, until it may be asked again.
 
         Raises:
             StepFailed: it cannot be asked, or the patience is at its end.
-            BrokenOff: somebody said to stop.
+            Interrupted: somebody said to stop.
         """
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
@@ -236,11 +232,11 @@ class Turn:
             raise no_reply(error) from error
         self._hear()
         self._tell(until)
-        conversation.does(f"waiting for the model since {display.clock(since)}, until {display.clock(until)}")
+        conversation.does(f"waiting for the model since {format_utc(since)}, until {format_utc(until)}")
         delay = min(self._delay(fault), until - now)
         await pause(delay, lambda: conversation.stopping or self._called, "wait before the next model call")
         if conversation.stopping:
-            raise BrokenOff from error
+            raise Interrupted from error
         if self._called:
             raise no_reply(error) from error
 

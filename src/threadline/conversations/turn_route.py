@@ -1,11 +1,9 @@
 """The way of a turn: found when it begins, and what the operator is given for it before it is asked."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import TalkTurn
@@ -92,14 +90,3 @@ def closing(execution: Execution) -> OutcomeKind | None:
     if execution.protocol.proposed:
         return OutcomeKind.PROPOSED
     return OutcomeKind.ASKED if execution.tool == CLARIFYING else OutcomeKind.SPOKEN
-
-
-async def unless(stopping: Callable[[], bool], work: Awaitable[None]) -> None:
-    """Do something that is broken off as soon as somebody says to stop."""
-    task = asyncio.ensure_future(work)
-    await workflow.wait_condition(lambda: task.done() or stopping())
-    if not task.done():
-        task.cancel()
-    (trouble,) = await asyncio.gather(task, return_exceptions=True)
-    if isinstance(trouble, Exception) and not isinstance(trouble, FailureError):
-        raise trouble

@@ -1,4 +1,4 @@
-"""The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `thread_run` leads."""
+"""The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `ThreadRun` leads."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,14 +22,13 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.model.conversation import ConversationState, Talk
     from threadline.handovers.contract import HandoverActivities
     from threadline.threads import addressing, messages
+    from threadline.threads.display import format_utc
 
-from threadline.cases import display
 from threadline.conversations.conversation_run import Conversation
 from threadline.conversations.turn import Turn
-from threadline.threads import signals
 from threadline.threads.calls import attempt, call
 from threadline.threads.inbox import Inbox
-from threadline.threads.run_loop import Step, ThreadRun
+from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
 TAKEN_IN = "eyes"
 NOTHING_TO_STOP = "ok_hand"
@@ -41,88 +40,72 @@ A word to stop that finds nothing to stop gets :ok_hand:; another one is answere
 
 
 @workflow.defn(name=addressing.CONVERSATION_WORKFLOW)
-class ConversationWorkflow:
+class ConversationWorkflow(ThreadHandler):
     """One run of a conversation; it ends after a long silence, and the next message starts another, which goes on."""
+
+    state: Talk
 
     @workflow.init
     def __init__(self, state: Talk) -> None:
-        self._inbox = Inbox(state.pending, state.seen)
+        self.state = state
+        self.inbox = Inbox(state.pending, state.seen)
         self._conversation = Conversation(state, self._enter)
-        self._run = ThreadRun(self)
+        self.background = self._conversation.background
+        self.thread_run = ThreadRun(self)
         self._seen: dict[str, list[tuple[str, str]]] = {}
         self._dismissed = False
 
     @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in the thread, or said to stop.")
-    def take(self, name: str, args: Sequence[RawValue]) -> None:
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well."""
-        self._inbox.accept(signals.read(name, args))
+        self.inbox.receive(name, args)
 
-    @workflow.query(description="State, activity, pending messages, last turn, open question, cost.")
-    def state(self) -> dict[str, Any]:
+    @workflow.query(name="state", description="State, activity, pending messages, last turn, open question, cost.")
+    def query_state(self) -> dict[str, Any]:
         marks = self._conversation.marks
         return {
-            "thread": self._conversation.state.thread.key,
+            "thread": self.state.thread.key,
             "state": self._state.value,
             "doing": self._conversation.doing,
-            "pending": len(self._inbox),
+            "pending": len(self.inbox),
             "turn": marks.turn,
             "question": marks.question,
             "cost_usd": marks.cost_usd,
-            "ends": display.clock(self._silence_ends),
+            "ends": format_utc(self._silence_ends),
         }
 
     @workflow.run
     async def run(self, state: Talk) -> str:
         """Store messages, let one step at a time act on them, and end: "quiet", "ignored" or "cancelled"."""
-        return await self._run.to_its_end()
+        return await self.thread_run.run()
 
-    # -- what the run of a conversation is about: see `thread_run.Duties` --------------------------------------------
-
-    @property
-    def inbox(self) -> Inbox:
-        return self._inbox
-
-    @property
-    def history_events(self) -> int:
-        return self._conversation.state.limits.history_events
-
-    @property
-    def gathers(self) -> bool:
-        return True
+    # -- ThreadHandler -----------------------------------------------------------------------------------------------
 
     @property
     def ended(self) -> bool:
         if self._unsaid or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
-        return self._conversation.state.stopped or not self._conversation.marks.opened or silent
+        return self.state.cancelled or not self._conversation.marks.opened or silent
 
     @property
     def idle(self) -> bool:
-        return self._conversation.asides.idle and self._conversation.line.idle
+        return self.background.idle and self._conversation.line.idle
 
-    @property
-    def must_wait(self) -> bool:
-        """Never: the next run says what is still to be said, and Slack may be away for longer than a history lasts."""
-        return False
-
-    def outcome(self) -> str:
-        if not self._conversation.state.stopped:
+    def result(self) -> str:
+        if not self.state.cancelled:
             return "quiet" if self._conversation.marks.opened else "ignored"
         if self._conversation.marks.turn_due:
             self.continue_as_new()
         return "cancelled"
 
-    def cancelled(self) -> None:
-        self._conversation.state.stopped = True
-
     def continue_as_new(self) -> None:
         if self._dismissed and self._conversation.marks.turn_due:
-            self._conversation.state.stopped = False  # it was said after the last word of the run that was cancelled
-        workflow.continue_as_new(self._conversation.state)
+            self.state.cancelled = False  # it was said after the last word of the run that was cancelled
+        workflow.continue_as_new(self.state)
 
     async def open(self) -> None:
-        state = self._conversation.state
+        state = self.state
         opened = await call(ConversationActivities.open_conversation, state.thread, summary="load the conversation")
         state.limits = opened.limits
         self._conversation.merge(opened.marks)
@@ -132,23 +115,23 @@ class ConversationWorkflow:
             self._show_again(turn)
         self._acknowledge((), Stored(opened.marks, opened.refused))
 
-    async def flush(self) -> None:
-        batch = self._inbox.batch()
-        request = StoreRequest(self._conversation.state.thread, batch)
+    async def store_messages(self) -> None:
+        batch = self.inbox.batch()
+        request = StoreRequest(self.state.thread, batch)
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
-        self._inbox.stored(len(batch))
+        self.inbox.stored(len(batch))
         self._conversation.merge(stored.marks)
         self._acknowledge(batch, stored)
         for turn in stored.reworded:
-            self._conversation.state.reworded.append(turn)
+            self.state.reworded.append(turn)
             self._show_again(turn)
 
-    def due(self) -> Step | None:
+    def next_step(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
         if turn := self._unsaid:
             return self._conversation.say(turn)
         if self._turn_due:
-            self._dismissed = self._conversation.state.stopped
+            self._dismissed = self.state.cancelled
             return Turn(self._conversation).take()
         self._count_silence()
         return None
@@ -175,48 +158,48 @@ class ConversationWorkflow:
                 marks.setdefault((message.channel, message.ts), name)
         for place, name in marks.items():
             self._seen.setdefault(name, []).append(place)
-        if not self._inbox:
+        if not self.inbox:
             seen, self._seen = self._seen, {}
             for name, items in seen.items():
                 marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
-                self._conversation.asides.start(SpeakingActivities.mark_messages, marker, summary)
+                self.background.start(SpeakingActivities.mark_messages, marker, summary=summary)
         for each in stored.refused:
-            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self._conversation.state.untold:
-                self._conversation.state.untold.append(each.ts)
+            if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.untold:
+                self.state.untold.append(each.ts)
                 self._tell_throttled(each.ts)
 
     def _tell_throttled(self, ts: str) -> None:
-        word = Word(self._conversation.state.thread, WordKind.THROTTLED, about=ts)
+        word = Word(self.state.thread, WordKind.THROTTLED, about=ts)
 
         async def tell() -> None:
             await attempt(SpeakingActivities.post_word, word, summary="post that the author is rate-limited")
-            self._conversation.state.untold.remove(ts)
+            self.state.untold.remove(ts)
 
-        self._conversation.asides.add(asyncio.create_task(tell()))
+        self.background.add(asyncio.create_task(tell()))
 
     def _show_again(self, turn: int) -> None:
         """Have a person see what was said in a turn as it reads now."""
-        asked = TalkTurn(self._conversation.state.thread, turn)
+        asked = TalkTurn(self.state.thread, turn)
 
         async def show() -> None:
             await attempt(HandoverActivities.relay_to_person, asked, summary=f"relay the edits of turn {turn}")
-            self._conversation.state.reworded.remove(turn)
+            self.state.reworded.remove(turn)
 
-        self._conversation.asides.add(asyncio.create_task(show()))
+        self.background.add(asyncio.create_task(show()))
 
     # -- the end by silence ------------------------------------------------------------------------------------------
 
     @property
     def _silence_ends(self) -> float:
-        return self._conversation.heard + self._conversation.state.limits.quiet
+        return self._conversation.heard + self.state.limits.quiet
 
     def _count_silence(self) -> None:
-        """Keep the alarm set. What is heard and wants no turn does not move it: once it rang, it is set anew."""
-        alarm = self._run.alarm
-        if alarm.rang:
-            alarm.clear()
-        if not (alarm.is_set or self._inbox or self.ended):
-            alarm.set(self._silence_ends, f"quiet until {display.clock(self._silence_ends)}")
+        """Keep the timer set. What is heard and wants no turn does not move it: once it fired, it is set anew."""
+        timer = self.thread_run.timer
+        if timer.fired:
+            timer.clear()
+        if not (timer.is_set or self.inbox or self.ended):
+            timer.set(self._silence_ends, f"quiet until {format_utc(self._silence_ends)}")
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
 
@@ -229,7 +212,7 @@ class ConversationWorkflow:
     def _enter(self) -> None:
         """The one place that says where the workflow is: the sentence in the UI."""
         conversation = self._conversation
-        since, until = display.clock(conversation.heard), display.clock(self._silence_ends)
+        since, until = format_utc(conversation.heard), format_utc(self._silence_ends)
         workflow.set_current_details(
             {
                 ConversationState.WORKING: f"Working: {conversation.doing}",

@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from threadline.slack.model import Thread
-from threadline.threads.model import ThreadOwner
-from threadline.threads.seen import first_time
+from threadline.threads.model import ThreadOwner, is_new
 
 TAKE, CLOSE = "handover_take", "handover_close"
 """The buttons' ids (`action_id` in Slack's words)."""
@@ -59,7 +58,7 @@ class Handing:
 
     def take(self, click: HandoverClick) -> None:
         """Keep a click unless it was delivered before."""
-        if first_time(self.seen, click.key, REMEMBERED):
+        if is_new(self.seen, click.key, REMEMBERED):
             self.clicks.append(click)
 
 

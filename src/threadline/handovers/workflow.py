@@ -15,11 +15,11 @@ with workflow.unsafe.imports_passed_through():
     from threadline.handovers.model import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
     from threadline.slack.model import Thread
     from threadline.threads import addressing
+    from threadline.threads.display import format_utc
 
-from threadline.cases import display
 from threadline.threads import buttons as clicks
-from threadline.threads.calls import Asides, attempt, regardless, surely
-from threadline.threads.run_loop import Alarm
+from threadline.threads.calls import BackgroundTasks, attempt, attempt_despite_cancel, call_until_done
+from threadline.threads.run_loop import Timer
 
 
 async def hand_over(thread: Thread, turn: int) -> None:
@@ -49,7 +49,7 @@ async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
         return
     unshown: list[bool] = []
     showing = attempt(
-        HandoverActivities.relay_to_person, turn, summary="relay the turn to the person", taken=unshown.append
+        HandoverActivities.relay_to_person, turn, summary="relay the turn to the person", on_result=unshown.append
     )
     if (await showing or any(unshown)) and left:
         word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
@@ -65,8 +65,8 @@ class HandoverWorkflow:
     def __init__(self, handing: Handing) -> None:
         self._handing = handing
         self._state = HandoverState(open=True)
-        self._alarm = Alarm()
-        self._whispers = Asides()
+        self._timer = Timer()
+        self._whispers = BackgroundTasks()
         self._buttons = clicks.Buttons(HandoverClick, handing.take, {"handover": handing.ref.key})
 
     @workflow.signal(dynamic=True, description="button_pressed: somebody clicked a button of this handover.")
@@ -89,12 +89,14 @@ class HandoverWorkflow:
     async def run(self, handing: Handing) -> str:
         """Answer clicks in order until somebody has closed it; returns who had taken it."""
         workflow.upsert_memo({"correlation_id": handing.ref.key})
-        self._enter(await surely(HandoverActivities.open_handover, handing.ref, "post the handover card"))
+        self._enter(
+            await call_until_done(HandoverActivities.open_handover, handing.ref, summary="post the handover card")
+        )
         while True:
             while handing.clicks:
                 await self._answer(handing.clicks[0])
                 del handing.clicks[0]
-            if self._alarm.rang:
+            if self._timer.fired:
                 await self._remind()
                 continue
             if self._over:
@@ -114,24 +116,30 @@ class HandoverWorkflow:
         return clicks.long() and self._whispers.idle
 
     def _awake(self) -> bool:
-        return bool(self._handing.clicks) or self._alarm.rang or self._over or self._full
+        return bool(self._handing.clicks) or self._timer.fired or self._over or self._full
 
     async def _answer(self, click: HandoverClick) -> None:
         word = "close" if click.close else "take"
         request = PressRequest(self._handing.ref, click)
-        state: HandoverState = await surely(HandoverActivities.press_handover, request, f"{click.user_id}: {word}")
+        state: HandoverState = await call_until_done(
+            HandoverActivities.press_handover, request, summary=f"{click.user_id}: {word}"
+        )
         self._enter(state)
-        await regardless(HandoverActivities.show_handover, self._handing.ref, "update the card, tell both threads")
+        await attempt_despite_cancel(
+            HandoverActivities.show_handover, self._handing.ref, summary="update the card, tell both threads"
+        )
         if state.words:
             whisper = HandoverWhisper(click, state.words)
-            self._whispers.start(HandoverActivities.whisper_handover, whisper, f"tell {click.user_id}")
+            self._whispers.start(HandoverActivities.whisper_handover, whisper, summary=f"tell {click.user_id}")
 
     async def _remind(self) -> None:
-        self._alarm.clear()
+        self._timer.clear()
         self._handing.reminded += 1
         reminder = Reminder(self._handing.ref, self._handing.reminded)
         words = f"reminder {reminder.number}"
-        failed = await regardless(HandoverActivities.remind_handover, reminder, words, self._enter)
+        failed = await attempt_despite_cancel(
+            HandoverActivities.remind_handover, reminder, summary=words, on_result=self._enter
+        )
         if failed:
             self._enter(self._state)
 
@@ -140,9 +148,9 @@ class HandoverWorkflow:
         self._handing.reminded = max(self._handing.reminded, state.reminded)
         waits = state.open and not state.taken_by and self._handing.reminded < MOST_REMINDERS
         if not waits:
-            self._alarm.clear()
-        elif not self._alarm.is_set:
+            self._timer.clear()
+        elif not self._timer.is_set:
             until = workflow.now().timestamp() + state.remind_every
-            self._alarm.set(until, f"reminder at {display.clock(until)}")
+            self._timer.set(until, f"reminder at {format_utc(until)}")
         details = "Waiting for a person." if not state.taken_by else f"Taken by {state.taken_by}."
         workflow.set_current_details(details if state.open else "Closed.")

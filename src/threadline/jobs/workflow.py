@@ -78,7 +78,7 @@ class AgentJobWorkflow:
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            return JobEnd(run, error=fault_of(error).words)
+            return JobEnd(run, error=fault_of(error).message)
 
     def _show(self, what: str) -> None:
         workflow.set_current_details(f"**{self._ref.job_id}** {self._ref.job_type}\n\n{what}")

@@ -1,4 +1,4 @@
-"""How a workflow calls an activity: by its signature, with the options that the contract declares for it."""
+"""How a workflow calls an activity: by its signature, with the options that its contract declares."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,6 +18,10 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
+class Interrupted(Exception):
+    """What a step waited for is not wanted any more."""
+
+
 async def call(
     method: Callable[[Any, Argument], Awaitable[Result]],
     argument: Argument,
@@ -25,48 +29,87 @@ async def call(
     summary: str = "",
     options: ActivityOptions | None = None,
 ) -> Result:
-    """Run an activity to its result.
+    """Run an activity and return its result.
 
     Args:
         summary: the line that Temporal's UI shows for it.
-        options: other ones than its contract declares.
+        options: in place of those that its contract declares.
     """
     given = (options or options_of(method)).as_kwargs()
     result: Result = await workflow.execute_activity_method(method, argument, summary=summary or None, **given)
     return result
 
 
+async def call_unless(
+    stop: Callable[[], bool],
+    method: Callable[[Any, Argument], Awaitable[Result]],
+    argument: Argument,
+    *,
+    summary: str = "",
+    options: ActivityOptions | None = None,
+    grace: Callable[[], float] = lambda: 0.0,
+) -> Result:
+    """`call`, interrupted as `run_unless` does it."""
+    return await run_unless(stop, call(method, argument, summary=summary, options=options), grace=grace)
+
+
+async def run_unless(
+    stop: Callable[[], bool], work: Awaitable[Result], *, grace: Callable[[], float] = lambda: 0.0
+) -> Result:
+    """Run something as long as `stop` is false.
+
+    Args:
+        stop: asked again whenever something in the workflow has changed.
+        work: cancelled when `stop` is true. A cancelled activity is not waited for.
+        grace: seconds that are left from then on. Asked again as well: 0 ends the wait at once.
+
+    Raises:
+        Interrupted: `stop` was true before the work was done.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await workflow.wait_condition(lambda: task.done() or stop())
+        if not task.done() and (seconds := grace()):
+            await pause(seconds, lambda: task.done() or not grace(), "wait for the last result")
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if task.done():
+        return task.result()
+    await cancel_and_wait(task)
+    raise Interrupted
+
+
 async def attempt(
     method: Callable[[Any, Argument], Awaitable[Result]],
     argument: Argument,
     *,
-    summary: str,
+    summary: str = "",
     options: ActivityOptions | None = None,
-    taken: Callable[[Result], None] | None = None,
+    on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """Run an activity that people can live without; returns why it failed for good, or nothing.
-
-    Args:
-        taken: gets its result.
+    """Run an activity that people can do without; returns why it failed for good, or "".
 
     Raises:
-        FailureError: when the workflow was cancelled meanwhile.
+        FailureError: the workflow was cancelled meanwhile.
     """
     try:
         result = await call(method, argument, summary=summary, options=options)
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
-        words = fault_of(error).words
-        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": words})
-        return words
-    if taken:
-        taken(result)
+        message = fault_of(error).message
+        workflow.logger.warning("activity_failed", extra={"activity": method.__name__, "reason": message})
+        return message
+    if on_result:
+        on_result(result)
     return ""
 
 
-async def surely(method: Callable[..., Awaitable[Any]], argument: Any, summary: str) -> Any:
-    """Run an activity that never gives up, also where somebody cancels the run meanwhile: a click is not dropped."""
+async def call_until_done(
+    method: Callable[[Any, Argument], Awaitable[Result]], argument: Argument, *, summary: str = ""
+) -> Result:
+    """Run an activity that never gives up, and again when the run is cancelled meanwhile: a click is not dropped."""
     while True:
         try:
             return await call(method, argument, summary=summary)
@@ -75,30 +118,31 @@ async def surely(method: Callable[..., Awaitable[Any]], argument: Any, summary: 
                 raise RuntimeError("an activity with unlimited retries failed") from error
 
 
-async def regardless(
+async def attempt_despite_cancel(
     method: Callable[[Any, Argument], Awaitable[Result]],
     argument: Argument,
-    summary: str,
-    taken: Callable[[Result], None] | None = None,
+    *,
+    summary: str = "",
+    on_result: Callable[[Result], None] | None = None,
 ) -> str:
-    """`attempt`, and once more where somebody cancels the run meanwhile: what waits behind it is not dropped."""
+    """`attempt`, and again when the run is cancelled meanwhile: what waits for it is not dropped."""
     while True:
         try:
-            return await attempt(method, argument, summary=summary, taken=taken)
+            return await attempt(method, argument, summary=summary, on_result=on_result)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
 
 
-async def break_off(task: asyncio.Task[Any]) -> None:
-    """Cancel what runs, and wait until it has ended, however it does."""
+async def cancel_and_wait(task: asyncio.Future[Any]) -> None:
+    """Cancel a task and wait for its end, whatever that is."""
     task.cancel()
     with suppress(FailureError, asyncio.CancelledError):
         await task
 
 
-class Asides:
-    """What was started and nobody waits for."""
+class BackgroundTasks:
+    """Activities that were started and that no step waits for."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
@@ -107,14 +151,15 @@ class Asides:
         self,
         method: Callable[[Any, Argument], Awaitable[None]],
         argument: Argument,
-        summary: str,
+        *,
+        summary: str = "",
         options: ActivityOptions | None = None,
     ) -> None:
-        self._tasks = [task for task in self._tasks if not task.done()]
         self.add(asyncio.create_task(attempt(method, argument, summary=summary, options=options)))
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Count something as an aside that was started elsewhere."""
+        """Count a task that was started elsewhere."""
+        self._tasks = [each for each in self._tasks if not each.done()]
         self._tasks.append(task)
 
     @property
@@ -123,15 +168,13 @@ class Asides:
 
 
 async def pause(seconds: float, until: Callable[[], bool], summary: str) -> None:
-    """Wait, but no longer than until something is true."""
-    try:
+    """Wait until something is true, but `seconds` at most."""
+    with suppress(TimeoutError):
         await workflow.wait_condition(until, timeout=seconds, timeout_summary=summary)
-    except TimeoutError:
-        return
 
 
 def fault_of(error: FailureError) -> Fault:
-    """The class of what ended an attempt at a turn."""
+    """Why an attempt at a turn ended."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, exceptions.TimeoutError):
         return Fault(FaultKind.LOST, "The worker that ran this step was lost.")
@@ -144,13 +187,13 @@ def fault_of(error: FailureError) -> Fault:
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
         if isinstance(cause.cause, ApplicationError) and cause.cause.type == "Undecipherable":
-            # Its worker lacks the key of what it was asked: whoever runs the house mends that, and nobody else can.
+            # The worker lacks the key of its input: only whoever runs the product can give it one.
             return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)
     return Fault(FaultKind.LOST, "This step was cancelled.")
 
 
-def sentence_of(error: FailureError) -> str:
-    """What ended an activity, where it was said for people; empty where the words are for whoever runs the house."""
+def public_message(error: FailureError) -> str:
+    """Why an activity failed, in words for people; "" where the message is for whoever runs the product."""
     cause = error.cause if isinstance(error, ActivityError) else error
     return cause.message if isinstance(cause, ApplicationError) and cause.type == "Permanent" else ""

@@ -59,7 +59,7 @@ class CatchUpWorkflow:
     async def _begin_again_later(self, error: ActivityError) -> NoReturn:
         """What was requested of the pass that failed is requested of the next one: nobody else would do so again."""
         self._state.deep = self._state.deep or self._deep
-        workflow.set_current_details(f"A pass over Slack's history failed and is repeated: {fault_of(error).words}")
+        workflow.set_current_details(f"A pass over Slack's history failed and is repeated: {fault_of(error).message}")
         await self._wait(contract.RETRY_INTERVAL)
         workflow.continue_as_new(self._state)
 
@@ -139,7 +139,7 @@ class CatchUpWorkflow:
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
-                return fault_of(error).words
+                return fault_of(error).message
             await self._check_cases(plan)
         return ""
 

@@ -1,16 +1,31 @@
-"""What has been signalled and is not stored yet: each message once, in order, and never let go before it is stored."""
+"""Inbox: signalled messages that are not stored yet, each once and in order.
+
+Signals are read here so that none is dropped: not one that is no JSON, and not one whose name is unknown.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
+    from threadline.threads import addressing, messages
     from threadline.threads.messages import CLOSE, MESSAGE, REPORT, IncomingMessage
-    from threadline.threads.seen import first_time
+    from threadline.threads.model import is_new
 
+SIGNAL_KINDS: Mapping[str, str] = {addressing.INCOMING_MESSAGE: MESSAGE, addressing.CLOSE_REQUESTED: CLOSE}
+"""Signals by name, with the kind of message that each brings unless its envelope says so."""
 MAX_MESSAGES = 100
 MAX_BYTES = 256 * 1024
-"""Of one batch; an activity's argument beyond 2 MiB would wedge the workflow."""
-REMEMBERED = 500
-"""Ids of messages kept to drop repeated deliveries; an older one still meets the unique key in the database."""
+"""Of one batch. An activity's argument beyond 2 MiB would block the workflow for good."""
+MAX_SEEN = 500
+"""Message ids kept to drop repeated deliveries. The database's unique key drops older ones."""
+
+_MAX_SHOWN = messages.MAX_TEXT // 2
+"""Bytes of an unreadable payload that are kept as base64."""
 
 
 class Inbox:
@@ -23,9 +38,16 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._pending)
 
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
+        """Queue the message of a signal, as a dynamic handler gets it; never raises, and never waits.
+
+        A handler with a name has its arguments decoded by the SDK, which logs and drops a signal that does not decode.
+        """
+        self.accept(_message_of(name, args))
+
     def accept(self, message: IncomingMessage, *, first: bool = False) -> None:
-        """Queue a message unless its id was seen before. Never blocks: a signal handler calls it."""
-        if first_time(self._seen, message.id, REMEMBERED):
+        """Queue a message unless its id was seen before."""
+        if is_new(self._seen, message.id, MAX_SEEN):
             self._pending.insert(0 if first else len(self._pending), message)
 
     def batch(self) -> list[IncomingMessage]:
@@ -39,7 +61,7 @@ class Inbox:
         return self._pending[:count]
 
     def stored(self, count: int) -> None:
-        """Let go of the `count` oldest messages: only now are they safe elsewhere."""
+        """Remove the `count` oldest messages, now that they are stored."""
         del self._pending[:count]
 
     def holds_report(self) -> bool:
@@ -49,7 +71,7 @@ class Inbox:
         return any(message.sender_id == sender_id for message in self._pending)
 
     def senders(self) -> set[tuple[str, str]]:
-        """(type, id) of whoever has said something, corrections aside."""
+        """(type, id) of whoever wrote something, corrections aside."""
         return {
             (message.sender_type, message.sender_id) for message in self._pending if message.kind in (MESSAGE, CLOSE)
         }
@@ -59,11 +81,37 @@ class Inbox:
         return len(self.batch()) == len(self._pending)
 
     def fits_next_run(self) -> bool:
-        """Whether little enough is pending to be carried into another run, whose input has a limit of 2 MiB."""
+        """Whether little enough is pending to be carried into another run, whose input is limited to 2 MiB."""
         return sum(map(_bytes, self._pending)) <= MAX_BYTES
 
 
 def _bytes(message: IncomingMessage) -> int:
-    """About what a message takes on the wire; its files count too, of which it may have many."""
+    """About what a message takes on the wire, its files included."""
     files = sum(len(file.name.encode()) + 256 for file in message.files)
     return len(message.text.encode()) + files + 512
+
+
+def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:
+    kind = SIGNAL_KINDS.get(name)
+    if kind is None:
+        return _unreadable(name, args)
+    try:
+        values = [workflow.payload_converter().from_payload(each.payload) for each in args]
+    except Exception:  # noqa: BLE001 - whatever a converter says of bytes that it cannot read, they are kept
+        return _unreadable(name, args)
+    return messages.parse(values, kind=kind)
+
+
+def _unreadable(name: str, args: Sequence[RawValue]) -> IncomingMessage:
+    shown = json.dumps({"signal": name, "payloads": [_shown(each) for each in args]}, sort_keys=True)
+    whole = b"".join(each.payload.SerializeToString(deterministic=True) for each in args)
+    return messages.quarantined(shown, name.encode("utf-8", "replace") + b":" + whole)
+
+
+def _shown(arg: RawValue) -> dict[str, Any]:
+    data = arg.payload.data
+    metadata = {key: value.decode("utf-8", "replace") for key, value in arg.payload.metadata.items()}
+    try:
+        return {"metadata": metadata, "text": data.decode()[: messages.MAX_TEXT]}
+    except UnicodeDecodeError:
+        return {"metadata": metadata, "base64": base64.b64encode(data[:_MAX_SHOWN]).decode(), "bytes": len(data)}

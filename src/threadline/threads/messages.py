@@ -2,7 +2,7 @@
 
 Temporal drops a signal whose payload does not decode into the handler's types, so nothing on the wire is strict:
 `parse` takes any JSON of any arity and never raises. What it cannot read becomes a `QUARANTINED` message, which is
-stored and shown to whoever runs the house; so does what is no JSON at all (`threads/signals.py`).
+stored and shown to whoever runs the house; so does what is no JSON at all (`threads/inbox.py`).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""ThreadOwner: the workflow that a Slack thread belongs to."""
+"""Values of a thread: the workflow that it belongs to, and the keys of what it was sent."""
 
 import re
 from collections.abc import Mapping
@@ -41,3 +41,16 @@ def owner_in(payload: Mapping[str, Any]) -> ThreadOwner | None:
     if not isinstance(workflow_id, str) or not isinstance(kind, str) or not _WORKFLOW_ID.fullmatch(workflow_id):
         return None
     return ThreadOwner(workflow_id, kind)
+
+
+def is_new(seen: dict[str, None], key: str, most: int) -> bool:
+    """Whether a key was not seen before. It is remembered; of more than `most` keys the oldest are forgotten.
+
+    Workflows run this: it must not change for open ones.
+    """
+    if key in seen:
+        return False
+    seen[key] = None
+    while len(seen) > most:
+        del seen[next(iter(seen))]
+    return True

@@ -11,7 +11,6 @@ with workflow.unsafe.imports_passed_through():
     from threadline.slack.model import Thread
     from threadline.threads import addressing
 
-from threadline.threads import signals
 from threadline.threads.calls import call
 from threadline.threads.inbox import Inbox
 
@@ -25,9 +24,9 @@ class RouteReplyWorkflow:
         self._inbox = Inbox([], {})
 
     @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in this thread.")
-    def take(self, name: str, args: Sequence[RawValue]) -> None:
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
         """Dynamic, so that what the SDK cannot decode arrives as well."""
-        self._inbox.accept(signals.read(name, args))
+        self._inbox.receive(name, args)
 
     @workflow.run
     async def run(self, thread: Thread) -> str:

@@ -1,190 +1,188 @@
-"""The life of a run that serves one Slack thread: it stores what arrives, and lets one supervised step at a time act.
+"""ThreadRun: the life of a workflow run that serves one Slack thread. docs/adr/0002 tells why it has this shape.
 
-Shared by the workflows that do this (composition: each has its own `@workflow.run`). Why it has this shape, and what
-other shapes lost, is told in docs/adr/0002.
+It stores what arrives, and lets one supervised step at a time act on it. A workflow brings its part as a
+`ThreadHandler`.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
+from threadline.threads.calls import BackgroundTasks
 from threadline.threads.inbox import Inbox
 
 Step = Coroutine[Any, Any, None]
 
-GATHERS = 5
-"""Batches that are stored one after the other before a turn starts on them."""
+MAX_BURST = 5
+"""Batches of a burst that are stored before a step starts on them."""
 
 
-class Duties(Protocol):
-    """What a kind of thread brings to its run. Properties and plain methods never wait and ask nobody."""
+class ThreadHandler(ABC):
+    """What a kind of thread brings to its run. A workflow subclasses it; its `__init__` sets the attributes.
+
+    `state` is a dataclass with all that survives continue-as-new, `cancelled` and `limits` among it. Properties and
+    plain methods never wait and call no activity.
+    """
+
+    state: Any
+    inbox: Inbox
+    background: BackgroundTasks
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Load what is known of the thread. A run does this first, and again when a Cancel has interrupted it."""
+
+    @abstractmethod
+    async def store_messages(self) -> None:
+        """Store the oldest batch of the inbox, and remove it from the inbox only after that."""
+
+    @abstractmethod
+    def next_step(self) -> Step | None:
+        """The step to take now, decided from the snapshot alone, so that a new run decides the same."""
 
     @property
-    def inbox(self) -> Inbox: ...
-
-    @property
-    def history_events(self) -> int:
-        """Continue as new beyond this many events; 0: when Temporal suggests it."""
-
-    @property
-    def gathers(self) -> bool:
-        """Whether a burst that is still coming in is stored before the next step."""
-
-    @property
+    @abstractmethod
     def ended(self) -> bool:
-        """Nothing is left to do, save what is cosmetic."""
+        """Only background tasks are left."""
+
+    @abstractmethod
+    def result(self) -> str:
+        """The result of a run that has ended. May continue as new instead."""
+
+    @property
+    def collects_burst(self) -> bool:
+        """Whether a burst that is still arriving is stored before the next step."""
+        return True
+
+    @property
+    def blocks_continue_as_new(self) -> bool:
+        """Something is under way that a run which continues as new would drop."""
+        return False
 
     @property
     def idle(self) -> bool:
-        """Nothing cosmetic is under way."""
+        """No background task is under way."""
+        return self.background.idle
 
-    @property
-    def must_wait(self) -> bool:
-        """Something is under way that a run which continues as new would drop."""
-
-    async def open(self) -> None:
-        """Learn what is known of the thread: the first that a run does, and tried again when a Cancel broke it off."""
-
-    async def flush(self) -> None:
-        """Store the inbox's oldest batch, and only then let go of it."""
-
-    def due(self) -> Step | None:
-        """The step that is to be taken now, by the marks alone, so that a new run decides the same."""
-
-    def outcome(self) -> str:
-        """How a run that has ended ends."""
-
-    def cancelled(self) -> None:
-        """Whoever runs the house wants the run to end."""
+    def on_cancel(self) -> None:
+        """Somebody has cancelled the workflow in Temporal."""
+        self.state.cancelled = True
 
     def continue_as_new(self) -> None:
-        """Call `workflow.continue_as_new` with all that must survive."""
+        workflow.continue_as_new(self.state)
 
 
-class Alarm:
-    """The one timer of a wait; what it is set to is absolute, so that continue-as-new keeps it."""
+class Timer:
+    """The one timer of a wait. Its time is absolute, so that continue-as-new keeps it."""
 
     def __init__(self) -> None:
-        self._pause: asyncio.Task[None] | None = None
+        self._sleep: asyncio.Task[None] | None = None
 
     @property
     def is_set(self) -> bool:
-        return self._pause is not None
+        return self._sleep is not None
 
     @property
-    def rang(self) -> bool:
-        return self._pause is not None and self._pause.done()
+    def fired(self) -> bool:
+        return self._sleep is not None and self._sleep.done()
 
     def set(self, at: float, summary: str) -> None:
-        """Ring at a time, in seconds since 1970."""
-        pause = workflow.sleep(max(0.0, at - workflow.now().timestamp()), summary=summary)
-        self._pause = asyncio.create_task(pause)
+        """Fire at a time, in seconds since 1970."""
+        sleep = workflow.sleep(max(0.0, at - workflow.now().timestamp()), summary=summary)
+        self._sleep = asyncio.create_task(sleep)
 
     def clear(self) -> None:
-        if self._pause:
-            self._pause.cancel()
-            self._pause = None
+        if self._sleep:
+            self._sleep.cancel()
+            self._sleep = None
 
 
 class ThreadRun:
-    """One run, from its start to its end, or to the run that continues it.
+    """One run, from its start to its end or to the run that continues it."""
 
-    Args:
-        unwanted: whether what the step under way waits for is to be broken off; asked whenever something has changed.
-        interrupt: does so.
-    """
-
-    def __init__(
-        self,
-        duties: Duties,
-        *,
-        unwanted: Callable[[], bool] = lambda: False,
-        interrupt: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.alarm = Alarm()
-        self._duties = duties
-        self._unwanted = unwanted
-        self._interrupt = interrupt
+    def __init__(self, handler: ThreadHandler) -> None:
+        self.timer = Timer()
+        self._handler = handler
         self._opened = False
         self._cancelled = False
         self._step: asyncio.Task[None] | None = None
-        self._gathered = 0
+        self._collected = 0
 
     @property
-    def at_work(self) -> bool:
+    def busy(self) -> bool:
         """A step is under way."""
         return self._step is not None
 
-    async def to_its_end(self) -> str:
-        """Store messages and own the run's life; everything else is one step whose result is always looked at."""
+    async def run(self) -> str:
+        """Store messages and decide about the run's end; all else is one step, whose result is always looked at."""
         while True:
             try:
-                await self._take_in()
-                if (outcome := self._proceed()) is not None:
-                    return outcome
-                await workflow.wait_condition(self._awake)
+                await self._receive()
+                if (result := self._proceed()) is not None:
+                    return result
+                await workflow.wait_condition(self._has_work)
             except (asyncio.CancelledError, FailureError) as error:
                 if not is_cancelled_exception(error) or self._cancelled:
-                    # Failing the run would take accepted messages with it; a failed task waits for a mended worker.
+                    # Failing the run would take accepted messages with it; a failed task waits for a fixed worker.
                     raise RuntimeError("a step failed with an error that it does not handle") from error
-                # Of this run alone: one that continues a run which was cancelled may be cancelled once more.
+                # Of this run alone: one that continues a cancelled run may be cancelled once more.
                 self._cancelled = True
-                self._duties.cancelled()
+                self._handler.on_cancel()
 
-    async def _take_in(self) -> None:
-        """Know the thread, hear how the step ended, and store what has arrived."""
+    async def _receive(self) -> None:
+        """Load the thread, look at the result of a finished step, and store what has arrived."""
         if not self._opened:
-            await self._duties.open()
+            await self._handler.open()
             self._opened = True
         if self._step and self._step.done():
             finished, self._step = self._step, None
             finished.result()
-        if self._duties.inbox:
-            await self._duties.flush()
+        if self._handler.inbox:
+            await self._handler.store_messages()
 
     def _proceed(self) -> str | None:
-        """Start what is due, continue as new, or end with the outcome.
+        """Start the next step, continue as new, or end with the result.
 
         Nothing in here awaits: a signal between the last look at the inbox and the end would be lost.
         """
-        inbox = self._duties.inbox
+        inbox = self._handler.inbox
         if self._step:
-            self._interrupt()
             return None
         if self._must_continue_as_new():
             if inbox.fits_one_batch() or inbox.fits_next_run():
-                self._duties.continue_as_new()
+                self._handler.continue_as_new()
             return None  # in a flood, step after step would keep the run until the server refuses its signals
-        if self._gathers():
+        if self._collects_burst():
             return None
-        if due := self._duties.due():
-            self.alarm.clear()
-            self._step = asyncio.create_task(due)
-        elif self._duties.ended and not inbox and self._duties.idle:
-            return self._duties.outcome()
+        if step := self._handler.next_step():
+            self.timer.clear()
+            self._step = asyncio.create_task(step)
+        elif self._handler.ended and not inbox and self._handler.idle:
+            return self._handler.result()
         return None
 
-    def _gathers(self) -> bool:
-        """Whether to store what has come meanwhile before a turn starts: a burst is one turn, not two.
+    def _collects_burst(self) -> bool:
+        """Whether to store what has arrived meanwhile before a step starts: a burst is one turn, not two.
 
-        A few times, and then the turn starts in any case: in a storm there is always something more.
+        After `MAX_BURST` batches the step starts in any case: in a storm more keeps arriving.
         """
-        self._gathered = self._gathered + 1 if self._duties.inbox and self._duties.gathers else 0
-        return 0 < self._gathered <= GATHERS
+        self._collected = self._collected + 1 if self._handler.inbox and self._handler.collects_burst else 0
+        return 0 < self._collected <= MAX_BURST
 
     def _must_continue_as_new(self) -> bool:
-        allowed, info = self._duties.history_events, workflow.info()
-        due = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
-        # What is cosmetic would be dropped with the run; at the end that may be all that is left.
-        leaving = self._duties.ended and not self._duties.idle
-        return due and not (leaving or self._duties.must_wait)
+        allowed, info = self._handler.state.limits.max_history_events, workflow.info()
+        full = info.is_continue_as_new_suggested() or 0 < allowed < info.get_current_history_length()
+        # Background tasks would be dropped with the run; at the end they may be all that is left.
+        ending = self._handler.ended and not self._handler.idle
+        return full and not (ending or self._handler.blocks_continue_as_new)
 
-    def _awake(self) -> bool:
-        if self._duties.inbox:
+    def _has_work(self) -> bool:
+        if self._handler.inbox:
             return True
         if self._step:
-            return self._step.done() or self._unwanted()
-        return self.alarm.rang or (self._duties.ended and self._duties.idle)
+            return self._step.done()
+        return self.timer.fired or (self._handler.ended and self._handler.idle)

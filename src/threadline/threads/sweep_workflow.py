@@ -34,7 +34,7 @@ class SweepWorkflow:
         after, first = 0, True
         while after or first:
             pages: list[Swept] = []
-            if await attempt(step, after, summary=f"{what} after {after}", taken=pages.append):
+            if await attempt(step, after, summary=f"{what} after {after}", on_result=pages.append):
                 return
             after, first = pages[0].next, False
 
@@ -43,7 +43,7 @@ class SweepWorkflow:
         while after or first:
             pages: list[Unsaid] = []
             find = SweepActivities.find_missing_answers
-            if await attempt(find, after, summary=f"missing answers after {after}", taken=pages.append):
+            if await attempt(find, after, summary=f"missing answers after {after}", on_result=pages.append):
                 return
             for repair in pages[0].repairs:
                 await self._repair(repair)

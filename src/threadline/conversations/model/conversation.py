@@ -37,7 +37,7 @@ class ConversationLimits:
     """Silence after which the run ends; the next message starts another, which finds everything in the database."""
     model_patience: float = 3600
     """For which a turn waits for a model that is down, before it is given up with a message."""
-    history_events: int = 0
+    max_history_events: int = 0
     """Continue as new beyond this many events; 0: when Temporal suggests it."""
 
 
@@ -87,7 +87,7 @@ class Talk:
     seen: dict[str, None] = field(default_factory=dict)
     marks: ConversationMarks = field(default_factory=ConversationMarks)
     limits: ConversationLimits = field(default_factory=ConversationLimits)
-    stopped: bool = False
+    cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
     untold: list[str] = field(default_factory=list)
     """The `ts` of messages whose writers are still to be told that it is too much at once."""
