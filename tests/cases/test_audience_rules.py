@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from threadline.cases.audience import crossings, told_to_reporter
+from threadline.cases.audience import find_internal_content, reporter_text
 from threadline.cases.outcome import Outcome
 
 INTERNAL: dict[str, Any] = {
@@ -45,8 +45,8 @@ INTERNAL: dict[str, Any] = {
 )
 def test_internal_content_keeps_the_reporters_words_back(words: str, crossing: str) -> None:
     result = {**INTERNAL, "for_reporter": words}
-    assert crossing in " ".join(crossings(words, result))
-    assert told_to_reporter(result) == ""
+    assert crossing in " ".join(find_internal_content(words, result))
+    assert reporter_text(result) == ""
 
 
 COPIES = [
@@ -61,8 +61,8 @@ COPIES = [
 
 @pytest.mark.parametrize(("name", "words"), COPIES)
 def test_copy_of_any_field_is_kept_back(name: str, words: str) -> None:
-    assert told_to_reporter({name: INTERNAL[name], "for_reporter": words}) == ""
-    assert told_to_reporter({"for_reporter": "All is well.", **INTERNAL}) == "All is well."
+    assert reporter_text({name: INTERNAL[name], "for_reporter": words}) == ""
+    assert reporter_text({"for_reporter": "All is well.", **INTERNAL}) == "All is well."
 
 
 def test_every_field_of_an_outcome_is_judged() -> None:
@@ -72,22 +72,22 @@ def test_every_field_of_an_outcome_is_judged() -> None:
 
 @pytest.mark.parametrize("file", ["a/b.conf:7", "a/b.conf:7:3", "a/b.conf#L7-L9", "a/b.conf, line 7", r"a\b.conf:7-9"])
 def test_file_is_found_however_its_line_is_written(file: str) -> None:
-    assert crossings("It is in b.conf.", {"evidence": [{"file": file}]}) == ["the file b.conf"]
+    assert find_internal_content("It is in b.conf.", {"evidence": [{"file": file}]}) == ["the file b.conf"]
 
 
 def test_file_without_an_ending_is_found_by_its_folder() -> None:
     result = {"evidence": [{"file": "shop/billing/Procfile.d/web"}]}
-    assert crossings("It is in Procfile.d/web.", result) == ["the file Procfile.d/web"]
-    assert crossings("It is on the web.", result) == []
+    assert find_internal_content("It is in Procfile.d/web.", result) == ["the file Procfile.d/web"]
+    assert find_internal_content("It is on the web.", result) == []
 
 
 def test_what_the_reporter_said_or_attached_is_not_internal() -> None:
     said = "In cart.py of https://github.com/acme/shop/pull/31 I ran `total()`: the total adds list prices\norders.csv"
     result = {**INTERNAL, "evidence": [{"file": "orders.csv", "line": 3, "note": ""}]}
     words = "The total adds list prices, as you say of `total()` in cart.py; see line 3 of orders.csv."
-    assert len(crossings(words, result)) == 4
-    assert crossings(words, result, said) == []
-    assert crossings("See art.py.", result, said) == ["the path art.py"], "a part of a name is another name"
+    assert len(find_internal_content(words, result)) == 4
+    assert find_internal_content(words, result, said) == []
+    assert find_internal_content("See art.py.", result, said) == ["the path art.py"], "a part of a name is another name"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_the_reporter_said_or_attached_is_not_internal() -> None:
 )
 def test_question_about_what_people_see_is_not_internal(words: str) -> None:
     attached = {"evidence": [{"file": "attachments/orders.csv", "line": 3, "note": "one"}]}
-    assert crossings(words, {**INTERNAL, **attached}) == []
+    assert find_internal_content(words, {**INTERNAL, **attached}) == []
 
 
 @pytest.mark.parametrize(
@@ -113,15 +113,15 @@ def test_question_about_what_people_see_is_not_internal(words: str) -> None:
     ],
 )
 def test_plain_words_are_told(words: str) -> None:
-    assert told_to_reporter({**INTERNAL, "for_reporter": f" {words}\n"}) == words
+    assert reporter_text({**INTERNAL, "for_reporter": f" {words}\n"}) == words
 
 
 def test_result_without_words_for_the_reporter_tells_nothing() -> None:
     for result in ({}, INTERNAL, {"for_reporter": None}, {"for_reporter": 7}, {"summary": "secret"}):
-        assert told_to_reporter(result) == ""
+        assert reporter_text(result) == ""
 
 
 @pytest.mark.parametrize("name", ["root_cause", "evidence", "recommended_actions", "affected_components"])
 def test_result_with_fields_of_other_types_is_read(name: str) -> None:
     for value in (None, 3, "text", ["text", None, {"file": None}], {"a": 1}):
-        assert told_to_reporter({name: value, "for_reporter": "All is well."}) == "All is well."
+        assert reporter_text({name: value, "for_reporter": "All is well."}) == "All is well."

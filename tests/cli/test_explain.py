@@ -14,7 +14,8 @@ from tests.support.case_store import report
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.cases.message_store import CaseMessageStore
-from threadline.conversations.contract import SettleRequest, Word, WordKind
+from threadline.conversations.contract import SettleRequest, Word
+from threadline.conversations.model.conversation import WordKind
 from threadline.db.engine import Database
 from threadline.models.model import OutcomeKind
 from threadline.operator.model.protocol import ProtocolState

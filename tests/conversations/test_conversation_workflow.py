@@ -11,9 +11,9 @@ from temporalio.exceptions import ApplicationError
 from tests.support.conversation_scene import BEN, HANDOVERS, conversation
 from tests.support.scripted_model import SILENT, calls
 from tests.support.temporal import skipping_time
-from threadline.conversations.contract import ThinkRequest, WordKind
+from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.model.conversation import ConversationLimits, WordKind
 from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
 from threadline.errors import Permanent

@@ -6,9 +6,8 @@ from temporalio.exceptions import ApplicationError
 from tests.support.conversation_scene import conversation
 from tests.support.scripted_model import AWAY, Reply, calls
 from tests.support.temporal import skipping_time
-from threadline.conversations.contract import WordKind
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.model.conversation import ConversationLimits, WordKind
 from threadline.conversations.step_failures import AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
-from threadline.cases import sentences
+from threadline.conversations import blocks
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import Refusal
 from threadline.models.model import Outcome, OutcomeKind
@@ -71,7 +71,7 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
             await work.conversations.take_up(talk.thread, turn, 1)
         await talk.said(talk.deletion(said))
         await talk.answer(turn, may_be_silent=not addressed)
-    assert [each.text for each in talk.posted()][1:] == [sentences.DELETED]
+    assert [each.text for each in talk.posted()][1:] == [blocks.DELETED]
 
 
 async def test_messages_between_people_are_not_judged(talk: ConversationActivityScene) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
-from threadline.cases import sentences
+from threadline.conversations import blocks
 from threadline.errors import Permanent
 from threadline.models.errors import RateLimited
 from threadline.models.model import ExecutionStatus, Outcome, OutcomeKind
@@ -113,10 +113,10 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
     await talk.said("what is open for checkout?")
     with pytest.raises(Permanent, match="OPENAI_API_KEY"):
         await talk.think()
-    marks = await talk.settle(Outcome(OutcomeKind.FAILED, sentences.NO_MODEL))
+    marks = await talk.settle(Outcome(OutcomeKind.FAILED, blocks.NO_MODEL))
     assert marks.unsaid == 1
     assert (await talk.post()).unsaid == 0
-    assert talk.posted()[0].text == sentences.NO_MODEL
+    assert talk.posted()[0].text == blocks.NO_MODEL
 
 
 async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene) -> None:

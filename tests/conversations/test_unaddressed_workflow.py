@@ -9,8 +9,8 @@ from temporalio.exceptions import ApplicationError
 from tests.support.conversation_scene import BEN, ConversationScene, conversation
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
-from threadline.conversations.contract import ThinkRequest, WordKind
-from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.model.conversation import ConversationLimits, WordKind
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import ModelReply, OutcomeKind, ToolChoice

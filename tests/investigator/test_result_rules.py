@@ -15,7 +15,7 @@ from claude_agent_sdk import (
     SessionStoreEntry,
 )
 
-from threadline.cases.outcome import Outcome, check, check_for_reporter, read_outcome
+from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, parse_outcome
 from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, classify, raise_for_result
 from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.stream import SessionUsage, TurnMonitor
@@ -125,7 +125,7 @@ EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
     ],
 )
 def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) -> None:
-    violations = check(Outcome.model_validate(OUTCOME | changes), may_ask=may_ask)
+    violations = check_outcome(Outcome.model_validate(OUTCOME | changes), may_ask=may_ask)
     assert told in " ".join(violations)
     assert bool(told) == bool(violations)
 
@@ -146,20 +146,20 @@ def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) 
     ],
 )
 def test_words_for_the_reporter_are_checked(changes: dict[str, Any], told: str) -> None:
-    found = check_for_reporter(Outcome.model_validate(OUTCOME | changes))
+    found = check_reporter_text(Outcome.model_validate(OUTCOME | changes))
     assert told in " ".join(found)
     assert bool(told) == bool(found)
 
 
 def test_missing_field_of_an_answer_is_named() -> None:
-    outcome, problems = read_outcome({name: value for name, value in OUTCOME.items() if name != "for_reporter"})
+    outcome, problems = parse_outcome({name: value for name, value in OUTCOME.items() if name != "for_reporter"})
     assert outcome is None
     assert problems == ["for_reporter: Field required."]
 
 
 @pytest.mark.parametrize("changes", [{"confidence": 2}, {"action": "shrug"}, {"evidence": ["x"]}, {"more": 1}])
 def test_invalid_field_of_an_answer_is_named(changes: dict[str, Any]) -> None:
-    outcome, problems = read_outcome(OUTCOME | changes)
+    outcome, problems = parse_outcome(OUTCOME | changes)
     assert outcome is None
     assert next(iter(changes)) in problems[0]
 

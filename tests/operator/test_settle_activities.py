@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.cases import sentences
+from threadline.conversations import blocks
 from threadline.conversations.contract import SettleRequest, ThinkRequest
 from threadline.conversations.model import answers
 from threadline.models.model import Message, OutcomeKind, Role, ToolCall, ToolChoice
@@ -204,7 +204,7 @@ async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Conver
     assert (plan.context, plan.analysis) == ("", "")
     request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
     thought = await desk.run(desk.thinking.think, request)
-    assert thought.reply.text == sentences.DELETED
+    assert thought.reply.text == blocks.DELETED
     assert not desk.model.log
 
 

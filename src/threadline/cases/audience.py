@@ -1,6 +1,6 @@
 """Who may read what of a turn's result: the reporter what was written for them, developers everything.
 
-A stored result is JSON of any age. What it says to the reporter stands in `for_reporter` alone (and in the question,
+A result is the JSON of an `Outcome`. What it says to the reporter stands in `for_reporter` alone (and in the question,
 which is asked of them); every other field is internal. What the reporter said or attached is known to them already.
 """
 
@@ -47,23 +47,23 @@ _OF_CODE = re.compile(r"/(?:pull|pull-requests|merge_requests|commit|blob)/\w")
 _INSIDE = (".internal", ".intranet", ".corp", ".lan", ".local", ".localhost")
 
 
-def told_to_reporter(result: Mapping[str, Any], said: str = "") -> str:
+def reporter_text(result: Mapping[str, Any], said: str = "") -> str:
     """What the reporter may read of a result.
 
     Args:
         said: what the reporter has written, and the names of what they attached.
 
     Returns:
-        the text, stripped; empty when there is none (results had no such field once), or when it holds something
-        internal: better to say less than to let it cross.
+        the text, stripped; empty when there is none, or when it holds something internal: better to say less than to
+        let it cross.
     """
     words = result.get("for_reporter")
-    if not isinstance(words, str) or crossings(words, result, said):
+    if not isinstance(words, str) or find_internal_content(words, result, said):
         return ""
     return words.strip()
 
 
-def crossings(words: str, result: Mapping[str, Any], said: str = "") -> list[str]:
+def find_internal_content(words: str, result: Mapping[str, Any], said: str = "") -> list[str]:
     """What of a result's internal content is in `words`, as phrases for a sentence; empty when nothing is.
 
     Args:

@@ -83,7 +83,7 @@ async def _of_team(work: Work, team: str, bug_id: str) -> CaseRecord:
 
 async def _title(work: Work, case: CaseRecord, turns: Sequence[TurnRecord], said: str) -> str:
     """The agent's title, unless it names what is internal: then the one that the report itself had."""
-    if not any(audience.crossings(case.title, {**turn.result, "title": ""}, said) for turn in turns):
+    if not any(audience.find_internal_content(case.title, {**turn.result, "title": ""}, said) for turn in turns):
         return case.title
     report = await CaseMessageStore(work.tx).report(case.bug_id)
     return parse_bug_report(report.text if report else "").title
@@ -93,4 +93,4 @@ def _told(turn: TurnRecord, said: str) -> str:
     """What the reporter was asked or told at the end of a turn."""
     if turn.action is Action.ASK_REPORTER:
         return str(turn.result.get("clarification_question") or "").strip()
-    return audience.told_to_reporter(turn.result, said)
+    return audience.reporter_text(turn.result, said)

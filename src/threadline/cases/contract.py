@@ -7,12 +7,11 @@ signature is a type error. Arguments are references: what people wrote stays in 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from threadline.cases.model import Action, BugState, CaseStatus, Limits, Marks, Reason, Settled
+from threadline.cases.model import Action, BugState, CaseStatus, Limits, Marks, NoticeKind, Reason, Settled
 from threadline.cases.sla import SlaEventKind, Target
 from threadline.slack.model import Thread
 from threadline.threads import addressing
@@ -127,16 +126,6 @@ class EndRequest:
     bug_id: str
     reason: Reason
     actor: str = "threadline"
-
-
-class NoticeKind(StrEnum):
-    INTAKE = "intake"
-    FORWARDED = "forwarded"
-    QUESTION_UNANSWERED = "question_unanswered"
-    REOPENED = "reopened"
-    UNDELIVERABLE = "undeliverable"
-    NOBODY_CALLED = "nobody_called"
-    FIX_REFUSED = "fix_refused"
 
 
 @dataclass(frozen=True)

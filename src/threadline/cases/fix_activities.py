@@ -3,7 +3,7 @@
 import structlog
 from temporalio import activity
 
-from threadline.cases import sentences
+from threadline.cases import blocks
 from threadline.cases.contract import TurnRef
 from threadline.cases.fix_contract import FixActivities
 from threadline.cases.model import CaseStatus, Marks, Reason
@@ -51,9 +51,9 @@ class LiveFixActivities(FixActivities):
         """In both threads; of a case that was closed in the meantime, that the fix is there all the same."""
         async with self._database.begin() as work:
             closed = (await CaseStore(work.tx).get(case.bug_id)).status is CaseStatus.RESOLVED
-        said = [] if closed else [(case.thread, sentences.fix_proposed(case.bug_id))]
+        said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
         if case.summary:
-            say = sentences.pull_request_left if closed else sentences.pull_request
+            say = blocks.late_pull_request_text if closed else blocks.pull_request_text
             said.insert(0, (case.summary, say(case.bug_id, opened.url)))
         for thread, words in said:
             key = f"{case.bug_id}:turn:{turn}:fix:{thread.channel}"
@@ -88,13 +88,12 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
             f"a fix may change one repository, and this one changes {where}: ask for one repository at a time"
         )
     [(repository, diff)] = changed.items()
-    result = record.result
     body = "\n\n".join(
         filter(
             None,
             (
-                str(result.get("summary", "")),
-                str(result.get("root_cause", "")),
+                record.outcome.summary,
+                record.outcome.root_cause,
                 f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere.",
             ),
         )

@@ -112,6 +112,16 @@ class Reason(StrEnum):
     OPERATOR_RESOLVED = "operator_resolved"
 
 
+class NoticeKind(StrEnum):
+    INTAKE = "intake"
+    FORWARDED = "forwarded"
+    QUESTION_UNANSWERED = "question_unanswered"
+    REOPENED = "reopened"
+    UNDELIVERABLE = "undeliverable"
+    NOBODY_CALLED = "nobody_called"
+    FIX_REFUSED = "fix_refused"
+
+
 @dataclass(frozen=True)
 class Limits:
     """What bounds a case; it reaches the workflow with the case, never from the worker's environment. Seconds."""

@@ -1,10 +1,18 @@
 """The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from threadline.cases import audience
 from threadline.cases.model import Action, Severity
@@ -49,13 +57,50 @@ class Outcome(BaseModel):
     fix_requested: bool = Field(description="A developer asked for a fix or a pull request.")
 
 
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class StoredEvidence(_Stored):
+    file: str
+    line: int
+    note: str
+
+
+class StoredOutcome(_Stored):
+    """An outcome as a turn's row has it, without the model's limits.
+
+    Redaction and `withhold_question` may have made a text longer than the model may write it. The row of a turn that
+    people took over has a summary alone. A newer agent worker may write fields that are not known here, or other
+    values: a field that cannot be read has its default, since a turn that cannot be read could never be settled.
+    """
+
+    title: str = ""
+    summary: str = ""
+    root_cause: str = ""
+    evidence: Sequence[StoredEvidence] = ()
+    severity: Severity | None = None
+    confidence: float = 0.0
+    clarification_question: str = ""
+    recommended_actions: Sequence[str] = ()
+    affected_components: Sequence[str] = ()
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _default_if_invalid(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            return cls.model_fields[str(info.field_name)].default
+
+
 @cache
 def output_format() -> dict[str, Any]:
     """The SDK's `output_format`: the model ends its turn by calling a tool with this schema."""
     return {"type": "json_schema", "schema": Outcome.model_json_schema()}
 
 
-def read_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
+def parse_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
     """The outcome in a result's `structured_output`, or what is wrong with it, in words for the model."""
     if raw is None:
         return None, ["You ended the turn with text alone. End it by calling StructuredOutput with every field."]
@@ -65,7 +110,7 @@ def read_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
         return None, [f"{'.'.join(map(str, error['loc']))}: {error['msg']}." for error in invalid.errors()]
 
 
-def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
+def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
     """The rules that `outcome` breaks, each as a sentence that tells the model what to change; empty when none.
 
     Args:
@@ -85,12 +130,12 @@ def check(outcome: Outcome, *, may_ask: bool) -> list[str]:
     return violations
 
 
-def check_for_reporter(outcome: Outcome, said: str = "") -> list[str]:
+def check_reporter_text(outcome: Outcome, said: str = "") -> list[str]:
     """What is wrong with the words that the reporter would read, as sentences that tell the model what to change.
 
-    It is asked to mend this once, and no turn is lost over it: words that are missing, or that hold something internal
-    still, are not shown (`audience.told_to_reporter`), and the reporter gets a sentence of the bot's own; such a
-    question goes to the developers (`keep_back`).
+    It is asked to repair this once, and no turn is lost over it. Words that are missing, or that still hold something
+    internal, are not shown (`audience.reporter_text`): the reporter gets a sentence of the bot's own, and such a
+    question goes to the developers (`withhold_question`).
 
     Args:
         said: what the reporter is known to have written, and the names of what was attached.
@@ -104,7 +149,7 @@ def check_for_reporter(outcome: Outcome, said: str = "") -> list[str]:
     return _internal_in("for_reporter", outcome.for_reporter, outcome.model_dump(), said)
 
 
-def keep_back(outcome: Outcome) -> Outcome:
+def withhold_question(outcome: Outcome) -> Outcome:
     """What becomes of an outcome whose words for the reporter hold something internal after all."""
     if outcome.action is not Action.ASK_REPORTER:
         return outcome
@@ -114,6 +159,6 @@ def keep_back(outcome: Outcome) -> Outcome:
 
 
 def _internal_in(field: str, words: str, result: Mapping[str, Any], said: str) -> list[str]:
-    if not (found := audience.crossings(words, result, said)):
+    if not (found := audience.find_internal_content(words, result, said)):
         return []
     return [f"{field} is read by the reporter, and holds {', '.join(found)}: say it in plain words without that."]

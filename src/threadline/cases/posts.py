@@ -11,22 +11,16 @@ from dataclasses import dataclass, field, replace
 import structlog
 from temporalio import activity
 
-from threadline.cases import audience, sentences
-from threadline.cases.contract import (
-    Escalation,
-    Notice,
-    NoticeKind,
-    Reactions,
-    SlackActivities,
-    SlaNotice,
-    TurnRef,
-)
+from threadline.cases import audience, blocks
+from threadline.cases.blocks import Findings
+from threadline.cases.contract import Escalation, Notice, Reactions, SlackActivities, SlaNotice, TurnRef
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     ESCALATION,
     SUMMARY,
     Action,
     CaseStatus,
+    NoticeKind,
     Reason,
     Severity,
     case_owner,
@@ -93,14 +87,14 @@ class LiveSlackActivities(SlackActivities):
         await self._notify(case, case.thread, key, notice)
 
     async def _notify(self, case: CaseRecord, where: Thread, key: str, notice: Notice, detail: str = "") -> None:
-        words = sentences.notice(notice.kind, notice.bug_id, detail)
+        words = blocks.notice_text(notice.kind, notice.bug_id, detail)
         await self._post(case, where, key, formatting.notice(words))
 
     @activity.defn
     async def post_clarification_question(self, turn: TurnRef) -> None:
         told = await self._load(turn)
-        asked = str(told.result.get("clarification_question", ""))
-        rendered = formatting.question(turn.bug_id, told.case.reporter_id, asked)
+        asked = told.outcome.clarification_question
+        rendered = blocks.question_message(turn.bug_id, told.case.reporter_id, asked)
         key = f"turn:{turn.turn}:question"
         await self._post(told.case, told.case.thread, key, rendered, kind="question", words=asked)
 
@@ -120,23 +114,23 @@ class LiveSlackActivities(SlackActivities):
             raise Permanent(
                 f"{turn.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
             )
-        found = _findings(told)
-        words, key = f"{found.summary}\n{found.root_cause}".strip(), f"turn:{turn.turn}:findings"
-        await self._post(told.case, summary, key, formatting.findings(found), kind="findings", words=words)
+        outcome, rendered = told.outcome, blocks.findings_message(_findings(told))
+        words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
+        await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
         if told.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
             await self._tell_reporter(told)
 
     async def _open_summary(self, case: CaseRecord) -> Thread:
         if case.summary:
             return case.summary
-        rendered = formatting.notice(sentences.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
+        rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
         opens, channel = case_owner(case.thread, SUMMARY), self._places.summaries
         ts = await self._outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
         return Thread(case.thread.team, channel, ts)
 
     async def _tell_reporter(self, told: TurnPost) -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not (words := audience.told_to_reporter(told.result, told.reporter_words)):
+        if not (words := audience.reporter_text(told.result, told.reporter_words)):
             return
         case, turn, rendered = told.case, told.turn, formatting.notice(words)
         try:
@@ -148,14 +142,14 @@ class LiveSlackActivities(SlackActivities):
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
         case, number = told.case, told.case.escalations
-        why = str(told.result.get("summary", "")) or told.failure
+        why = told.outcome.summary or told.failure
         root = formatting.notice(
-            sentences.escalation(why),
+            blocks.escalation_text(why),
             mentions=tuple(self._places.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
         await self._open_escalation(case, number, root)
-        words = sentences.with_people(case.bug_id, audience.told_to_reporter(told.result, told.reporter_words))
+        words = blocks.escalated_text(case.bug_id, audience.reporter_text(told.result, told.reporter_words))
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
         return Escalation(case.bug_id, number, self._places.target(case.severity), len(self._places.tiers))
 
@@ -186,7 +180,7 @@ class LiveSlackActivities(SlackActivities):
         shared = case.summary and case.summary.channel == self._places.escalations
         thread_ts = case.summary.ts if case.summary and shared else root
         mentions = tuple(self._places.on_call(notice.tier))
-        rendered = formatting.notice(sentences.sla(notice.bug_id, notice.kind), mentions=mentions)
+        rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
         post = Post(key, self._places.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
         return bool(await self._outbox.publish(post))
@@ -201,17 +195,17 @@ class LiveSlackActivities(SlackActivities):
             fix = await store.pull_request(bug_id)
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
-                result = (await store.turn(bug_id, case.turn)).result
+                turn = await store.turn(bug_id, case.turn)
                 said = await conversation.reporter_words(bug_id)
-                why, told = str(result.get("summary", "")), audience.told_to_reporter(result, said)
+                why, told = turn.outcome.summary, audience.reporter_text(turn.result, said)
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
                 why = told = await conversation.last_close(bug_id)
         reason = Reason(case.close_reason)
-        left = (sentences.fix_left(), sentences.fix_left(fix.url)) if fix else ("", "")
+        left = (blocks.unmerged_fix_text(), blocks.unmerged_fix_text(fix.url)) if fix else ("", "")
         refusals: list[Permanent] = []
         for thread, last, fix_left in ((case.thread, told, left[0]), (case.summary, why, left[1])):
             if thread:
-                words = sentences.ended(bug_id, reason, last_words=last, fix=fix_left)
+                words = blocks.closing_text(bug_id, reason, explanation=last, fix=fix_left)
                 key = f"closing:{case.closings}:{thread.channel}"
                 try:
                     await self._post(case, thread, key, formatting.notice(words), kind="closing", words=words)
@@ -265,21 +259,16 @@ class LiveSlackActivities(SlackActivities):
 _FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 
-def _findings(told: TurnPost) -> formatting.Findings:
-    """A turn's outcome as it lies in the database; one that failed has only a summary."""
-    case, result = told.case, told.result
-    return formatting.Findings(
+def _findings(told: TurnPost) -> Findings:
+    case = told.case
+    return Findings(
         bug_id=case.bug_id,
         title=case.title,
         severity=case.severity,
-        confidence=float(result.get("confidence", 0.0)),
-        summary=str(result.get("summary") or result.get("clarification_question") or ""),
-        root_cause=str(result.get("root_cause", "")),
+        components=case.components,
+        reporter_id=case.reporter_id,
         turn=told.turn,
         cost_usd=told.cost_usd,
-        reported_by=case.reporter_id,
-        evidence=[formatting.Evidence(**item) for item in result.get("evidence", ())],
-        recommended_actions=result.get("recommended_actions", ()),
-        components=case.components,
+        outcome=told.outcome,
         pull_request=told.fix_url,
     )

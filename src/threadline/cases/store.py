@@ -25,6 +25,7 @@ from threadline.cases.model import (
     Settled,
     Severity,
 )
+from threadline.cases.outcome import StoredOutcome
 from threadline.cases.report import ParsedReport
 from threadline.cases.sla import SlaEventKind
 from threadline.cases.tables import (
@@ -226,6 +227,10 @@ class TurnRecord:
     duration_s: float
     failure: str
 
+    @property
+    def outcome(self) -> StoredOutcome:
+        return StoredOutcome.model_validate(self.result)
+
 
 @dataclass(frozen=True)
 class PullRequest:
@@ -256,6 +261,10 @@ class TurnPost:
     cost_usd: float
     fix_url: str | None
     reporter_words: str
+
+    @property
+    def outcome(self) -> StoredOutcome:
+        return StoredOutcome.model_validate(self.result)
 
 
 class CaseStore:
@@ -491,7 +500,7 @@ class CaseStore:
         return row
 
     async def _apply(self, case: Case, row: Row[Any]) -> None:
-        asks = row.action == Action.ASK_REPORTER
+        outcome, asks = StoredOutcome.model_validate(row.result), row.action == Action.ASK_REPORTER
         # People who were called once are not called again because the agent cannot work.
         escalates = row.action == Action.ESCALATE and not (row.failure and case.escalated)
         if row.read_seqs:
@@ -500,16 +509,16 @@ class CaseStore:
             case.bug_id,
             turn=row.turn,
             last_action=row.action,
-            last_question=_words(row.result, "clarification_question") if asks else case.last_question,
+            last_question=outcome.clarification_question.strip() if asks else case.last_question,
             questions=case.questions + asks,
             escalations=case.escalations + escalates,
             escalated=case.escalated or escalates,
             session_head=case.session_head if row.failure else row.session_id,
             base={**case.base, **row.base},
             cost_usd=case.cost_usd + row.cost_usd,
-            title=_words(row.result, "title") or case.title,
-            severity=_severity(row.result) or case.severity,
-            components=_components(row.result) or case.components,
+            title=outcome.title.strip() or case.title,
+            severity=outcome.severity or case.severity,
+            components=outcome.affected_components or case.components,
         )
         if not row.failure:
             await self._forget_sessions(row)
@@ -719,21 +728,6 @@ def _turn(row: Row[Any]) -> TurnRecord:
         duration_s=row.duration_s,
         failure=row.failure,
     )
-
-
-def _words(result: Mapping[str, Any], name: str) -> str:
-    value = result.get(name)
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _severity(result: Mapping[str, Any]) -> Severity | None:
-    named = _words(result, "severity")
-    return Severity(named) if named in Severity.__members__ else None
-
-
-def _components(result: Mapping[str, Any]) -> list[str]:
-    named = result.get("affected_components")
-    return [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
 
 
 def open_threads_query(team: str, before: float) -> Query:

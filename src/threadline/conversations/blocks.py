@@ -1,13 +1,15 @@
-"""The answer of a turn as messages: its text, and what its tools have to show. Pure."""
+"""What a conversation says in Slack: a turn's answer with the records of its tools, and short fixed texts. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals import blocks as approvals
 from threadline.approvals.blocks import plain_groups
 from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import WordKind
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, fallback, neutralise, notice
 from threadline.tools import blocks as records
@@ -114,3 +116,37 @@ def _characters(value: Any) -> int:
         own = len(texts) if isinstance(texts, str) else 0
         return own + sum(_characters(each) for each in value.values() if not isinstance(each, str))
     return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0
+
+
+def word_text(kind: WordKind, until: float = 0.0) -> str:
+    """A short text beside a conversation's answers; `until` is in seconds since 1970."""
+    if kind is WordKind.THROTTLED:
+        return (
+            "You are writing faster than I can answer, so I have skipped your last messages. "
+            "Please wait a minute, then send again what you still need."
+        )
+    if kind is WordKind.NOT_SHOWN:
+        return (
+            "Your last message could not be shown to the person who took this over, so they have not seen it. "
+            "Please send it again later, or contact them another way."
+        )
+    waits = f" until {datetime.fromtimestamp(until, UTC):%H:%M} UTC" if until else ""
+    return (
+        "My language model is not answering at the moment. Your message is saved. I keep trying"
+        f"{waits} and answer here as soon as the model is back. Write *stop* to cancel."
+    )
+
+
+DELETED = "The message was deleted, so there is nothing for me to answer. Write again when you need me."
+NO_MODEL = (
+    "I cannot answer yet, because I have no language model. Please ask whoever runs this bot to set OPENAI_API_KEY."
+)
+TOO_LONG = (
+    "This thread is too long for my language model, even after I shortened it. "
+    "Please start a new thread and tell me there what matters from this one."
+)
+
+
+def no_answer_text(reason: str) -> str:
+    """For the person whose turn has none; `reason` is the model's side of it as a sentence without internals."""
+    return f"I have no answer for you, because my language model did not give one. {reason}"

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk, WordKind
 from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
@@ -145,16 +145,6 @@ class SettleRequest:
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
     touched: bool = False
     """Its tools have changed something, or may have."""
-
-
-class WordKind(StrEnum):
-    """Short texts beside the answers."""
-
-    THROTTLED = "throttled"
-    MODEL_AWAY = "model_away"
-    """Said once in a turn that waits for its model."""
-    NOT_SHOWN = "not_shown"
-    """Said once in a turn that was for a person who could not be shown it."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from typing import Any
 import structlog
 from temporalio import activity
 
-from threadline.cases import sentences
-from threadline.conversations.blocks import answer_of
+from threadline.conversations.blocks import answer_of, word_text
 from threadline.conversations.contract import Marker, SpeakingActivities, Status, TalkTurn, Word
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.db.engine import Database
@@ -45,7 +44,7 @@ class LiveSpeakingActivities(SpeakingActivities):
 
     @activity.defn
     async def post_word(self, word: Word) -> None:
-        rendered = formatting.notice(sentences.word(word.kind, word.until))
+        rendered = formatting.notice(word_text(word.kind, word.until))
         await self._say(word.thread, f"{word.kind}:{word.about}", rendered, "word")
 
     @activity.defn

@@ -7,10 +7,9 @@ from functools import cached_property
 
 import structlog
 
-from threadline.cases import sentences
+from threadline.conversations import blocks, intent, replies
 from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
-from threadline.conversations import intent, replies
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
 from threadline.conversations.intent import IntentType
@@ -106,7 +105,7 @@ class Thinking:
         addressed = question.briefing.addressed
         there = [each for each in question.taken if has_words(each)]
         if not there:
-            return sentences.DELETED if addressed else NO_REPLY
+            return blocks.DELETED if addressed else NO_REPLY
         if request.agent is Agent.OPERATOR:
             return ""
         tools = access.offered(self._mind.registry, self._mind.ports)
@@ -121,17 +120,17 @@ class Thinking:
 
     async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
         if self._mind.model is None:
-            raise Permanent(sentences.NO_MODEL)
+            raise Permanent(blocks.NO_MODEL)
         try:
             try:
                 return await self._mind.model.ask(await self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
                 return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
         except ContextTooLong as error:
-            raise Permanent(sentences.TOO_LONG) from error
+            raise Permanent(blocks.TOO_LONG) from error
         except Permanent as error:
             await self._alerts.record("model")
-            raise Permanent(sentences.no_answer(str(error))) from error
+            raise Permanent(blocks.no_answer_text(str(error))) from error
 
     async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:

@@ -21,9 +21,9 @@ with workflow.unsafe.imports_passed_through():
         ThinkRequest,
         Thought,
         Word,
-        WordKind,
     )
     from threadline.conversations.model import answers
+    from threadline.conversations.model.conversation import WordKind
     from threadline.conversations.operator_contract import Begun
     from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice, touched
     from threadline.operator.model.routing import Agent

@@ -17,9 +17,8 @@ with workflow.unsafe.imports_passed_through():
         StoreRequest,
         TalkTurn,
         Word,
-        WordKind,
     )
-    from threadline.conversations.model.conversation import ConversationState, Talk
+    from threadline.conversations.model.conversation import ConversationState, Talk, WordKind
     from threadline.handovers.contract import HandoverActivities
     from threadline.threads import addressing, messages
     from threadline.threads.display import format_utc

@@ -9,7 +9,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word, WordKind
+    from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word
+    from threadline.conversations.model.conversation import WordKind
     from threadline.conversations.operator_contract import Begun
     from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
     from threadline.handovers.model import MOST_REMINDERS, Handing, HandoverClick, HandoverRef

@@ -10,7 +10,14 @@ from typing import cast
 from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 
 from threadline.cases.contract import TurnRequest
-from threadline.cases.outcome import Outcome, check, check_for_reporter, keep_back, output_format, read_outcome
+from threadline.cases.outcome import (
+    Outcome,
+    check_outcome,
+    check_reporter_text,
+    output_format,
+    parse_outcome,
+    withhold_question,
+)
 from threadline.investigator import prompt as prompts
 from threadline.investigator.cli import CliSession
 from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, raise_for_result
@@ -196,11 +203,11 @@ async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, 
     for prompt in (first, None):
         result = await session.ask(prompt or prompts.repair(turn.claim.bug_id, problems))
         raise_for_result(result, monitor)
-        outcome, problems = read_outcome(result.structured_output)
+        outcome, problems = parse_outcome(result.structured_output)
         if outcome is not None:
-            problems, leaks = check(outcome, may_ask=turn.may_ask), check_for_reporter(outcome, known)
+            problems, leaks = check_outcome(outcome, may_ask=turn.may_ask), check_reporter_text(outcome, known)
             if not problems and not (prompt and leaks):
-                return keep_back(outcome) if leaks else outcome
+                return withhold_question(outcome) if leaks else outcome
             problems += leaks
     raise TurnFailed(f"The agent's answer cannot be used: {monitor.detail(' '.join(problems))}")
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.cases.model import Severity
 from threadline.privacy.redaction import redact
 from threadline.slack import text_splitting as splitting
 
@@ -39,32 +38,6 @@ class Rendered:
 
     text: str
     blocks: tuple[Block, ...] = ()
-
-
-@dataclass(frozen=True)
-class Evidence:
-    file: str
-    line: int
-    note: str
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What a turn found; `confidence` is from 0 to 1, `reported_by` a user's id, all texts Markdown by the agent."""
-
-    bug_id: str
-    title: str
-    severity: Severity
-    confidence: float
-    summary: str
-    root_cause: str
-    turn: int
-    cost_usd: float
-    reported_by: str
-    evidence: Sequence[Evidence] = ()
-    recommended_actions: Sequence[str] = ()
-    components: Sequence[str] = ()
-    pull_request: str | None = None
 
 
 def escape(text: str) -> str:
@@ -102,6 +75,12 @@ def literal(text: str) -> str:
     return _BROADCAST.sub(f"@{_WORD_JOINER}", _CALLING.sub(f"<{_WORD_JOINER}", text))
 
 
+def one_line(text: str, limit: int = TITLE_LIMIT) -> str:
+    """As `plain`, in one line of at most `limit` characters."""
+    one = " ".join(text.split())
+    return plain(one if len(one) <= limit else one[: limit - 1] + "…")
+
+
 def link(url: str, label: str) -> str:
     """A live link in mrkdwn; `label` has been escaped."""
     return f"<{escape(url).replace('|', '%7C')}|{label}>"
@@ -110,6 +89,11 @@ def link(url: str, label: str) -> str:
 def section(mrkdwn: str) -> Block:
     """At most 3,000 characters: https://docs.slack.dev/reference/block-kit/blocks/section-block."""
     return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
+
+
+def markdown(text: str) -> Block:
+    """At most `PART_LIMIT` characters of Markdown that went through `neutralise`."""
+    return {"type": "markdown", "text": text}
 
 
 def context(mrkdwn: str) -> Block:
@@ -139,36 +123,6 @@ def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
     return splitting.split(text, limit)
 
 
-def findings(found: Findings, mentions: Collection[str] = ()) -> tuple[Rendered, ...]:
-    """A turn's findings: a headline, the agent's text in as many parts as it needs, a last line.
-
-    It mentions the reporter; the agent's text may call those of `mentions` (user ids) besides.
-    """
-    parts = split_markdown(_body(found, mentions))
-    told = redact(found.title)
-    title = _line(told, TITLE_LIMIT)
-    facts = [f"Severity {found.severity}", f"confidence {found.confidence:.0%}"]
-    if found.components:
-        facts.append("components " + _line(redact(", ".join(found.components)), TITLE_LIMIT))
-    head = section(f"*{escape(found.bug_id)}: {title}*\n{' · '.join(facts)} · reported by {mention(found.reported_by)}")
-    return tuple(
-        Rendered(
-            text=fallback(f"{found.bug_id}: {told}{_of(number, len(parts))}", part),
-            blocks=(
-                *((head,) if number == 1 else ()),
-                _markdown(part),
-                *((_foot(found),) if number == len(parts) else ()),
-            ),
-        )
-        for number, part in enumerate(parts, start=1)
-    )
-
-
-def question(bug_id: str, reporter: str, text: str) -> tuple[Rendered, ...]:
-    """The agent's question to the reporter (a user's id), whom it calls."""
-    return notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
-
-
 def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tuple[Rendered, ...]:
     """A text of any other kind.
 
@@ -181,57 +135,15 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
     parts = split_markdown(neutralise(redact(text), mentions)) or [""]
     headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
-    bold = f"*{_line(headline, TITLE_LIMIT)}*" if headline else ""
+    bold = f"*{one_line(headline)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
     return tuple(
         Rendered(
             text=fallback(headline, part, called if number == 1 else ""),
             blocks=(
                 *((section(first),) if first and number == 1 else ()),
-                *((_markdown(part),) if part else ()),
+                *((markdown(part),) if part else ()),
             ),
         )
         for number, part in enumerate(parts, start=1)
     )
-
-
-def _body(found: Findings, mentions: Collection[str]) -> str:
-    evidence = [f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}" for item in found.evidence]
-    actions = [f"{number}. {action.strip()}" for number, action in enumerate(found.recommended_actions, start=1)]
-    sections = (
-        ("Summary", found.summary),
-        ("Root cause", found.root_cause),
-        ("Evidence", "\n".join(evidence)),
-        ("Recommended actions", "\n".join(actions)),
-    )
-    written = [
-        f"## {name}\n\n{text.strip() + splitting.open_fence(text.strip())[1]}"
-        for name, text in sections
-        if text.strip()
-    ]
-    body = redact("\n\n".join(written)) or "The turn ended without a text."
-    return neutralise(body, (found.reported_by, *mentions))
-
-
-def _foot(found: Findings) -> Block:
-    words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
-    if found.pull_request:
-        words.append(link(found.pull_request, "Pull request"))
-    return context(" · ".join(words))
-
-
-def _markdown(text: str) -> Block:
-    return {"type": "markdown", "text": text}
-
-
-def _line(text: str, limit: int) -> str:
-    one = " ".join(text.split())
-    return plain(one if len(one) <= limit else one[: limit - 1] + "…")
-
-
-def _code(text: str) -> str:
-    return " ".join(text.replace("`", "'").split())
-
-
-def _of(number: int, parts: int) -> str:
-    return f" ({number}/{parts})" if parts > 1 else ""

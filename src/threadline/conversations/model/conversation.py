@@ -24,6 +24,16 @@ class ConversationState(StrEnum):
     """A question of the bot, or an approval, is open."""
 
 
+class WordKind(StrEnum):
+    """Short texts beside the answers."""
+
+    THROTTLED = "throttled"
+    MODEL_AWAY = "model_away"
+    """Said once in a turn that waits for its model."""
+    NOT_SHOWN = "not_shown"
+    """Said once in a turn that was for a person who could not be shown it."""
+
+
 @dataclass(frozen=True)
 class ConversationLimits:
     """What bounds a conversation; it reaches the workflow with the thread, never from the worker's environment.

@@ -1,0 +1,195 @@
+"""What a case says in Slack: findings, the question, and short texts, one function for each occasion. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from threadline.cases.model import NoticeKind, Reason, Severity
+from threadline.cases.outcome import StoredOutcome
+from threadline.cases.sla import SlaEventKind
+from threadline.privacy.redaction import redact
+from threadline.slack import text_splitting
+from threadline.slack.formatting import (
+    Block,
+    Rendered,
+    context,
+    escape,
+    fallback,
+    link,
+    markdown,
+    mention,
+    neutralise,
+    notice,
+    one_line,
+    section,
+    split_markdown,
+)
+
+_REOPEN = "Write in this thread to reopen it."
+
+_ENDED = {
+    Reason.REPORTER_CLOSED: "closed, as its reporter asked.",
+    Reason.AGENT_RESOLVED: "resolved.",
+    Reason.NO_REPLY: "resolved, because nobody has answered for a while.",
+    Reason.FIX_MERGED: "resolved: its fix was merged.",
+    Reason.OPERATOR_CANCELLED: "closed by whoever runs this bot.",
+    Reason.OPERATOR_RESOLVED: "resolved by whoever runs this bot.",
+}
+
+_SLA = {
+    SlaEventKind.ACKNOWLEDGE_REMINDER: "half of the time to acknowledge it has passed.",
+    SlaEventKind.ACKNOWLEDGE_BREACH: "nobody has acknowledged it in time.",
+    SlaEventKind.RESOLVE_REMINDER: "half of the time to resolve it has passed.",
+    SlaEventKind.RESOLVE_BREACH: "it was not resolved in time.",
+    SlaEventKind.DAILY_REMINDER: "it is still open.",
+}
+
+SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: your messages are part of the investigation."
+"""Under the headline of a case's thread in the summaries channel."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A turn's findings, with what the case says around them; `reporter_id` is mentioned."""
+
+    bug_id: str
+    title: str
+    severity: Severity
+    components: Sequence[str]
+    reporter_id: str
+    turn: int
+    cost_usd: float
+    outcome: StoredOutcome
+    pull_request: str | None = None
+
+
+def findings_message(found: Findings) -> tuple[Rendered, ...]:
+    """A headline, the agent's text in as many parts as it needs, and a last line with turn, cost and pull request."""
+    parts = split_markdown(_findings_text(found))
+    title = redact(found.title)
+    return tuple(
+        Rendered(
+            text=fallback(f"{found.bug_id}: {title}{_part_of(number, len(parts))}", part),
+            blocks=(
+                *((_findings_head(found, title),) if number == 1 else ()),
+                markdown(part),
+                *((_findings_foot(found),) if number == len(parts) else ()),
+            ),
+        )
+        for number, part in enumerate(parts, start=1)
+    )
+
+
+def question_message(bug_id: str, reporter: str, text: str) -> tuple[Rendered, ...]:
+    """The agent's question, which mentions the reporter (a user's id)."""
+    return notice(text, mentions=(reporter,), headline=f"A question about {bug_id}")
+
+
+def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
+    """The text of a notice.
+
+    Args:
+        detail: a sentence about what failed. Never give it for the reporter's thread: it names channels, repositories
+            and settings.
+    """
+    because = f": {detail}" if detail else "."
+    return {
+        NoticeKind.INTAKE: f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this thread. "
+        "Write here if you have more to add. Write *never mind* to close the case.",
+        NoticeKind.FORWARDED: ":mag: Your message has been forwarded to the investigation.",
+        NoticeKind.QUESTION_UNANSWERED: "I have no answer to my question yet, so I am continuing with what I know. "
+        "You can still answer here.",
+        NoticeKind.REOPENED: f"**{bug_id}** is open again. I am reading your message.",
+        NoticeKind.UNDELIVERABLE: f"My findings on **{bug_id}** could not be posted in the developers' channel. "
+        "They are saved. Please tell whoever runs this bot.",
+        NoticeKind.NOBODY_CALLED: f"**{bug_id}** needs a person, but I could not call anyone{because} "
+        "Please tell the developers yourself.",
+        NoticeKind.FIX_REFUSED: f"No pull request was opened for **{bug_id}**{because}",
+    }[kind]
+
+
+def closing_text(bug_id: str, reason: Reason, *, explanation: str = "", fix: str = "") -> str:
+    """How a case ended, and how to reopen it.
+
+    Args:
+        explanation: why, in the agent's words for this audience, or in those of the operator who resolved it.
+        fix: a sentence about a fix that was proposed. A merged one is left out: the reason names it.
+    """
+    open_fix = "" if reason is Reason.FIX_MERGED else fix
+    return "\n\n".join(filter(None, (f"**{bug_id}** is {_ENDED[reason]}", explanation, open_fix, _REOPEN)))
+
+
+def unmerged_fix_text(url: str = "") -> str:
+    """A fix that nobody has merged. The reporter is not told its address."""
+    return f"A fix was proposed{f' at {url}' if url else ''}; it is left as it is."
+
+
+def escalation_text(why: str) -> str:
+    return f"{why}\n\nAnswer in this thread. Your messages are added to the case."
+
+
+def escalated_text(bug_id: str, told: str) -> str:
+    """An escalation for the reporter; `told` is what the agent wrote for them, if anything."""
+    return f"**{bug_id}** is now with people. {told or 'They have been called and will take it from here.'}"
+
+
+def sla_text(bug_id: str, kind: SlaEventKind) -> str:
+    return f"**{bug_id}**: {_SLA[kind]}"
+
+
+def pull_request_text(bug_id: str, url: str) -> str:
+    return (
+        f"A fix for **{bug_id}** is proposed: {url}\n\nIt is a draft. Please review it. "
+        "Say here whether it is good or what should change."
+    )
+
+
+def late_pull_request_text(bug_id: str, url: str) -> str:
+    """A pull request whose case was closed before it was opened."""
+    return f"A fix for **{bug_id}** had been pushed when the case was closed: {url}. It is left as it is."
+
+
+def fix_proposed_text(bug_id: str) -> str:
+    """A fix for the reporter, without its address."""
+    return f"I have proposed a fix for **{bug_id}** to the developers. I will post the outcome here."
+
+
+def _findings_head(found: Findings, title: str) -> Block:
+    facts = [f"Severity {found.severity}", f"confidence {found.outcome.confidence:.0%}"]
+    if found.components:
+        facts.append("components " + one_line(redact(", ".join(found.components))))
+    headline = f"*{escape(found.bug_id)}: {one_line(title)}*"
+    return section(f"{headline}\n{' · '.join(facts)} · reported by {mention(found.reporter_id)}")
+
+
+def _findings_text(found: Findings) -> str:
+    outcome = found.outcome
+    evidence = [f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}" for item in outcome.evidence]
+    actions = [f"{number}. {action.strip()}" for number, action in enumerate(outcome.recommended_actions, start=1)]
+    sections = (
+        ("Summary", outcome.summary or outcome.clarification_question),
+        ("Root cause", outcome.root_cause),
+        ("Evidence", "\n".join(evidence)),
+        ("Recommended actions", "\n".join(actions)),
+    )
+    written = [
+        f"## {name}\n\n{text.strip() + text_splitting.open_fence(text.strip())[1]}"
+        for name, text in sections
+        if text.strip()
+    ]
+    body = redact("\n\n".join(written)) or "The turn ended without a text."
+    return neutralise(body, (found.reporter_id,))
+
+
+def _findings_foot(found: Findings) -> Block:
+    words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
+    if found.pull_request:
+        words.append(link(found.pull_request, "Pull request"))
+    return context(" · ".join(words))
+
+
+def _code(text: str) -> str:
+    return " ".join(text.replace("`", "'").split())
+
+
+def _part_of(number: int, parts: int) -> str:
+    return f" ({number}/{parts})" if parts > 1 else ""

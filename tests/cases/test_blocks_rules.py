@@ -1,0 +1,119 @@
+"""What a case says: no field is lost, no text too long, nobody mentioned by mistake, each audience reads its own."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.cases import blocks
+from threadline.cases.blocks import (
+    Findings,
+    closing_text,
+    escalated_text,
+    findings_message,
+    notice_text,
+    question_message,
+    unmerged_fix_text,
+)
+from threadline.cases.model import NoticeKind, Reason, Severity
+from threadline.cases.outcome import StoredEvidence, StoredOutcome
+from threadline.slack.formatting import TEXT_LIMIT
+
+BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)\b", re.IGNORECASE)
+URL = "https://github.com/acme/shop/pull/7"
+
+OUTCOME = StoredOutcome(
+    confidence=0.8,
+    summary="Files over 5 MB fail. cc <@U9>, <@U1>",
+    root_cause="The limit is read as bytes:\n```python\nif size < LIMIT:",
+    evidence=(StoredEvidence(file="app/up`load.py", line=42, note="the\ncomparison"),),
+    recommended_actions=("Read it as MB.", "Add a test."),
+)
+
+
+def found(
+    title: str = "Uploads fail & <!channel> is told", components: tuple[str, ...] = ("upload", "api"), **changed: Any
+) -> Findings:
+    return Findings(
+        bug_id="BUG-12",
+        title=title,
+        severity=Severity.S2,
+        components=components,
+        reporter_id="U1",
+        turn=3,
+        cost_usd=0.417,
+        outcome=OUTCOME.model_copy(update=changed),
+        pull_request="https://code.example/pr/7?a=1&b=2",
+    )
+
+
+def test_findings_hold_all_fields_and_call_the_reporter_alone() -> None:
+    (message,) = findings_message(found())
+    head, body, foot = message.blocks
+    assert head["text"]["text"].startswith("*BUG-12: Uploads fail &amp; &lt;!channel&gt; is told*\nSeverity S2")
+    assert "confidence 80%" in head["text"]["text"]
+    assert "components upload, api" in head["text"]["text"]
+    assert "<@U1>" in head["text"]["text"]
+    assert body["type"] == "markdown"
+    assert "&lt;@U9>, <@U1>" in body["text"]
+    assert "if size &lt; LIMIT:\n```\n\n## Evidence\n\n- `app/up'load.py:42`: the comparison" in body["text"]
+    assert "1. Read it as MB.\n2. Add a test." in body["text"]
+    assert foot["elements"][0]["text"] == "Turn 3 · $0.42 · <https://code.example/pr/7?a=1&amp;b=2|Pull request>"
+    assert not BROADCAST.search(message.text)
+
+
+@given(st.integers(1, 40_000), st.sampled_from(["x", "& ", "<!channel> ", "```\n", "a\n\n"]))
+def test_every_part_of_findings_is_within_the_limits(length: int, filling: str) -> None:
+    text = filling * (length // len(filling))
+    long = found(title=text, components=(text,), summary=text, root_cause=text)
+    for part in findings_message(long):
+        assert 0 < len(part.text) <= TEXT_LIMIT
+        markdown = [block["text"] for block in part.blocks if block["type"] == "markdown"]
+        others = [block["text"]["text"] for block in part.blocks if block["type"] == "section"]
+        assert all(0 < len(text) <= 12_000 for text in markdown)
+        assert all(0 < len(text) <= 3_000 for text in others)
+        assert sum(map(len, markdown)) + sum(map(len, others)) < 13_000
+        assert not re.search(r"<!|<@(?!U1>)", part.text + "".join(markdown) + "".join(others))
+
+
+def test_parts_are_numbered_and_framed_once() -> None:
+    parts = findings_message(found(summary="word " * 6_000))
+    kinds = [[block["type"] for block in part.blocks] for part in parts]
+    assert kinds == [["section", "markdown"], ["markdown"], ["markdown", "context"]]
+    assert [part.text.split("\n")[0][-5:] for part in parts] == ["(1/3)", "(2/3)", "(3/3)"]
+
+
+def test_question_calls_the_reporter_alone() -> None:
+    (asked,) = question_message("BUG-12", "U1", "Which browser, <@U2>? <!here>")
+    assert asked.blocks[0]["text"]["text"] == "<@U1> *A question about BUG-12*"
+    assert asked.blocks[1]["text"] == "Which browser, &lt;@U2>? &lt;!here>"
+    assert asked.text == "<@U1> A question about BUG-12\nWhich browser, &lt;@U2&gt;? &lt;!here&gt;"
+
+
+def test_secret_longer_than_a_message_is_redacted_before_the_cut() -> None:
+    key = "-----BEGIN " + "PRIVATE KEY-----\n" + ("aB3d" * 16 + "\n") * 250 + "-----END PRIVATE KEY-----"
+    assert "aB3d" not in str(findings_message(found(title=f"x {key}", root_cause=f"see {key}")))
+
+
+@pytest.mark.parametrize("kind", NoticeKind)
+def test_notice_names_no_command_setting_or_file(kind: NoticeKind) -> None:
+    words = notice_text(kind, "BUG-1")
+    assert not any(internal in words for internal in ("`", "THREADLINE", ": .", "/"))
+    assert "canary" in notice_text(kind, "BUG-1", "canary") or kind not in {
+        NoticeKind.NOBODY_CALLED,
+        NoticeKind.FIX_REFUSED,
+    }
+
+
+@pytest.mark.parametrize("reason", blocks._ENDED)
+def test_end_shows_the_address_of_a_fix_to_developers_alone(reason: Reason) -> None:
+    reporters = closing_text("BUG-1", reason, fix=unmerged_fix_text())
+    developers = closing_text("BUG-1", reason, fix=unmerged_fix_text(URL))
+    assert "://" not in reporters
+    assert (URL in developers) == (reason is not Reason.FIX_MERGED)
+
+
+def test_escalation_is_told_in_the_words_for_the_reporter() -> None:
+    assert "We look into it." in escalated_text("BUG-1", "We look into it.")
