@@ -18,7 +18,7 @@ from aiohttp import web
 from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
 from threadline.cli import process as stopping
 from threadline.conversations.contract import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
 from threadline.conversations.decision_contract import Round
@@ -159,7 +159,7 @@ async def _serve(stop: asyncio.Event) -> None:
     async with slack_client(SlackSettings.read()) as web_client:
         slack = Slack(web_client)
         outbox = Outbox(slack, database)
-        host = Host(FailureAlerts(outbox, operators), Readers(frozenset(), ""))
+        host = Host(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
         async with conversing(TalkSettings(), database, slack, outbox, host) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)

@@ -6,8 +6,9 @@ import pytest
 
 from tests.support.case_store import THREAD, Scene, report, said
 from tests.support.tool_scene import SUMMARIES, ToolScene
-from threadline.cases import case_tools as cases
+from threadline.cases import tools as cases
 from threadline.cases.model import Action, CaseStatus, Reason
+from threadline.cases.store import CaseStore, PullRequest
 from threadline.slack.model import Thread
 
 TOLD = "We know why your total was wrong, and are working on it."
@@ -55,9 +56,14 @@ async def test_reporters_channel_gets_the_words_for_the_reporter_alone(desk: Too
     assert [each.kind for each in result.structured] == ["cases"]
 
 
-async def test_developers_channel_gets_the_findings_too(desk: ToolScene) -> None:
+async def test_developers_channel_gets_the_findings_too(desk: ToolScene, scene: Scene) -> None:
+    url = "https://code.example/pr/7"
+    async with scene.database.begin() as work:
+        await CaseStore(work.tx).save_pull_request("BUG-1", PullRequest("shop", "fix", url, 7, "0" * 40, 1))
     card = await desk.done("cases.get", bug_id="BUG-1", channel=SUMMARIES)
     assert (card["findings"], card["components"]) == (FOUND["summary"], ["checkout", "tax-service"])
+    assert card["pull_request"] == url
+    assert "pull_request" not in await desk.done("cases.get", bug_id="BUG-1")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from temporalio.worker import Replayer
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_activities import Engine
 from tests.support.temporal import activities_of, until, worker
-from threadline.cases.case_cards import Readers
 from threadline.cases.contract import IntakeActivities
+from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import TalkTurn
 from threadline.gateway.event_handling import Door
 from threadline.handovers.activities import LiveHandoverActivities, Reception
@@ -70,7 +70,7 @@ class HandoverScene:
     @property
     def activities(self) -> LiveHandoverActivities:
         speaking = self.talk.speaking
-        cards = Cards(self.talk.database, Readers((ESCALATIONS,), "https://sandbox.slack.com/"))
+        cards = Cards(self.talk.database, CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/"))
         reception = Reception(ESCALATIONS, self.remind_every)
         say = HavingASay(speaking._slack, self.open_to_all)
         return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, cards, reception, say)

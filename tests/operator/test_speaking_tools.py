@@ -36,7 +36,7 @@ class Turn:
 
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
-        self._ports = postgres_ports(database, ToolScene.readers)
+        self._ports = postgres_ports(database)
         self._log = MemoryLog()
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)

@@ -22,7 +22,7 @@ from tests.support.decision_activities import Documents
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
 from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
@@ -487,7 +487,7 @@ def _activities(
     thinking, acting = Thinking(database, mind, names, alerts), Acting(database, mind, guards, alerts, attempts=3)
     situations = Situations(database, mind, _lead)
     deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
-    cards = Cards(database, Readers((), ""))
+    cards = Cards(database, CaseReaders((), ""))
     return [
         *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.tool_fakes import Clock, MemoryLog, context
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
+from threadline.cases.tools import CASES, READERS
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates.toolset_adapters import postgres_ports
@@ -24,7 +25,7 @@ SUMMARIES = "CSUMMARIES"
 class ToolScene:
     """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
 
-    readers = Readers({SUMMARIES}, "https://example.slack.com/")
+    readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
 
     def __init__(
         self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
@@ -32,7 +33,7 @@ class ToolScene:
         self.clock = Clock()
         self.log = MemoryLog()
         self._registry = Registry(tools)
-        self._ports = postgres_ports(database, self.readers, rate, ports)
+        self._ports = postgres_ports(database, rate, ports).having(CASES, database).having(READERS, self.readers)
         self._run = pipeline(
             self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), Guards(log=self.log)
         )

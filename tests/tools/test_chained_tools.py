@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.tool_scene import ToolScene
 from threadline.appointments import tools as appointments
-from threadline.cases import case_tools as cases
+from threadline.cases import tools as cases
 from threadline.db.engine import Database
 from threadline.estimates import tools as estimates
 from threadline.estimates.toolset_adapters import bound_project

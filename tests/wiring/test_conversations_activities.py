@@ -10,7 +10,7 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.temporal import NotedStarts
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.model import NewAction, Risk
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
@@ -45,7 +45,7 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     monkeypatch.setenv("THREADLINE_CONVERSATION_MODEL_PATIENCE", "10m")
     slack = talk.speaking._slack
     outbox = Outbox(slack, talk.database)
-    readers = Readers((ESCALATIONS,), "https://sandbox.slack.com/")
+    readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
     host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", workflows=NotedStarts())
     async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
         assert isinstance(made.approving, ApprovalActivities)

@@ -12,7 +12,7 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.temporal import NotedStarts
 from threadline.appointments.model import Resource
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round
 from threadline.threads.alerts import FailureAlerts
@@ -57,7 +57,9 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     monkeypatch.setenv("THREADLINE_EMAIL_DOMAINS", "sandbox.invalid")
     slack = talk.speaking._slack
     outbox = Outbox(slack, talk.database)
-    host = Host(FailureAlerts(outbox, ESCALATIONS), Readers((), "https://sandbox.slack.com/"), workflows=NotedStarts())
+    host = Host(
+        FailureAlerts(outbox, ESCALATIONS), CaseReaders((), "https://sandbox.slack.com/"), workflows=NotedStarts()
+    )
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
         async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:

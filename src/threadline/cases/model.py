@@ -1,6 +1,6 @@
 """The words and rules of a bug case: its states, its legal transitions, its actions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -275,6 +275,21 @@ class ConversationPage:
 
     entries: Sequence[Entry]
     next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class CaseReaders:
+    """Who reads where. `developers`: the channels that only developers read, such as the summaries'.
+
+    `workspace`: the address of the workspace, such as `https://example.slack.com/`, for links.
+    """
+
+    developers: Collection[str]
+    workspace: str
+
+    def link(self, thread: Thread) -> str:
+        """See the example at https://docs.slack.dev/reference/methods/chat.getPermalink."""
+        return f"{self.workspace.rstrip('/')}/archives/{thread.channel}/p{thread.ts.replace('.', '')}"
 
 
 @dataclass(frozen=True)

@@ -151,20 +151,35 @@ WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_onl
 ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
 """)
 """By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
-_FOR_POST = text("""
-SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
-       t.cost_usd AS turn_cost,
-       coalesce((SELECT string_agg(words, E'\\n') FROM (
-           SELECT message_text AS words FROM bug_conversations
-           WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
-           UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
-           WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
-FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
+_REPORTER_WORDS = """
+coalesce((SELECT string_agg(words, E'\\n') FROM (
+    SELECT message_text AS words FROM bug_conversations
+    WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
+    UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
+    WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
+"""
+_SUMMARY_AND_FIX = """
 LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
                    WHERE workflow_id = c.workflow_id AND kind = 'case:summary' ORDER BY thread_ts LIMIT 1) s ON true
 LEFT JOIN pull_requests p ON p.bug_id = c.bug_id
+"""
+_FOR_POST = text(f"""
+SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
+       t.cost_usd AS turn_cost, {_REPORTER_WORDS}
+FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn {_SUMMARY_AND_FIX}
 WHERE c.bug_id = :bug_id
-""")
+""")  # noqa: S608 - all parts are written here
+_FOR_CARDS = text(f"""
+SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, {_REPORTER_WORDS},
+       (SELECT at FROM case_transitions WHERE bug_id = c.bug_id ORDER BY rev DESC LIMIT 1) AS status_since,
+       coalesce((SELECT message_text FROM agent_conversations
+                 WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
+                 ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1), '') AS report,
+       coalesce((SELECT jsonb_agg(jsonb_build_array(action, result) ORDER BY turn DESC) FROM agent_turns
+                 WHERE bug_id = c.bug_id AND turn <= c.turn), '[]') AS turns
+FROM cases c {_SUMMARY_AND_FIX}
+WHERE c.team = :team AND c.bug_id = ANY(:bug_ids) ORDER BY array_position(CAST(:bug_ids AS text[]), c.bug_id)
+""")  # noqa: S608 - as above
 _SUMMARIES = first_thread(cases.c.workflow_id, SUMMARY)
 _CASES = select(
     cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
@@ -243,6 +258,32 @@ class PullRequest:
     commit: str
     turn: int
     state: PullRequestState = "open"
+
+
+@dataclass(frozen=True)
+class SettledTurn:
+    action: Action | None
+    result: Mapping[str, Any]
+
+    @property
+    def outcome(self) -> StoredOutcome:
+        return StoredOutcome.model_validate(self.result)
+
+
+@dataclass(frozen=True)
+class CardSource:
+    """What a case's card is made of: `turns` are its settled ones, the last one first.
+
+    `report` is the text that opened the case; `pull_request` an address, or empty; `reporter_words` are as in
+    `TurnPost`.
+    """
+
+    case: CaseRecord
+    status_since: datetime
+    report: str
+    reporter_words: str
+    pull_request: str
+    turns: Sequence[SettledTurn]
 
 
 @dataclass(frozen=True)
@@ -612,7 +653,7 @@ class CaseStore:
         component: str = "",
         open_only: bool = False,
         limit: int = 20,
-    ) -> Sequence[CaseRecord]:
+    ) -> Sequence[CardSource]:
         """A team's cases, those that have most of the words first, else the newest.
 
         Args:
@@ -622,9 +663,25 @@ class CaseStore:
         given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
         wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
         ids = [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)]
-        rows = await self._tx.execute(_CASES.where(cases.c.bug_id.in_(ids)))
-        found = {row.bug_id: _record(row) for row in rows}
-        return [found[each] for each in ids if each in found]
+        return await self.for_cards(team, ids)
+
+    async def for_cards(self, team: str, bug_ids: Sequence[str]) -> Sequence[CardSource]:
+        """What the cards of a team's cases are made of, in one statement and in this order; unknown ones are left out.
+
+        It reads no diffs: those of all turns of 21 cases may be hundreds of megabytes.
+        """
+        rows = await self._tx.execute(_FOR_CARDS, {"team": team, "bug_ids": list(bug_ids)})
+        return [
+            CardSource(
+                case=_record(row),
+                status_since=row.status_since,
+                report=row.report,
+                reporter_words=row.reporter_words,
+                pull_request=row.url or "",
+                turns=[SettledTurn(Action(action) if action else None, result) for action, result in row.turns],
+            )
+            for row in rows
+        ]
 
     async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
         """The cases that were reported in these threads."""

@@ -7,8 +7,6 @@ from decimal import Decimal
 
 from threadline.appointments.model import Appointment, Resource, Slot
 from threadline.appointments.tool_parameters import APPOINTMENTS, Calendar
-from threadline.cases.case_cards import PostgresCases, Readers
-from threadline.cases.case_tools import CASES
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
@@ -38,7 +36,6 @@ _MOST_SLOTS = 40
 
 def postgres_ports(
     database: Database,
-    readers: Readers,
     rate: Rate | None = None,
     ports: Ports | None = None,
     embedder: Embedder | None = None,
@@ -55,7 +52,6 @@ def postgres_ports(
         .having(ESTIMATES, PostgresEstimates(database, rate))
         .having(APPOINTMENTS, PostgresAppointments(database, rate))
         .having(KNOWLEDGE, PostgresKnowledge(database, embedder))
-        .having(CASES, PostgresCases(database, readers))
         .having(RFPS, PostgresRfps(database))
         .having(OPPORTUNITIES, PostgresOpportunities(database, rate))
         .having(TEAM, PostgresTeam(database))

@@ -1,6 +1,6 @@
 """A hand-over's card, made of the conversation as it is now: what somebody has deleted is not shown again."""
 
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
 from threadline.conversations.request_texts import asked_in
 from threadline.db.engine import Database
 from threadline.decisions.model import RECENT, concluded
@@ -11,7 +11,7 @@ from threadline.slack.formatting import Rendered
 
 
 class Cards:
-    def __init__(self, database: Database, readers: Readers) -> None:
+    def __init__(self, database: Database, readers: CaseReaders) -> None:
         self._database = database
         self._readers = readers
 

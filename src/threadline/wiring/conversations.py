@@ -13,7 +13,8 @@ from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
-from threadline.cases.case_cards import Readers
+from threadline.cases.model import CaseReaders
+from threadline.cases.tools import CASES, READERS
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.context_window import Budget
@@ -116,7 +117,7 @@ class Host:
     """
 
     alerts: FailureAlerts
-    readers: Readers
+    readers: CaseReaders
     bot_name: str = "threadline"
     open_to_all: Collection[str] = ()
     workflows: WorkflowClient | None = None
@@ -139,9 +140,10 @@ async def conversing(
     async with (
         _model(settings.model) as model,
         embedding(settings.embedding) as embedder,
-        remote_ports(postgres_ports(database, house.readers, rate, house.ports, embedder)) as ports,
+        remote_ports(postgres_ports(database, rate, house.ports, embedder)) as ports,
         _forgetting(database, given),
     ):
+        ports = ports.having(CASES, database).having(READERS, house.readers)
         ports = ports.having(THREADS, SlackThreads(history, names, say))
         ports = ports.having(CRM, PostgresCrm(database, people, rate))
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)

@@ -13,11 +13,10 @@ from temporalio.client import Client
 
 from threadline.approvals.contract import ApprovalActivities
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.case_cards import Readers
 from threadline.cases.contract import CaseActivities, IntakeActivities, SlackActivities
 from threadline.cases.fix_activities import LiveFixActivities
 from threadline.cases.fix_contract import FixActivities
-from threadline.cases.model import Limits, Service
+from threadline.cases.model import CaseReaders, Limits, Service
 from threadline.cases.posts import LiveSlackActivities, Places
 from threadline.cases.store import CaseStore
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
@@ -142,7 +141,7 @@ def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs
     places, identity = parts.places, parts.identity
     return Host(
         alerts,
-        Readers({places.summaries, places.escalations}, str(identity.get("url", ""))),
+        CaseReaders({places.summaries, places.escalations}, str(identity.get("url", ""))),
         str(identity.get("user") or "threadline"),
         settings.channels.external_people,
         WorkflowClient(parts.client),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from threadline.appointments import calendar_tools
 from threadline.appointments import tools as appointments_tools
 from threadline.approvals import tools as approvals_tools
-from threadline.cases import case_tools
+from threadline.cases import tools as cases_tools
 from threadline.ci import tools as ci_tools
 from threadline.conversations import thread_tool
 from threadline.estimates import tools as estimates_tools
@@ -23,7 +23,7 @@ from threadline.trackers import tools as trackers_tools
 _TOOLSETS = (
     appointments_tools,
     calendar_tools,
-    case_tools,
+    cases_tools,
     ci_tools,
     sales_tools,
     email_tools,
