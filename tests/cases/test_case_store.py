@@ -20,9 +20,9 @@ from threadline.cases.model import (
     Limits,
     Reason,
     Severity,
+    SlaEventKind,
     case_owner,
 )
-from threadline.cases.sla import SlaEventKind
 from threadline.cases.store import CaseStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition

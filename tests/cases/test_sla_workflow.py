@@ -12,8 +12,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import skipping_time, worker
 from threadline.cases.contract import Escalation, SlaNotice
-from threadline.cases.sla import DAY, HOUR, MINUTE, SlaEventKind, Target
-from threadline.cases.sla_workflow import SLATrackingWorkflow
+from threadline.cases.model import DAY, HOUR, MINUTE, SlaEventKind, Target
+from threadline.cases.sla import SLATrackingWorkflow
 from threadline.errors import Permanent
 from threadline.threads.addressing import CORE_QUEUE
 

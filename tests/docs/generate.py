@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from threadline import settings
-from threadline.cases.sla import Target
+from threadline.cases.model import Target
 from threadline.cli.main import app
 from threadline.settings import base
 from threadline_devstack import environment

@@ -25,8 +25,8 @@ def test_order_of_commands_is_the_committed_one() -> None:
         ),
         ("cases.workflow", "workflow.continue_as_new(self.state, memo=_memo(self.case))", "pass"),
         ("cases.workflow", "workflow.upsert_memo(_memo(case))", "workflow.sleep(1)"),
-        ("cases.sla_workflow", "timeout=seconds,", ""),
-        ("cases.sla_workflow", ".signal(signal)", ".cancel()"),
+        ("cases.sla", "timeout=seconds,", ""),
+        ("cases.sla", ".signal(signal)", ".cancel()"),
         ("threads.calls", "workflow.execute_activity_method(", "workflow.execute_local_activity_method("),
     ],
 )

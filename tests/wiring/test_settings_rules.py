@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from threadline.approvals.model import Risk
+from threadline.cases.model import DEFAULT_TARGETS, Severity, Target
 from threadline.conversations.contract import SUMMARISE, THINK
 from threadline.decisions.confidence import Thresholds
 from threadline.decisions.variant_settings import variants
@@ -21,6 +22,7 @@ from threadline.settings import (
     JiraSettings,
     MailSettings,
 )
+from threadline.settings.base import parse_duration, parse_targets
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.registry import Registry, Tool
@@ -196,3 +198,28 @@ def test_empty_or_unreadable_prompt_is_refused(set_to: Set, tmp_path: Path, cont
     prompt.write_bytes(content)
     with pytest.raises(Permanent, match=reason):
         read_variants(set_to, f'[{{"name": "a", "prompt": "{prompt}"}}]')
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("15m", 900), ("2h", 7200), ("5d", 432000), ("1h30m", 5400), ("1.5h", 5400)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "h", "5 hours", "-5m", "1h30"])
+def test_invalid_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a duration"):
+        parse_duration(text)
+
+
+def test_unnamed_target_keeps_its_default() -> None:
+    targets = parse_targets("S1=5m/1h")
+    assert targets[Severity.S1] == Target(300, 3600)
+    assert targets[Severity.S2] == DEFAULT_TARGETS[Severity.S2]
+
+
+@pytest.mark.parametrize("text", ["S9=1m/2m", "S1=5m", "S1:5m/1h"])
+def test_invalid_target_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="target"):
+        parse_targets(text)

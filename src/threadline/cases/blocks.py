@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from threadline.cases.model import NoticeKind, Reason, Severity
+from threadline.cases.model import NoticeKind, Reason, Severity, SlaEventKind
 from threadline.cases.outcome import StoredOutcome
-from threadline.cases.sla import SlaEventKind
 from threadline.privacy.redaction import redact
 from threadline.slack import text_splitting
 from threadline.slack.formatting import (

@@ -11,8 +11,18 @@ from dataclasses import dataclass, field, replace
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
-from threadline.cases.model import Action, BugState, CaseStatus, Limits, Marks, NoticeKind, Reason, Settled
-from threadline.cases.sla import SlaEventKind, Target
+from threadline.cases.model import (
+    Action,
+    BugState,
+    CaseStatus,
+    Limits,
+    Marks,
+    NoticeKind,
+    Reason,
+    Settled,
+    SlaEventKind,
+    Target,
+)
 from threadline.slack.model import Thread
 from threadline.threads import addressing
 from threadline.threads.activity_options import (

@@ -112,6 +112,33 @@ class Reason(StrEnum):
     OPERATOR_RESOLVED = "operator_resolved"
 
 
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """Seconds from the escalation until a human has answered (`acknowledge`), and until the case is resolved."""
+
+    acknowledge: float
+    resolve: float
+
+
+DEFAULT_TARGETS: dict[Severity, Target] = {
+    Severity.S1: Target(15 * MINUTE, 4 * HOUR),
+    Severity.S2: Target(1 * HOUR, 24 * HOUR),
+    Severity.S3: Target(8 * HOUR, 5 * DAY),
+    Severity.S4: Target(24 * HOUR, 14 * DAY),
+}
+
+
+class SlaEventKind(StrEnum):
+    ACKNOWLEDGE_REMINDER = "acknowledge_reminder"
+    ACKNOWLEDGE_BREACH = "acknowledge_breach"
+    RESOLVE_REMINDER = "resolve_reminder"
+    RESOLVE_BREACH = "resolve_breach"
+    DAILY_REMINDER = "daily_reminder"
+
+
 class NoticeKind(StrEnum):
     INTAKE = "intake"
     FORWARDED = "forwarded"

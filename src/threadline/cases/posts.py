@@ -16,6 +16,7 @@ from threadline.cases.blocks import Findings
 from threadline.cases.contract import Escalation, Notice, Reactions, SlackActivities, SlaNotice, TurnRef
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
+    DEFAULT_TARGETS,
     ESCALATION,
     SUMMARY,
     Action,
@@ -23,9 +24,9 @@ from threadline.cases.model import (
     NoticeKind,
     Reason,
     Severity,
+    Target,
     case_owner,
 )
-from threadline.cases.sla import DEFAULT_TARGETS, Target
 from threadline.cases.store import CaseRecord, CaseStore, TurnPost
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent

@@ -1,36 +1,23 @@
-"""The arithmetic of service levels: when to remind, when a target is missed, whom to call. Seconds, and no clock."""
+"""SLATrackingWorkflow: the clock of one escalation.
+
+It reminds people at half of a target, calls the next tier when a target is missed, and reminds once a day from then on.
+The arithmetic takes seconds and reads no clock.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from threadline.cases.model import Severity
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+with workflow.unsafe.imports_passed_through():
+    from threadline.cases.contract import Escalation, SlackActivities, SlaNotice
+    from threadline.cases.model import DAY, SlaEventKind, Target
+    from threadline.threads import addressing
 
-
-@dataclass(frozen=True)
-class Target:
-    """Seconds from the escalation until a human has answered (`acknowledge`), and until the case is resolved."""
-
-    acknowledge: float
-    resolve: float
-
-
-DEFAULT_TARGETS: dict[Severity, Target] = {
-    Severity.S1: Target(15 * MINUTE, 4 * HOUR),
-    Severity.S2: Target(1 * HOUR, 24 * HOUR),
-    Severity.S3: Target(8 * HOUR, 5 * DAY),
-    Severity.S4: Target(24 * HOUR, 14 * DAY),
-}
-
-
-class SlaEventKind(StrEnum):
-    ACKNOWLEDGE_REMINDER = "acknowledge_reminder"
-    ACKNOWLEDGE_BREACH = "acknowledge_breach"
-    RESOLVE_REMINDER = "resolve_reminder"
-    RESOLVE_BREACH = "resolve_breach"
-    DAILY_REMINDER = "daily_reminder"
+from threadline.threads.calls import call, fault_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +30,7 @@ class SlaEvent:
 
 
 _ACKNOWLEDGE = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREACH)
-_BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
+BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
 
 
 def next_event(started: float, target: Target, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
@@ -78,44 +65,111 @@ def tier_for(kind: SlaEventKind, breaches: int, tiers: int) -> int:
         breaches: how many breaches this escalation has had, this event included.
         tiers: how many tiers there are.
     """
-    return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in _BREACHES or breaches else 0
+    return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in BREACHES or breaches else 0
 
 
-def is_breach(kind: SlaEventKind) -> bool:
-    return kind in _BREACHES
+@workflow.defn(name=addressing.SLA_WORKFLOW)
+class SLATrackingWorkflow:
+    """A child of the case's workflow, left running when that continues as new; it ends when the case is resolved."""
+
+    @workflow.init
+    def __init__(self, escalation: Escalation) -> None:
+        self._escalation = escalation
+        self._acknowledged = False
+        self._resolved = False
+        self._fired = 0
+        self._breaches = 0
+        self._last_at = escalation.started
+
+    @workflow.signal(description="A developer has answered the escalation.")
+    def acknowledged(self, *_: Any) -> None:
+        self._acknowledged = True
+
+    @workflow.signal(description="The case is resolved, or was escalated again.")
+    def resolved(self, *_: Any) -> None:
+        self._resolved = True
+
+    @workflow.query(description="What was promised, what has happened, and what is due next.")
+    def state(self) -> dict[str, Any]:
+        return {
+            "bug_id": self._escalation.bug_id,
+            "escalation": self._escalation.number,
+            "acknowledged": self._acknowledged,
+            "breaches": self._breaches,
+            "target": asdict(self._escalation.target),
+            "next": asdict(self._next()),
+        }
+
+    @workflow.run
+    async def run(self, escalation: Escalation) -> str:
+        """Wait for what is due next, report it, and wait again."""
+        while not self._resolved:
+            due, acknowledged = self._next(), self._acknowledged
+            workflow.set_current_details(f"**{escalation.bug_id}**: the next event is {due.kind.replace('_', ' ')}.")
+            if await self._interrupted(due, acknowledged=acknowledged):
+                continue
+            # From now, not from when it was due: after an outage the reminders of the days between stay unsaid.
+            self._fired, self._last_at = due.ordinal, max(due.at, workflow.now().timestamp())
+            self._breaches += due.kind in BREACHES
+            if not await self._report(due):
+                break
+        return "resolved" if self._resolved else "case closed"
+
+    def _next(self) -> SlaEvent:
+        target = self._escalation.target
+        return next_event(self._escalation.started, target, self._fired, self._last_at, acknowledged=self._acknowledged)
+
+    async def _interrupted(self, due: SlaEvent, *, acknowledged: bool) -> bool:
+        """Whether the clock was stopped or its next event changed before `due` came."""
+        seconds = due.at - workflow.now().timestamp()
+        if seconds <= 0:
+            return False
+        try:
+            await workflow.wait_condition(
+                lambda: self._resolved or self._acknowledged != acknowledged,
+                timeout=seconds,
+                timeout_summary=due.kind.replace("_", " "),
+            )
+        except TimeoutError:
+            return False
+        return True
+
+    async def _report(self, due: SlaEvent) -> bool:
+        tier = tier_for(due.kind, self._breaches, self._escalation.tiers)
+        notice = SlaNotice(self._escalation.bug_id, self._escalation.number, due.kind, due.ordinal, tier)
+        try:
+            return await call(SlackActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
+        except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
+            workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).words})
+            return True
 
 
-def parse_duration(text: str) -> float:
-    """Seconds of `15m`, `4h`, `5d`, `30s`, `1h30m`.
+async def start_clock(escalation: Escalation, before: int) -> None:
+    """Start the clock of an escalation, and stop that of the one `before`, 0 for none.
 
-    Raises:
-        ValueError: with a sentence that names the text and the form that is expected.
+    `ABANDON`: with any other policy the parent's first continue-as-new would end it.
     """
-    total, number = 0.0, ""
-    units = {"s": 1.0, "m": MINUTE, "h": HOUR, "d": DAY}
-    for character in text.strip().lower():
-        if character.isdigit() or character == ".":
-            number += character
-        elif character in units and number:
-            total, number = total + float(number) * units[character], ""
-        else:
-            raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
-    if number or not text.strip():
-        raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
-    return total
+    if before:
+        await signal_clock(escalation.bug_id, before, "resolved")
+    try:
+        await workflow.start_child_workflow(
+            SLATrackingWorkflow.run,
+            escalation,
+            id=addressing.sla_workflow_id(escalation.bug_id, escalation.number),
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+            static_summary=f"{escalation.bug_id}: SLA clock of escalation {escalation.number}",
+        )
+    except FailureError as error:  # it runs already: the step was repeated
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.info("sla_clock_not_started", extra={"case": escalation.bug_id, "reason": str(error)})
 
 
-def parse_targets(text: str) -> dict[Severity, Target]:
-    """Targets by severity from `S1=15m/4h,S2=1h/24h`; a severity that is not named keeps its default.
-
-    Raises:
-        ValueError: with a sentence that names what could not be read.
-    """
-    targets = dict(DEFAULT_TARGETS)
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, _, times = part.partition("=")
-        acknowledge, slash, resolve = times.partition("/")
-        if name.strip().upper() not in Severity.__members__ or not slash:
-            raise ValueError(f"{part!r} is not a target: write severity=acknowledge/resolve, such as S1=15m/4h")
-        targets[Severity(name.strip().upper())] = Target(parse_duration(acknowledge), parse_duration(resolve))
-    return targets
+async def signal_clock(bug_id: str, escalation: int, signal: str) -> None:
+    """Signal an escalation's clock. One that has ended needs no signal."""
+    try:
+        await workflow.get_external_workflow_handle(addressing.sla_workflow_id(bug_id, escalation)).signal(signal)
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise

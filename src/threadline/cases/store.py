@@ -24,10 +24,10 @@ from threadline.cases.model import (
     Service,
     Settled,
     Severity,
+    SlaEventKind,
 )
 from threadline.cases.outcome import StoredOutcome
 from threadline.cases.report import ParsedReport
-from threadline.cases.sla import SlaEventKind
 from threadline.cases.tables import (
     agent_turns,
     bug_conversations,

@@ -54,7 +54,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.threads.display import format_utc
     from threadline.threads.retrying import Fault, RetryBudget
 
-from threadline.cases.sla_workflow import start_clock, tell_clock
+from threadline.cases.sla import signal_clock, start_clock
 from threadline.threads.calls import BackgroundTasks, Interrupted, attempt, call, call_unless, fault_of, pause
 from threadline.threads.inbox import Inbox
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
@@ -416,7 +416,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _post_closing(self) -> None:
         """Tell people how the case ended, and remove what it needed."""
         if self._sla_clock:
-            await tell_clock(self.case.bug_id, self._sla_clock, "resolved")
+            await signal_clock(self.case.bug_id, self._sla_clock, "resolved")
         await attempt(SlackActivities.post_closing, self.case.bug_id, summary="post how it ended")
         self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
 
@@ -455,7 +455,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         """A developer has answered: the clock of an open escalation stops asking for that, also during a step."""
         if self.case.escalated and self.state.acknowledged_escalation < self._sla_clock:
             self.state.acknowledged_escalation = self._sla_clock
-            signal = tell_clock(self.case.bug_id, self._sla_clock, "acknowledged")
+            signal = signal_clock(self.case.bug_id, self._sla_clock, "acknowledged")
             self._sla_signal = asyncio.create_task(signal)
             self.background.add(self._sla_signal)
 

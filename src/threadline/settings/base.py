@@ -7,13 +7,48 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from threadline.cases.model import Severity
-from threadline.cases.sla import Target, parse_duration, parse_targets
+from threadline.cases.model import DEFAULT_TARGETS, Severity, Target
 from threadline.errors import Permanent
 from threadline.models.prices import Price, parse_prices
 from threadline.privacy.keys import KeyRing, parse_keys
 from threadline.sales.mail_account import Account, parse_account
 from threadline.sales.model import is_address
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `15m`, `4h`, `5d`, `30s`, `1h30m`.
+
+    Raises:
+        ValueError: with a sentence that names the text and the form that is expected.
+    """
+    total, number = 0.0, ""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    for character in text.strip().lower():
+        if character.isdigit() or character == ".":
+            number += character
+        elif character in units and number:
+            total, number = total + float(number) * units[character], ""
+        else:
+            raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+    if number or not text.strip():
+        raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+    return total
+
+
+def parse_targets(text: str) -> dict[Severity, Target]:
+    """Targets by severity from `S1=15m/4h,S2=1h/24h`; a severity that is not named keeps its default.
+
+    Raises:
+        ValueError: with a sentence that names what could not be read.
+    """
+    targets = dict(DEFAULT_TARGETS)
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, times = part.partition("=")
+        acknowledge, slash, resolve = times.partition("/")
+        if name.strip().upper() not in Severity.__members__ or not slash:
+            raise ValueError(f"{part!r} is not a target: write severity=acknowledge/resolve, such as S1=15m/4h")
+        targets[Severity(name.strip().upper())] = Target(parse_duration(acknowledge), parse_duration(resolve))
+    return targets
 
 
 def _seconds(value: Any) -> Any:

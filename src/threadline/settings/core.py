@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.cases.sla import DEFAULT_TARGETS
+from threadline.cases.model import DEFAULT_TARGETS
 from threadline.settings.base import (
     Channel,
     Channels,

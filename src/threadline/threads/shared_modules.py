@@ -16,7 +16,6 @@ SHARED_MODULES = frozenset(
         "threadline.cases.contract",
         "threadline.cases.fix_contract",
         "threadline.cases.model",
-        "threadline.cases.sla",
         "threadline.conversations.call_pairing",
         "threadline.conversations.contract",
         "threadline.conversations.decision_contract",

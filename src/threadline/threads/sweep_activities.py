@@ -9,8 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from threadline.cases.contract import Escalation, case_start, clock_start
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Severity
-from threadline.cases.sla import Target
+from threadline.cases.model import Severity, Target
 from threadline.conversations.contract import conversation_start
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient

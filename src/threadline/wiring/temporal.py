@@ -19,7 +19,7 @@ from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.contract import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
 from threadline.cases.fix_contract import FixActivities
-from threadline.cases.sla_workflow import SLATrackingWorkflow
+from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
