@@ -24,7 +24,7 @@ PATIENCE = 600.0
 """Seconds after which a load that does not come to rest is a failure."""
 
 _RESTING = text("""
-SELECT coalesce(sum(stored), 0) AS stored, count(*) FILTER (WHERE status <> 'pending_verification') AS at_work,
+SELECT coalesce(sum(message_count), 0) AS stored, count(*) FILTER (WHERE status <> 'pending_verification') AS at_work,
        (SELECT count(*) FROM bug_conversations m JOIN cases c USING (bug_id)
         WHERE m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn)) AS unused
 FROM cases

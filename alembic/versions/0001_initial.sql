@@ -41,7 +41,7 @@ CREATE TABLE cases (
     components text[] NOT NULL DEFAULT '{}',
     status text NOT NULL DEFAULT 'new',
     rev bigint NOT NULL DEFAULT 1,
-    stored int NOT NULL DEFAULT 0,
+    message_count int NOT NULL DEFAULT 0,
     turn int NOT NULL DEFAULT 0,
     questions int NOT NULL DEFAULT 0,
     escalations int NOT NULL DEFAULT 0,
@@ -51,7 +51,7 @@ CREATE TABLE cases (
     last_action text NOT NULL DEFAULT '',
     last_question text NOT NULL DEFAULT '',
     close_reason text NOT NULL DEFAULT '',
-    session_head text NOT NULL DEFAULT '',
+    last_session_id text NOT NULL DEFAULT '',
     base jsonb NOT NULL DEFAULT '{}',
     cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -135,8 +135,8 @@ CREATE TABLE bug_conversations (
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
     turn int CHECK (turn >= 0),
-    read_through int CHECK (read_through > 0),
-    wakes boolean NOT NULL DEFAULT false,
+    read_in_turn int CHECK (read_in_turn > 0),
+    wants_turn boolean NOT NULL DEFAULT false,
     redacted_at timestamptz,
     edited_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -145,7 +145,7 @@ CREATE TABLE bug_conversations (
     CHECK ((sender_type = 'bot') = (seq IS NULL)),
     CHECK (sender_type = 'bot'
            OR message_type IN ('report', 'message', 'close', 'edit', 'deletion')),
-    CHECK (NOT wakes OR message_type IN ('report', 'message', 'close')),
+    CHECK (NOT wants_turn OR message_type IN ('report', 'message', 'close')),
     CHECK (redacted_at IS NULL OR message_text = '')
 );
 CREATE INDEX bug_conversations_order_idx ON bug_conversations (bug_id, said_at);
@@ -223,7 +223,7 @@ CREATE TABLE agent_turns (
     diffs jsonb NOT NULL DEFAULT '{}',
     base jsonb NOT NULL DEFAULT '{}',
     has_fix boolean NOT NULL DEFAULT false,
-    fix_asked_by text NOT NULL DEFAULT '',
+    fix_requested_by text NOT NULL DEFAULT '',
     cost_usd numeric(14, 6) NOT NULL DEFAULT 0 CHECK (cost_usd >= 0),
     input_tokens bigint NOT NULL DEFAULT 0,
     output_tokens bigint NOT NULL DEFAULT 0,
@@ -235,7 +235,7 @@ CREATE TABLE agent_turns (
     PRIMARY KEY (bug_id, turn),
     CHECK (status <> 'done' OR action IS NOT NULL),
     CHECK (status <> 'running' OR lease_until IS NOT NULL),
-    CHECK (fix_asked_by <> '' OR NOT has_fix)
+    CHECK (fix_requested_by <> '' OR NOT has_fix)
 );
 
 CREATE TABLE findings (
@@ -282,7 +282,7 @@ CREATE INDEX agent_session_entries_order_idx ON agent_session_entries (project_k
 
 CREATE VIEW agent_conversations AS
 SELECT m.bug_id, m.seq, m.id, m.message_id, m.sender_type, m.sender_id, m.message_type, m.said_at, m.version, m.turn,
-       m.read_through IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
+       m.read_in_turn IS NOT NULL OR coalesce(m.turn <= c.turn, false) AS read,
        CASE WHEN m.redacted_at IS NULL THEN m.message_text ELSE '(deleted by its author)' END AS message_text
 FROM bug_conversations m JOIN cases c USING (bug_id)
 WHERE m.message_type <> 'deletion';
@@ -366,7 +366,7 @@ BEGIN
            (array_agg(message_id ORDER BY said_at DESC)
                FILTER (WHERE sender_type = 'developer' AND message_type = 'message' AND redacted_at IS NULL))[1],
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1]
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wants_turn))[1]
     INTO lo, hi, asked_by, closed_last FROM batch;
     -- A close that is due ends the case; as a part of a turn's batch it would be used up.
     IF closed_last THEN
@@ -374,19 +374,22 @@ BEGIN
     END IF;
 
     INSERT INTO agent_turns AS a
-        (bug_id, turn, attempt, status, token, lease_until, session_id, parent_session, first_seq, last_seq, fix_asked_by)
+        (bug_id, turn, attempt, status, token, lease_until, session_id, parent_session, first_seq, last_seq,
+         fix_requested_by)
     VALUES (p_bug_id, p_turn, p_attempt, 'running', 1, clock_timestamp() + make_interval(secs => p_lease_s),
-            p_session_id, c.session_head, lo, hi, coalesce(asked_by, ''))
+            p_session_id, c.last_session_id, lo, hi, coalesce(asked_by, ''))
     ON CONFLICT (bug_id, turn) DO UPDATE SET
         attempt = excluded.attempt, status = 'running', token = a.token + 1, lease_until = excluded.lease_until,
         session_id = excluded.session_id, parent_session = excluded.parent_session,
         first_seq = excluded.first_seq, last_seq = excluded.last_seq,
-        fix_asked_by = coalesce(nullif(a.fix_asked_by, ''), excluded.fix_asked_by), started_at = clock_timestamp()
+        fix_requested_by = coalesce(nullif(a.fix_requested_by, ''), excluded.fix_requested_by),
+        started_at = clock_timestamp()
     RETURNING * INTO t;
 
     RETURN jsonb_build_object(
-        'status', 'claimed', 'token', t.token, 'parent_session', c.session_head, 'state', c.status,
-        'questions', c.questions, 'cost_usd', c.cost_usd + t.cost_usd, 'base', c.base, 'fix_asked_by', t.fix_asked_by,
+        'status', 'claimed', 'token', t.token, 'parent_session', c.last_session_id, 'state', c.status,
+        'questions', c.questions, 'cost_usd', c.cost_usd + t.cost_usd, 'base', c.base,
+        'fix_requested_by', t.fix_requested_by,
         'last_action', c.last_action,
         'diffs', (SELECT coalesce(jsonb_object_agg(d.key, d.value ORDER BY k.turn), '{}')
                   FROM agent_turns k, jsonb_each(k.diffs) d
@@ -427,7 +430,7 @@ BEGIN
         RETURN;  -- a retry: the answer to the first call was lost
     END IF;
     t := held_claim(p_bug_id, p_turn, p_token);
-    permitted := t.fix_asked_by <> '';
+    permitted := t.fix_requested_by <> '';
     UPDATE agent_turns SET
         status = CASE WHEN p_outcome ->> 'action' IS NULL THEN 'failed' ELSE 'done' END,
         action = p_outcome ->> 'action',
@@ -632,7 +635,7 @@ CREATE TABLE conversation_messages (
     addressed boolean NOT NULL DEFAULT false,
     -- The verdict of the rate limits: NULL until it is given, and never changed.
     verdict text CHECK (verdict IN ('ok', 'duplicate', 'throttled', 'throttled_first')),
-    wakes boolean NOT NULL DEFAULT false,
+    wants_turn boolean NOT NULL DEFAULT false,
     turn int,
     step int,
     redacted_at timestamptz,

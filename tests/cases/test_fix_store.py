@@ -20,7 +20,7 @@ async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene
     assert not (await scene.settle(1)).has_fix
     await scene.flush(said(20, "please fix it", by=messages.DEVELOPER))
     claim = await scene.claim(2)
-    assert (claim.may_fix, claim.fix_asked_by, claim.diffs) == (True, identity(20), {})
+    assert (claim.may_fix, claim.fix_requested_by, claim.diffs) == (True, identity(20), {})
     await scene.agent.finish(claim, replace(DONE, diffs=diffs, has_fix=True))
     assert (await scene.settle(2)).has_fix
     claim = await scene.claim(3)
@@ -30,9 +30,9 @@ async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene
 async def test_permission_is_kept_for_the_next_attempt_unless_it_was_deleted(scene: Scene) -> None:
     asked = said(1, "please fix it", by=messages.DEVELOPER)
     await scene.opened(asked)
-    assert (await scene.claim(1)).fix_asked_by == asked.id
+    assert (await scene.claim(1)).fix_requested_by == asked.id
     await scene.flush(said(2, "and soon", by=messages.DEVELOPER))
-    assert (await scene.claim(1, attempt=2)).fix_asked_by == asked.id
+    assert (await scene.claim(1, attempt=2)).fix_requested_by == asked.id
     await scene.agent.finish(await scene.claim(1, attempt=3), DONE)
     await scene.settle(1)
     await scene.flush(said(5, "fix that too", by=messages.DEVELOPER), deletion(5))

@@ -33,7 +33,7 @@ FROM cases c
 WHERE {_PLACE} = ANY(:places)
 """)  # noqa: S608 - all parts are written here
 _CASE_MESSAGES = text("""
-SELECT bug_id AS thread, seq, message_id, message_type, message_text, said_at, turn, wakes, channel,
+SELECT bug_id AS thread, seq, message_id, message_type, message_text, said_at, turn, wants_turn, channel,
        redacted_at IS NOT NULL AS redacted FROM bug_conversations
 WHERE sender_type <> 'bot' AND bug_id = ANY(:cases) ORDER BY bug_id, seq
 """)
@@ -84,7 +84,7 @@ WHERE stored > 0 AND {_PLACE} = ANY(:places)
 """)  # noqa: S608 - all parts are written here
 _MESSAGES = text(f"""
 SELECT {_KEY} AS thread, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
-       m.addressed, m.verdict, m.wakes, m.turn, m.step,
+       m.addressed, m.verdict, m.wants_turn, m.turn, m.step,
        m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
        (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
        (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS position

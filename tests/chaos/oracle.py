@@ -180,7 +180,7 @@ def _case_use(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.case_messages:
         times = seen[row.thread, row.seq] + (row.turn == 0) + ((row.thread, row.turn, row.seq) in read)
         times += (row.thread, row.turn) in handed_over  # people took over what this turn was to look at
-        must = (row.wakes or row.message_type in (messages.REPORT, messages.MESSAGE)) and not row.redacted
+        must = (row.wants_turn or row.message_type in (messages.REPORT, messages.MESSAGE)) and not row.redacted
         if times > 1 or (must and not times):
             yield Fault(row.thread, f"{row.message_id} ({row.message_type}) was used {times} times")
     for turn in evidence.case_turns:

@@ -42,7 +42,7 @@ WHERE status = 'resolved' AND c.channel || ':' || c.thread_ts = ANY(:places)
 _UNFINISHED_CONVERSATIONS = text("""
 SELECT count(*) FROM conversations c WHERE c.channel || ':' || c.thread_ts = ANY(:places) AND (
     EXISTS (SELECT FROM conversation_messages m
-            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+            WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
     OR EXISTS (SELECT FROM conversation_turns t
                WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''))
 """)

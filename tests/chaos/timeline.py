@@ -17,8 +17,8 @@ THREADS, LINES = 3, 400
 
 _CASE_ROWS = text("""
 SELECT created_at AS at, 'stored' AS what, coalesce(seq, 0) || ' ' || message_type || ' by ' || sender_type || ', turn '
-       || coalesce(turn::text, '-') || ', wakes ' || wakes || ': ' || message_id || ' ' || left(message_text, 60)
-       AS words
+       || coalesce(turn::text, '-') || ', wants a turn ' || wants_turn || ': ' || message_id || ' '
+       || left(message_text, 60) AS words
 FROM bug_conversations WHERE bug_id = :thread
 UNION ALL
 SELECT at, 'status', rev || ': ' || coalesce(from_status, '-') || ' → ' || to_status
@@ -40,8 +40,8 @@ _CONVERSATION_ROWS = text("""
 WITH conversation AS (SELECT *, team || ':' || channel || ':' || thread_ts AS key FROM conversations
               WHERE team || ':' || channel || ':' || thread_ts = :thread)
 SELECT m.created_at AS at, 'stored' AS what, m.seq || ' ' || message_type || ' by ' || sender_id || ', turn '
-       || coalesce(m.turn || '/' || step, '-') || ', ' || coalesce(verdict, 'not judged') || ', wakes ' || wakes || ': '
-       || message_id || ' ' || left(message_text, 60) AS words
+       || coalesce(m.turn || '/' || step, '-') || ', ' || coalesce(verdict, 'not judged')
+       || ', wants a turn ' || wants_turn || ': ' || message_id || ' ' || left(message_text, 60) AS words
 FROM conversation_messages m JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120)

@@ -13,8 +13,8 @@ VALUES (:team, :channel, :ts, 1, :turn, now() - make_interval(hours => :hours)) 
 """
 _SAY = """
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                                   channel, slack_ts, said_at, wakes, turn)
-VALUES (:conversation_id, 1, :id, 'unknown', 'U1', 'message', 'hi', :channel, '1.0', 1, :wakes, :used)
+                                   channel, slack_ts, said_at, wants_turn, turn)
+VALUES (:conversation_id, 1, :id, 'unknown', 'U1', 'message', 'hi', :channel, '1.0', 1, :wants_turn, :used)
 """
 
 
@@ -26,7 +26,7 @@ async def talk(
     channel: str = "D1",
     turn: int = 1,
     used: int | None = None,
-    wakes: bool = True,
+    wants_turn: bool = True,
     hours: int = 0,
 ) -> Thread:
     """A conversation with one message, which the turn `used` has taken up; `turn` is the last settled one."""
@@ -34,7 +34,7 @@ async def talk(
         opening = {"team": team, "channel": channel, "ts": ts, "turn": turn, "hours": hours}
         conversation_id = (await work.tx.execute(text(_OPEN), opening)).scalar_one()
         said = {"conversation_id": conversation_id, "id": f"{team}:{channel}:{ts}", "channel": channel}
-        await work.tx.execute(text(_SAY), said | {"wakes": wakes, "used": used})
+        await work.tx.execute(text(_SAY), said | {"wants_turn": wants_turn, "used": used})
     return Thread(team, channel, ts)
 
 
@@ -45,7 +45,7 @@ async def at_work(database: Database) -> Thread | None:
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:
     await talk(database, "1.0", used=1)
-    await talk(database, "2.0", wakes=False)
+    await talk(database, "2.0", wants_turn=False)
     await talk(database, "3.0", channel="D2")
     await talk(database, "4.0", team="T2")
     await talk(database, "5.0", hours=25)

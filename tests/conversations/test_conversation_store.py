@@ -124,8 +124,8 @@ async def test_two_workers_with_different_verdicts_leave_one(
     await asyncio.gather(
         *(one.judge(dict.fromkeys(ids, verdict)) for one, verdict in zip((talk, other), verdicts, strict=True))
     )
-    [row] = await talk.rows("SELECT DISTINCT verdict, wakes FROM conversation_messages")
-    assert row["wakes"] == (row["verdict"] == "ok")
+    [row] = await talk.rows("SELECT DISTINCT verdict, wants_turn FROM conversation_messages")
+    assert row["wants_turn"] == (row["verdict"] == "ok")
 
 
 async def test_two_workers_with_the_same_batch_refuse_the_same_messages(
@@ -190,7 +190,7 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
 
 
 @pytest.mark.parametrize(
-    ("message", "wakes"),
+    ("message", "wants_turn"),
     [
         (mention(2, ""), True),
         (says(2, ""), False),
@@ -200,13 +200,13 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
     ],
 )
 async def test_empty_message_wakes_nobody(
-    talk: StoredConversation, message: messages.IncomingMessage, wakes: bool
+    talk: StoredConversation, message: messages.IncomingMessage, wants_turn: bool
 ) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(message)
-    assert bool(stored.unjudged) is wakes
-    assert (await talk.judge({message.id: None})).turn_due is wakes
+    assert bool(stored.unjudged) is wants_turn
+    assert (await talk.judge({message.id: None})).turn_due is wants_turn
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ async def test_duplicates_and_too_many_messages_are_refused(talk: ConversationAc
         talk.at -= 59
     stored = await talk.said(*flood)
     assert [each.why for each in stored.refused] == [Refusal.THROTTLED_FIRST, Refusal.THROTTLED]
-    rows = await talk.rows("SELECT verdict, wakes FROM conversation_messages ORDER BY seq")
+    rows = await talk.rows("SELECT verdict, wants_turn FROM conversation_messages ORDER BY seq")
     assert [each["verdict"] for each in rows].count("ok") == 11
-    assert all(each["wakes"] == (each["verdict"] == "ok") for each in rows)
+    assert all(each["wants_turn"] == (each["verdict"] == "ok") for each in rows)
 
 
 async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationActivityScene) -> None:

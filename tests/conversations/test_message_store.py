@@ -279,13 +279,13 @@ WITH made AS (INSERT INTO cases (team, channel, thread_ts, reporter_id, turn)
      noted AS (INSERT INTO case_transitions (bug_id, rev, to_status, reason, actor)
                SELECT bug_id, 1, 'new', 'reported', 'U1' FROM made)
 INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                               channel, slack_ts, said_at, wakes, turn)
+                               channel, slack_ts, said_at, wants_turn, turn)
 SELECT bug_id, n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C2', n::text, n, true, n / 5
 FROM made, generate_series(1, 10) n
 """
 _ONE_LONG = """
 INSERT INTO bug_conversations (bug_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                               channel, slack_ts, said_at, wakes, turn)
+                               channel, slack_ts, said_at, wants_turn, turn)
 SELECT 'BUG-1', n, 'm' || n, 'reporter', 'U1', 'message', 'words', 'C1', n::text, n, true, n / 20
 FROM generate_series(2, 3001) n
 """

@@ -239,13 +239,13 @@ WITH made AS (INSERT INTO conversations (team, channel, thread_ts, stored, turn)
      settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
                  SELECT id, n, 'answered', 'words', 'U1', now() FROM made, generate_series(1, 2) n)
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                                   channel, slack_ts, said_at, wakes, verdict, turn, step)
+                                   channel, slack_ts, said_at, wants_turn, verdict, turn, step)
 SELECT id, n, 'm' || n, 'unknown', 'U1', 'message', 'words', 'C2', n::text, n, true, 'ok', n / 5, 1
 FROM made, generate_series(1, 10) n
 """
 _ONE_LONG = """
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
-                                   channel, slack_ts, said_at, wakes, verdict, turn, step)
+                                   channel, slack_ts, said_at, wants_turn, verdict, turn, step)
 SELECT c.id, n, 'm' || n, 'unknown', :somebody, 'message', 'words', 'C1', n::text, n, true, 'ok', n, 1
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """

@@ -55,7 +55,7 @@ def a_claim(**changes: Any) -> TurnClaim:
         cost_usd=0.0,
         base={},
         diffs={},
-        fix_asked_by="",
+        fix_requested_by="",
     )
     return replace(claim, **changes)
 
@@ -128,7 +128,7 @@ class InvestigatorScene:
         **claim: Any,
     ) -> TurnInput:
         """A turn about the case's entries; a new session each time. `claim` are changes to its claim."""
-        held = a_claim(turn=number, entries=tuple(self.case.entries), fix_asked_by="m1" if may_fix else "")
+        held = a_claim(turn=number, entries=tuple(self.case.entries), fix_requested_by="m1" if may_fix else "")
         held = replace(held, session_id=str(uuid.uuid4()), questions=0 if may_ask else 3)
         held = replace(held, **claim)
         limits = Limits(turn_timeout=timeout, max_questions=3)

@@ -31,7 +31,7 @@ def test_prompt_names_the_case_the_turn_and_the_tool_to_begin_with() -> None:
 
 def test_limits_of_a_turn_are_told_only_where_they_apply() -> None:
     assert not any(flag in prompts.turn_prompt(CLAIM, may_ask=True) for flag in FLAGS)
-    bound = prompts.turn_prompt(replace(CLAIM, fix_asked_by="m1"), may_ask=False, unanswered=True)
+    bound = prompts.turn_prompt(replace(CLAIM, fix_requested_by="m1"), may_ask=False, unanswered=True)
     assert all(f"\n{flag}\n" in bound for flag in FLAGS)
 
 

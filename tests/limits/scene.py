@@ -38,7 +38,7 @@ from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, 
 from threadline_devstack.slack import SlackSandbox, identity
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
-_UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wakes AND turn IS NULL")
+_UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL")
 _EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
 """How the server hands over a signal that came as a run was ending, or too many at once."""
 

@@ -158,7 +158,7 @@ async def test_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
 
 
 async def talk(
-    home: CaseScene, ts: str, *, used: int | None = 1, unsaid: bool = False, hours: int = 0, wakes: bool = True
+    home: CaseScene, ts: str, *, used: int | None = 1, unsaid: bool = False, hours: int = 0, wants_turn: bool = True
 ) -> str:
     """A conversation with a turn that was settled so many hours ago, and a message that a turn has used or none;
     returns its workflow's id."""
@@ -169,15 +169,15 @@ async def talk(
         RETURNING id, channel
     ), said AS (
         INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type,
-                                           message_text, channel, slack_ts, said_at, wakes, turn)
-        SELECT id, 1, :ts, 'unknown', 'U1', 'message', 'hi', channel, :ts, 1, :wakes, :used FROM opened
+                                           message_text, channel, slack_ts, said_at, wants_turn, turn)
+        SELECT id, 1, :ts, 'unknown', 'U1', 'message', 'hi', channel, :ts, 1, :wants_turn, :used FROM opened
     )
     INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
     SELECT id, 1, 'answered', 'Done.', 'U1', now() - make_interval(hours => :hours),
            CASE WHEN :unsaid THEN NULL ELSE now() END FROM opened
     """
     place = {"team": thread.team, "channel": thread.channel, "ts": ts}
-    await change(home, rows, **place, wakes=wakes, used=used, hours=hours, unsaid=unsaid)
+    await change(home, rows, **place, wants_turn=wants_turn, used=used, hours=hours, unsaid=unsaid)
     return addressing.conversation_workflow_id(thread)
 
 
@@ -192,7 +192,7 @@ async def test_conversation_with_something_to_answer_or_to_say_runs_again(
         await talk(home, "2.0", used=None): True,
         await talk(home, "3.0", used=2): True,  # by a turn that was not settled
         await talk(home, "4.0", unsaid=True): True,
-        await talk(home, "5.0", used=None, wakes=False): True,  # no guard has judged it
+        await talk(home, "5.0", used=None, wants_turn=False): True,  # no guard has judged it
         await talk(home, "6.0", unsaid=True, hours=quiet + 23): True,
         await talk(home, "7.0", unsaid=True, hours=quiet + 25): False,
     }

@@ -105,5 +105,5 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
         diff=diff,
         title=clean(redact(case.title)),
         body=clean(redact(body)),
-        key=record.fix_asked_by,
+        key=record.fix_requested_by,
     )

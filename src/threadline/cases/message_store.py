@@ -45,10 +45,10 @@ WHERE c.bug_id = :bug_id AND o.bug_id = c.bug_id AND o.message_type = 'report' A
 """)
 """The title was taken from the report's first sentence."""
 _CLOSED_AGAIN = text("""
-UPDATE bug_conversations c SET wakes = true
-WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wakes AND c.turn IS NULL
+UPDATE bug_conversations c SET wants_turn = true
+WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND NOT c.wants_turn AND c.turn IS NULL
   AND EXISTS (SELECT FROM bug_conversations m
-              WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NULL AND m.said_at < c.said_at)
+              WHERE m.bug_id = c.bug_id AND m.wants_turn AND m.turn IS NULL AND m.said_at < c.said_at)
 """)
 """After the end a close says nothing, unless it takes back what was about to reopen the case."""
 _LAST_CLOSE = text("""
@@ -56,10 +56,10 @@ SELECT max(said_at) FROM bug_conversations WHERE bug_id = :bug_id AND message_ty
 """)
 """When that close was said which has ended the case: its ending takes the turn 0 for what it answers."""
 _OVERTAKEN = text("""
-UPDATE bug_conversations c SET wakes = false
-WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wakes AND c.turn IS NULL
+UPDATE bug_conversations c SET wants_turn = false
+WHERE c.bug_id = :bug_id AND c.message_type = 'close' AND c.wants_turn AND c.turn IS NULL
   AND EXISTS (SELECT FROM bug_conversations m
-              WHERE m.bug_id = c.bug_id AND m.wakes AND m.turn IS NOT NULL AND m.message_type <> 'close'
+              WHERE m.bug_id = c.bug_id AND m.wants_turn AND m.turn IS NOT NULL AND m.message_type <> 'close'
                 AND m.sender_type IN ('reporter', 'operator') AND m.said_at > c.said_at)
 """)
 """A close that comes when a turn already has what was said after it closes nothing: it was taken back."""
@@ -126,14 +126,14 @@ class CaseMessageStore:
             return Flushed(Marks(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
         columns = _columns(case, await self._closed_until(case))
-        stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.stored, addressed, columns)
+        stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
             await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
         if any(message.kind == messages.CLOSE for message in stored.new):
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
             await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
-        marks, count = await self._cases.marks(case.bug_id), case.stored + len(stored.new)
+        marks, count = await self._cases.marks(case.bug_id), case.message_count + len(stored.new)
         starts = start_turn and may_start_turn(marks)
         is_new = marks.turn == 0 and marks.closings == 0 and not marks.title
         report = await self.parse_report(case.bug_id) if is_new else None
@@ -237,7 +237,7 @@ class CaseMessageStore:
         return await _MESSAGES.stored_ids(self._tx, ids)
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
-        """Keep what the bot posted, once, so that history shows both sides. It wakes nothing and has no `seq`.
+        """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
 
         Args:
             message: where it is, as if it began a thread.
@@ -297,13 +297,13 @@ def _columns(case: Case, closed: Decimal) -> Columns:
 
     def of(message: IncomingMessage) -> dict[str, object]:
         answered = seconds(message.ts) <= closed
-        wakes = not answered and _wakes(message, CaseStatus(case.status))
-        return {"turn": 0 if answered else None, "wakes": wakes}
+        wants_turn = not answered and _wants_turn(message, CaseStatus(case.status))
+        return {"turn": 0 if answered else None, "wants_turn": wants_turn}
 
     return of
 
 
-def _wakes(message: IncomingMessage, status: CaseStatus) -> bool:
+def _wants_turn(message: IncomingMessage, status: CaseStatus) -> bool:
     """Whether a message wants a turn. After the end, thanks and a late "never mind" do not reopen the case."""
     if message.kind not in (messages.REPORT, messages.MESSAGE, messages.CLOSE):
         return False

@@ -140,7 +140,7 @@ class SLATrackingWorkflow:
         try:
             return await call(SlackActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
         except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
-            workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).words})
+            workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
             return True
 
 

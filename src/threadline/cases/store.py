@@ -64,13 +64,13 @@ SELECT c.*, EXISTS (SELECT FROM threads t WHERE t.workflow_id = c.workflow_id AN
        EXISTS (SELECT FROM attachments a WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS files_due,
        coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
 FROM cases c CROSS JOIN LATERAL (
-    SELECT bool_or(wakes) AS message_due,
+    SELECT bool_or(wants_turn) AS message_due,
            bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
            bool_or(speaks AND sender_type = 'developer') AS developer_due,
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
-               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wakes))[1] AS closed_last
+               FILTER (WHERE sender_type IN ('reporter', 'operator') AND wants_turn))[1] AS closed_last
     FROM (
-        SELECT *, (wakes OR message_type = 'edit') AND message_type <> 'close' AS speaks
+        SELECT *, (wants_turn OR message_type = 'edit') AND message_type <> 'close' AS speaks
         FROM (SELECT * FROM bug_conversations m
               WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn IS NULL
               UNION ALL SELECT * FROM bug_conversations m
@@ -87,7 +87,7 @@ are united: for an OR of both Postgres reads all that was ever said in the case 
 _ANSWERED_BY_CLOSE = text("""
 UPDATE bug_conversations m SET turn = 0
 FROM (SELECT max(said_at) AS said_at FROM bug_conversations
-      WHERE bug_id = :bug_id AND message_type = 'close' AND wakes AND sender_type IN ('reporter', 'operator')
+      WHERE bug_id = :bug_id AND message_type = 'close' AND wants_turn AND sender_type IN ('reporter', 'operator')
         AND (turn IS NULL OR turn > :settled)) closing
 WHERE m.bug_id = :bug_id AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > :settled)
   AND m.said_at <= closing.said_at
@@ -98,7 +98,7 @@ WHERE bug_id = :bug_id AND sender_type <> 'bot' AND (turn IS NULL OR turn > :set
 """)
 _CLOSER = text("""
 SELECT sender_type, sender_id FROM bug_conversations
-WHERE bug_id = :bug_id AND message_type = 'close' AND wakes AND sender_type IN ('reporter', 'operator')
+WHERE bug_id = :bug_id AND message_type = 'close' AND wants_turn AND sender_type IN ('reporter', 'operator')
   AND (turn IS NULL OR turn > :settled)
 ORDER BY said_at DESC, seq DESC LIMIT 1
 """)
@@ -126,7 +126,7 @@ UPDATE bug_conversations SET turn = :turn WHERE bug_id = :bug_id AND sender_type
 _USE_READ = text("""
 UPDATE bug_conversations m SET
     turn = CASE WHEN k.uses THEN CAST(:turn AS int) END,
-    read_through = CASE WHEN k.uses THEN m.read_through ELSE CAST(:turn AS int) END
+    read_in_turn = CASE WHEN k.uses THEN m.read_in_turn ELSE CAST(:turn AS int) END
 FROM (SELECT id, sender_type = 'reporter' AND message_type <> 'close' AS uses FROM bug_conversations
       WHERE bug_id = :bug_id AND seq = ANY(:read) AND turn IS NULL) k
 WHERE m.id = k.id
@@ -235,7 +235,7 @@ class TurnRecord:
     diffs: Mapping[str, str]
     base: Mapping[str, str]
     has_fix: bool
-    fix_asked_by: str
+    fix_requested_by: str
     cost_usd: float
     input_tokens: int
     output_tokens: int
@@ -363,14 +363,14 @@ class CaseStore:
         return str(row.bug_id) if row else ""
 
     async def record_batch(
-        self, case: Case, marks: Marks, stored: int, report: ParsedReport | None, *, start_turn: bool
+        self, case: Case, marks: Marks, message_count: int, report: ParsedReport | None, *, start_turn: bool
     ) -> Marks:
         """Write what a stored batch changes in its case, in the transaction that stored it.
 
         Args:
             case: the locked row.
             marks: as they were read in this transaction.
-            stored: the highest `seq` by now.
+            message_count: the highest `seq` by now.
             report: what the rules read out of the report; None where the case has a title.
             start_turn: make the case `investigating`.
         """
@@ -379,10 +379,11 @@ class CaseStore:
         if report:
             marks = replace(marks, title=report.title, severity=report.severity)
         if not start_turn:
-            return replace(marks, rev=await self.write(case.bug_id, stored=stored, **fields), stored=stored)
-        rev = await self.write(case.bug_id, stored=stored, status=now, wait_until=0.0, **fields)
+            rev = await self.write(case.bug_id, message_count=message_count, **fields)
+            return replace(marks, rev=rev, stored=message_count)
+        rev = await self.write(case.bug_id, message_count=message_count, status=now, wait_until=0.0, **fields)
         await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
-        return replace(marks, rev=rev, stored=stored, status=now, wait_until=0.0)
+        return replace(marks, rev=rev, stored=message_count, status=now, wait_until=0.0)
 
     # -- its steps -----------------------------------------------------------------------------------------------------
 
@@ -489,7 +490,7 @@ class CaseStore:
         if row is None or row.status != "done":
             return Settled(marks)
         # A fix that was kept but never opened (refused, say) is opened when a developer asks again.
-        asked_again = bool(row.fix_asked_by and any(row.diffs.values()) and not marks.pull_request_open)
+        asked_again = bool(row.fix_requested_by and any(row.diffs.values()) and not marks.pull_request_open)
         has_fix = row.has_fix or asked_again
         may_resolve = row.action == Action.RESOLVED and not has_fix
         if may_resolve and marks.pull_request_open:  # a fix is judged by a developer, not by the agent that wrote it
@@ -554,7 +555,7 @@ class CaseStore:
             questions=case.questions + asks,
             escalations=case.escalations + escalates,
             escalated=case.escalated or escalates,
-            session_head=case.session_head if row.failure else row.session_id,
+            last_session_id=case.last_session_id if row.failure else row.session_id,
             base={**case.base, **row.base},
             cost_usd=case.cost_usd + row.cost_usd,
             title=outcome.title.strip() or case.title,
@@ -721,7 +722,7 @@ def _marks(row: Row[Any]) -> Marks:
         status=CaseStatus(row.status),
         severity=Severity(row.severity),
         reporter_id=row.reporter_id,
-        stored=row.stored,
+        stored=row.message_count,
         turn=row.turn,
         questions=row.questions,
         escalations=row.escalations,
@@ -737,7 +738,7 @@ def _marks(row: Row[Any]) -> Marks:
         pull_request_open=row.pull_request_open,
         last_action=row.last_action,
         question=row.last_question[:_QUESTION_SHOWN],
-        session_id=row.session_head,
+        session_id=row.last_session_id,
         cost_usd=float(row.cost_usd),
         presented=row.presented,
         unanswered=row.unanswered,
@@ -778,7 +779,7 @@ def _turn(row: Row[Any]) -> TurnRecord:
         diffs=row.diffs,
         base=row.base,
         has_fix=row.has_fix,
-        fix_asked_by=row.fix_asked_by,
+        fix_requested_by=row.fix_requested_by,
         cost_usd=float(row.cost_usd),
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

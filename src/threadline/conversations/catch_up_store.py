@@ -17,7 +17,7 @@ _WORKING = text("""
 SELECT v.team, v.channel, v.thread_ts FROM conversations v
 WHERE v.team = :team AND v.channel = :channel AND v.stored > 0 AND v.last_at > now() - interval '1 day'
   AND EXISTS (SELECT FROM conversation_messages m
-              WHERE m.conversation_id = v.id AND m.wakes AND (m.turn IS NULL OR m.turn > v.turn))
+              WHERE m.conversation_id = v.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > v.turn))
 ORDER BY v.last_at DESC LIMIT 1
 """)
 """No turn takes a day."""

@@ -31,7 +31,7 @@ FROM conversations c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
            bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
     FROM conversation_messages m
-    WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn)
+    WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
 ) u
 WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0
 """)
@@ -46,7 +46,7 @@ WHERE c.id = :id AND s.conversation_id = c.id AND s.message_type = 'stop' AND s.
   AND NOT EXISTS (
       SELECT FROM conversation_messages m
       WHERE m.conversation_id = c.id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > c.turn)
-        AND (m.wakes OR m.verdict IS NULL AND {WANTS}))
+        AND (m.wants_turn OR m.verdict IS NULL AND {WANTS}))
 """)  # noqa: S608 - both parts are written here
 """A word to stop is over when nothing that was said before it is open, or may come to be once it is judged."""
 

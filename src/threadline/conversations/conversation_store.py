@@ -40,7 +40,7 @@ _QUESTION_KEPT = 200
 
 _TAKE_THE_REST = text("""
 UPDATE conversation_messages SET turn = :turn, step = 0
-WHERE conversation_id = :id AND wakes AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
+WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
   AND NOT (CAST(:silent AS boolean) AND addressed)
 """)
 _LAST_STOP = text("""
@@ -139,7 +139,7 @@ class Conversations:
 
         Returns:
             The marks, and every message that wants an answer and was not judged yet, in the order in which they were
-            said, also of earlier batches: until it is judged it wakes nobody.
+            said, also of earlier batches: until it is judged it starts no turn.
         """
         stored = await conversation_intake.store(self._connection, thread, batch)
         return replace(stored, marks=await self._with_room(thread, stored.marks))

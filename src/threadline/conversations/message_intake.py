@@ -39,7 +39,7 @@ SELECT message_id, channel, slack_ts, sender_id, message_text, said_at FROM conv
 WHERE m.conversation_id = :id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS} ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - both parts are written here
 _JUDGE = text(f"""
-UPDATE conversation_messages m SET verdict = j.verdict, wakes = j.verdict = 'ok' AND {WANTS}
+UPDATE conversation_messages m SET verdict = j.verdict, wants_turn = j.verdict = 'ok' AND {WANTS}
 FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
 """)  # noqa: S608 - as above
@@ -64,8 +64,8 @@ WHERE conversation_id = :id AND message_id = ANY(:originals) AND turn IS NOT NUL
 ORDER BY turn
 """)
 _WAKE_NOBODY = text("""
-UPDATE conversation_messages SET wakes = false
-WHERE conversation_id = :id AND wakes AND turn IS NULL AND redacted_at IS NOT NULL
+UPDATE conversation_messages SET wants_turn = false
+WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND redacted_at IS NOT NULL
 """)
 """Of what was deleted before a turn took it up there is nothing to answer."""
 

@@ -12,7 +12,7 @@ from threadline.conversations.transcript_store import DELETED
 from threadline.slack.model import FileRef, Thread
 
 _TAKE_UP = text("""
-UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wakes AND turn IS NULL
+UPDATE conversation_messages SET turn = :turn, step = :step WHERE conversation_id = :id AND wants_turn AND turn IS NULL
   AND (CAST(:until AS bigint) IS NULL OR (said_at, seq) < (
       SELECT u.said_at, u.seq FROM conversation_messages u WHERE u.conversation_id = :id AND u.seq = :until))
 """)
@@ -47,11 +47,11 @@ ORDER BY said_at, seq
 """)  # noqa: S608 - as above
 _UNUSED = text(f"""
 SELECT {_AS_IT_READS}, '' AS corrects FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.wakes AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
+WHERE m.conversation_id = :id AND m.wants_turn AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
 _FRESH = text(f"""
 SELECT {_AS_IT_READS}, '' AS corrects, m.seq FROM conversation_messages m
-WHERE m.conversation_id = :id AND m.wakes AND m.turn IS NULL ORDER BY m.said_at, m.seq
+WHERE m.conversation_id = :id AND m.wants_turn AND m.turn IS NULL ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
 _ASKERS = text("""
 SELECT * FROM (

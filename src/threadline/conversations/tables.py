@@ -55,7 +55,7 @@ conversation_messages = Table(
     required("files", JSONB()),
     required("addressed", Boolean()),
     Column("verdict", TEXT),
-    required("wakes", Boolean()),
+    required("wants_turn", Boolean()),
     *(Column(name, Integer) for name in ("turn", "step")),
     *(Column(name, MOMENT) for name in ("redacted_at", "edited_at")),
     required("created_at", MOMENT),

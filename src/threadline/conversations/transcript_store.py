@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (
 ) past
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, coalesce(sum(octet_length(m.message_text)), 0) AS size FROM conversation_messages m
-    WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn)
+    WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
 ) due
 WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
 """)

@@ -43,8 +43,8 @@ class TurnClaim:
 
     `session_id` is new for every attempt; `parent_session` is that of the last settled turn, or None. `entries` are the
     batch: all that no settled turn has used. `cost_usd` is what the case has cost so far. `diffs` are the newest kept
-    ones by repository, against `base`. `fix_asked_by` is the id of the developer's message in this batch that permits a
-    fix.
+    ones by repository, against `base`. `fix_requested_by` is the id of the developer's message in this batch that
+    permits a fix.
     """
 
     bug_id: str
@@ -59,11 +59,11 @@ class TurnClaim:
     cost_usd: float
     base: Mapping[str, str]
     diffs: Mapping[str, str]
-    fix_asked_by: str
+    fix_requested_by: str
 
     @property
     def may_fix(self) -> bool:
-        return bool(self.fix_asked_by)
+        return bool(self.fix_requested_by)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class AgentStore:
             cost_usd=float(answer["cost_usd"]),
             base=answer["base"],
             diffs=answer["diffs"],
-            fix_asked_by=answer["fix_asked_by"],
+            fix_requested_by=answer["fix_requested_by"],
         )
 
     async def renew(self, claim: TurnClaim, lease_s: float) -> None:

@@ -20,7 +20,7 @@ SELECT c.id, c.bug_id, c.team, c.channel, c.thread_ts FROM cases c
 WHERE c.id > :after AND (c.status <> 'resolved'
     OR c.resolved_at > now() - interval '60 days' AND EXISTS (
         SELECT FROM bug_conversations m
-        WHERE m.bug_id = c.bug_id AND m.wakes AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn))
+        WHERE m.bug_id = c.bug_id AND m.wants_turn AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn))
     OR c.resolved_at > now() - interval '1 day' AND {_END_UNSAID})
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
@@ -29,7 +29,7 @@ _TALKS = text(f"""
 SELECT c.id, c.team, c.channel, c.thread_ts FROM conversations c
 WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' AND (
     EXISTS (SELECT FROM conversation_messages m
-            WHERE m.conversation_id = c.id AND m.wakes AND (m.turn IS NULL OR m.turn > c.turn))
+            WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
     OR EXISTS (SELECT FROM conversation_messages m
                WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS})
     OR EXISTS (SELECT FROM conversation_turns t
