@@ -138,8 +138,8 @@ class Evidence:
     cancelled: Counter[str] = field(default_factory=Counter)
     terminated: Counter[str] = field(default_factory=Counter)
     """How often an operator ended a run, by thread."""
-    revived: list[tuple[str, str]] = field(default_factory=list)
-    """Threads that the sweep had to mend, with the event that it logged."""
+    repaired: list[tuple[str, str]] = field(default_factory=list)
+    """Threads that the sweep had to repair, with the event that it logged."""
     unsent: list[tuple[str, str]] = field(default_factory=list)
     """Threads with the keys of their posts that are claimed and were never sent."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -206,8 +206,10 @@ async def gather(
     evidence.unheard = {each.id for each in evidence.written.values() if each.event in dropped}
     for run in faults.terminated:
         evidence.unheard |= await _signalled(stack, run)
-    revived = stack.core_logs(since, "case_revived", "answer_missing", "conversation_revived")
-    evidence.revived = [(each.get("case") or each["slack_thread"], each["event"]) for each in revived]
+    unposted = [each["case"] for each in stack.core_logs(since, "answer_missing")]
+    restarted = [each["workflow_id"].partition(":")[2] for each in stack.core_logs(since, "workflow_restarted")]
+    evidence.repaired = [(case, "answer_missing") for case in unposted]
+    evidence.repaired += [(names.get(key, key), "workflow_restarted") for key in restarted]
     evidence.guards_opened = any(stack.core_logs(since, "guard_failed_open"))
     evidence.counts |= _counts(evidence, people)
     return evidence

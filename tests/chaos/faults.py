@@ -185,7 +185,7 @@ class Faults:
     async def _end_one(self, verb: str, which: Callable[[], Sequence[str]], random: Random) -> bool:
         """Cancel or terminate a run of the workflows known by now, if a running one is found in a few tries.
 
-        Nobody has to write after a run was terminated: the sweep revives it, and the catch-up finds what was lost.
+        Nobody has to write after a run was terminated: the sweep starts it again, and the catch-up finds what was lost.
         """
         for _ in range(TRIES):
             if (known := which()) and (ended := await self._end_run(verb, random.choice(known))):

@@ -41,7 +41,7 @@ class Fault:
 def judge(evidence: Evidence) -> list[Fault]:
     """Return everything that is not as it must be in the database, in Slack and in the repository."""
     rules = (
-        *(_storage, _unwritten, _single_posts, _unsent_posts, _revived),
+        *(_storage, _unwritten, _single_posts, _unsent_posts, _repaired),
         *(_case_ends, _case_use, _case_posts, _case_places, _case_closings, _pushes, _files),
         *(_numbers, _use, _verdicts, _order, _turns, _answers, _answer_posts),
         *(_tool_effects, _journal, _stops, _handovers),
@@ -152,12 +152,12 @@ def _unsent_posts(evidence: Evidence) -> Iterator[Fault]:
             yield Fault(thread, f"the post {key} is claimed and was never sent")
 
 
-def _revived(evidence: Evidence) -> Iterator[Fault]:
-    """The sweep mends only where a run was terminated: elsewhere it would hide what went wrong before."""
+def _repaired(evidence: Evidence) -> Iterator[Fault]:
+    """The sweep repairs only where a run was terminated: elsewhere it would hide what went wrong before."""
     threads = set(evidence.threads.values())
-    for thread, event in evidence.revived:
+    for thread, event in evidence.repaired:
         if thread in threads and not evidence.terminated[thread]:
-            yield Fault(thread, f"the sweep had to mend it: {event}")
+            yield Fault(thread, f"the sweep had to repair it: {event}")
 
 
 # -- rules for cases -------------------------------------------------------------------------------------------------

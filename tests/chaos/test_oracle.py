@@ -172,7 +172,7 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         ("never sent", {"unsent": [(TALK, f"{KEY}#2")]}),
         ("never sent", {"unsent": NOTICE}),
         ("never sent", {"unsent": [(TALK, KEY)], "terminated": TERMINATED}),
-        ("the sweep had to mend it: conversation_revived", {"revived": [(TALK, "conversation_revived")]}),
+        ("the sweep had to repair it: workflow_restarted", {"repaired": [(TALK, "workflow_restarted")]}),
     ],
     "an effect twice, never or from nobody": [
         ("is there 2 times, of 1 calls", {"items": {"t00r": 2}}),
@@ -202,7 +202,7 @@ NO_FAULT: dict[str, Changes] = {
     "a stop": {"turns": STOPPED},
     "a cancelled run": {"turns": CANCELLED, "cancelled": Counter([TALK])},
     "a terminated run": {
-        "revived": [(TALK, "conversation_revived")],
+        "repaired": [(TALK, "workflow_restarted")],
         "unsent": NOTICE,
         "terminated": TERMINATED,
     },
@@ -283,7 +283,7 @@ async def test_oracle_sees_nothing_wrong_with_a_fix_and_a_file() -> None:
         ("stored 0 times", {"files": []}),
         ("log.txt is kept", {"attached": {"F1": False}}),
         ("nobody fetched it", {"files": [_changed(FILE, there=False)]}),
-        ("the sweep had to mend it: answer_missing", {"revived": [("BUG-1", "answer_missing")]}),
+        ("the sweep had to repair it: answer_missing", {"repaired": [("BUG-1", "answer_missing")]}),
     ],
 )
 async def test_oracle_sees_a_fix_pushed_twice_or_nowhere_and_a_missing_file(fault: str, changes: Changes) -> None:

@@ -21,6 +21,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from tests.chaos.plan import seeded_random
 from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
 from threadline.cases import contract
+from threadline.cases import sweep as case_sweeps
 from threadline.cli import process
 from threadline.cli.main import leave
 from threadline.conversations import turn as conversation_turn
@@ -29,7 +30,6 @@ from threadline.investigator import activities as turns
 from threadline.slack import history
 from threadline.slack.client import make_client
 from threadline.threads import outbox, retrying
-from threadline.threads import sweep_activities as sweeping
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -57,7 +57,7 @@ POST_GRACE = 1.0
 SETTLE_TIME = 2.5
 """What was said longer ago should be stored. If it is not, it is signalled twice."""
 ANSWER_GRACE = 20.0
-"""The sweep says what finished longer ago and was not said."""
+"""The sweep posts what finished longer ago and was not posted."""
 
 
 def shorten_waits() -> None:
@@ -65,7 +65,7 @@ def shorten_waits() -> None:
     for name, given in options_by_name(*CONTRACTS).items():
         if name not in TURNS:
             _set_options(name, start_to_close=min(given.start_to_close, ATTEMPT))
-    for name in ("read_history_page", "compare_threads"):  # else they would wait a minute after the last fault
+    for name in ("read_history_page", "compare_threads", "sweep"):  # else they would wait a minute after the last fault
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
@@ -77,7 +77,7 @@ def shorten_waits() -> None:
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0
-    sweeping.GRACE = ANSWER_GRACE
+    case_sweeps.GRACE = ANSWER_GRACE
     vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
     vars(history).update(BURST=1000.0, PER_SECOND=500.0)

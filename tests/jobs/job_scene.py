@@ -13,12 +13,14 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.conversation_scene import ConversationScene, conversation
+from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, skipping_time, until, worker
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.model import AgentJob, JobStatus, WantedJob, When
 from threadline.jobs.schedules import Jobs, live_jobs
+from threadline.jobs.sweep import MissingJobWorkflows
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
@@ -64,6 +66,10 @@ class JobScene:
         names = ("after_minutes", "at", "cron", "time_zone")
         when = When(**{name: given.pop(name) for name in names if name in given})
         return await self.jobs.desk.schedule(self.change(call_id), AUTHOR, WantedJob(job_type, given, when))
+
+    async def sweep(self) -> int:
+        """Sweep all jobs once; returns how many had to be repaired."""
+        return await repaired(self.database, MissingJobWorkflows(self.jobs.desk))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = NewRfp(Facts(title, "Harbour", due, status))

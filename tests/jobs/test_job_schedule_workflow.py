@@ -60,10 +60,10 @@ async def test_cron_runs_and_posts_each_time(scene: JobScene) -> None:
 async def test_repeated_call_makes_one_schedule_and_a_lost_one_is_repaired(scene: JobScene) -> None:
     jobs = await asyncio.gather(*(scene.schedule(call_id="s1", **WEEKLY) for _ in range(4)))
     assert {each.job_id for each in jobs} == {"JOB-1"}
-    assert await scene.jobs.desk.mend() == 0
+    assert await scene.sweep() == 0
     handle = scene.environment.client.get_schedule_handle(jobs[0].workflow_id)
     await handle.delete()
-    assert await scene.jobs.desk.mend() == 0
+    assert await scene.sweep() == 1
     assert (await handle.describe()).id == jobs[0].workflow_id, "what was lost is there again"
 
 

@@ -128,7 +128,7 @@ async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> Non
     await scene.result(job)
     async with scene.database.begin() as work:
         await work.tx.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
-    assert await scene.jobs.desk.mend() == 0
+    assert await scene.sweep() == 1
     done = await scene.until_status(JobStatus.DONE)
     await scene.until_answered()
     assert (done.runs, len(scene.said()), len(await scene.asked())) == (1, 1, 1)
@@ -212,7 +212,7 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
     assert isinstance(ended.value.cause, CancelledError)
     for call_id in ("x", "y"):
         assert await scene.jobs.desk.cancel(scene.change(call_id), job.job_id, DEVELOPER) == gone
-    assert await scene.jobs.desk.mend() == 0
+    assert await scene.sweep() == 0
     await scene.environment.sleep(timedelta(hours=2))
     assert scene.said() == []
 
@@ -271,7 +271,7 @@ async def test_crash_before_the_job_starts_is_repaired(database: Database, monke
             with pytest.raises(Transient):
                 await scene.schedule(call_id="s1", at=(datetime.now(UTC) + timedelta(seconds=1)).isoformat())
         async with scene.working():
-            assert await scene.jobs.desk.mend() == 0
+            assert await scene.sweep() == 1
             again = await scene.schedule(call_id="s1", at="2001-01-01T00:00Z")
             assert again.job_id == "JOB-1", "a repeated call is not checked again, also when its time is past by now"
             await scene.until_status(JobStatus.DONE)

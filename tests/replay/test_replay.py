@@ -37,7 +37,6 @@ carry_out
 check_pull_request
 child started CatchUpWorkflow
 child started SLATrackingWorkflow
-child started SweepWorkflow
 cleanup_workspace
 compare_threads
 continued as new
@@ -62,7 +61,6 @@ failed run_agent_investigation attempt 2
 failed run_job
 failed think Transient
 fetch_report
-find_missing_answers
 forward_reply
 give_up_deciding
 look_at_job
@@ -101,6 +99,8 @@ report_sla_event resolve_reminder
 result Asked the operator in the thread.
 result approved
 result cancelled
+result catch-up runs already, swept
+result catch-up started, swept
 result expired
 result forwarded
 result ignored
@@ -108,8 +108,6 @@ result not a case
 result quiet
 result rejected
 result resolved
-result started
-result swept
 run_agent_investigation
 run_job
 save_investigation_result
@@ -134,7 +132,7 @@ signal close_requested
 signal incoming_message
 signal resolved
 store_messages
-sweep_cases
+sweep
 tell_job_trouble
 think
 timer fired

@@ -35,20 +35,20 @@ from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
+from threadline.jobs.schedules import live_jobs
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.threads.catch_up import LiveCatchUpActivities
-from threadline.threads.catch_up_contract import SweepActivities
-from threadline.threads.contract import CatchUpActivities
+from threadline.threads.contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
-from threadline.threads.sweep_activities import LiveSweepActivities
+from threadline.threads.sweep import LiveSweepActivities
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.catch_up import thread_sources
+from threadline.wiring.catch_up import all_sweeps, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -253,16 +253,15 @@ def core_activities(
     places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
     dispatcher, workflows = Dispatcher(temporal, DatabaseThreadLookup(database)), WorkflowClient(temporal)
     speaking = LiveSlackActivities(database, slack, outbox, places)
+    jobs = live_jobs(temporal, database, slack, outbox, dispatcher).desk
+    sweeps = all_sweeps(database, workflows, places, speaking, jobs, CONVERSATION_QUIET)
     return [
         *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.post_findings), CaseActivities),
         *activities_of(LiveIntakeActivities(database, slack, places.bot_user, workflows), IntakeActivities),
         *activities_of(speaking, SlackActivities),
         *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), outbox), FixActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
-        *activities_of(
-            LiveSweepActivities(database, workflows, places.targets, len(tiers), CONVERSATION_QUIET),
-            SweepActivities,
-        ),
+        *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
     ]
 
 

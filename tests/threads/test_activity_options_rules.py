@@ -6,7 +6,6 @@ from threadline.cases.model import Limits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.threads.activity_options import POST, options_by_name, should_alert
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
-from threadline.threads.sweep_workflow import REPAIR
 from threadline.wiring.temporal import CONTRACTS
 
 OPTIONS = options_by_name(*CONTRACTS)
@@ -56,7 +55,6 @@ def test_workflow_waits_where_a_model_is_asked_in_vain() -> None:
 
 def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
     assert HTTP_TOTAL < POST.start_to_close < CLAIM_LEASE
-    assert HTTP_TOTAL < REPAIR.start_to_close < CLAIM_LEASE
     assert HTTP_TOTAL + LATE_ARRIVAL < CLAIM_LEASE < HTTP_TOTAL + LATE_ROOT_ARRIVAL
 
 

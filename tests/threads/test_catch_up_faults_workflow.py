@@ -17,7 +17,7 @@ from threadline.gateway.routes import Route
 from threadline.slack.history import History
 from threadline.threads import addressing
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
-from threadline.threads.contract import LOOK_BACK
+from threadline.threads.contract import LOOK_BACK, SweepRequest
 from threadline.wiring.catch_up import check_catch_up
 from threadline_devstack.slack import identity
 
@@ -166,7 +166,8 @@ async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
         await CaseMessageStore(work.tx).flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)
     client = home.environment.client
-    await client.start_workflow(addressing.CATCH_UP_TICK_WORKFLOW, id="tick", task_queue=addressing.CORE_QUEUE)
+    request = SweepRequest(["cases"])
+    await client.start_workflow(addressing.SWEEP_WORKFLOW, request, id="sweep", task_queue=addressing.CORE_QUEUE)
 
     async def answered() -> bool:
         return ["Is it the discount?"] in home.agent.batches

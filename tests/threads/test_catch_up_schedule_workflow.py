@@ -5,14 +5,19 @@ from datetime import timedelta
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    WorkflowExecutionStatus,
+)
 from temporalio.workflow import Info
 
 from tests.support.temporal import activities_of, real_time, worker
 from threadline.errors import InternalError
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
-from threadline.threads.catch_up_workflow import CatchUpTickWorkflow, CatchUpWorkflow
+from threadline.threads.catch_up_workflow import CatchUpWorkflow
 from threadline.threads.contract import (
     CatchUpActivities,
     CatchUpPlan,
@@ -22,7 +27,9 @@ from threadline.threads.contract import (
     HistoryWindow,
     LookScope,
     PageRequest,
+    SweepRequest,
 )
+from threadline.threads.sweep_workflow import SweepWorkflow
 from threadline.wiring.catch_up import ensure_schedule
 
 
@@ -137,29 +144,32 @@ async def test_pass_that_fails_is_repeated_as_deep_as_it_was_requested(monkeypat
 
 
 async def results(client: Client) -> list[str]:
-    """How the ticks ended."""
+    """How the runs ended that the schedule has started."""
     handle = client.get_schedule_handle(CATCH_UP_ID)
     actions = [each.action for each in (await handle.describe()).info.recent_actions]
     ids = [each.workflow_id for each in actions if isinstance(each, ScheduleActionExecutionStartWorkflow)]
     return [str(await client.get_workflow_handle(each).result()) for each in ids]
 
 
-@pytest.mark.records("catch_up_tick")
-async def test_tick_starts_the_one_catch_up_or_leaves_it_alone() -> None:
+@pytest.mark.records("sweep_starts_catch_up")
+async def test_schedule_starts_the_one_catch_up_or_leaves_it_alone() -> None:
     # The catch-up itself is started, and waits for a worker.
-    async with real_time() as server, worker(server, [CatchUpTickWorkflow], []):
+    async with real_time() as server, worker(server, [SweepWorkflow], []):
         client = server.client
-        await ensure_schedule(client, 1.0)
+        await ensure_schedule(client, 1.0, [])
         handle = client.get_schedule_handle(CATCH_UP_ID)
         found: list[str] = []
-        while "it runs already" not in found:
+        while "catch-up runs already, swept" not in found:
             found = await results(client)
-        assert found[0] == "started"
-        assert set(found[1:]) == {"it runs already"}
+        assert found[0] == "catch-up started, swept"
+        assert set(found[1:]) == {"catch-up runs already, swept"}
         running = [each async for each in client.list_workflows(f"WorkflowId = '{CATCH_UP_ID}'")]
         assert [each.status for each in running] == [WorkflowExecutionStatus.RUNNING]
         await handle.pause()
-        await ensure_schedule(client, 600.0)
+        await ensure_schedule(client, 600.0, ["cases", "jobs"])
         now = (await handle.describe()).schedule
         assert now.spec.intervals[0].every == timedelta(minutes=10)
+        assert isinstance(now.action, ScheduleActionStartWorkflow)
+        [request] = await client.data_converter.decode(now.action.args, [SweepRequest])
+        assert request == SweepRequest(["cases", "jobs"]), "a deploy brings new sweeps"
         assert now.state.paused, "an operator's pause outlives a deploy"

@@ -1,6 +1,6 @@
-"""The sweep: what was terminated runs again from the database, and what was finished and not said is said."""
+"""The sweep: what was terminated runs again from the database, and what was finished and not posted is posted."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from sqlalchemy import text
@@ -16,11 +16,12 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
 from threadline.threads import addressing
+from threadline.threads.contract import SweepRequest
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline_devstack.slack import identity
 
 REPORTS, REPORTER = identity.REPORTS, identity.REPORTER
-PAGE = "threadline.threads.sweep_activities.PAGE"
+PAGE = "threadline.threads.sweep.PAGE"
 FINDINGS = "BUG-1:turn:1:findings"
 
 
@@ -37,11 +38,21 @@ async def change(home: CaseScene, statement: str, **given: object) -> int:
         return (await work.tx.execute(text(statement), given)).rowcount
 
 
-async def sweep(home: CaseScene) -> None:
-    await home.environment.client.start_workflow(
-        addressing.SWEEP_WORKFLOW, id=addressing.SWEEP_ID, task_queue=addressing.CORE_QUEUE
+SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "jobs")
+"""As the schedule names them."""
+
+
+async def sweep(home: CaseScene, names: Sequence[str] = SWEEPS) -> str:
+    """Run these sweeps, and the catch-up that they start; returns what came of it."""
+    handle = await home.environment.client.start_workflow(
+        addressing.SWEEP_WORKFLOW,
+        SweepRequest(list(names)),
+        id=addressing.SWEEP_ID,
+        task_queue=addressing.CORE_QUEUE,
     )
     await until_ended(home, addressing.SWEEP_ID)
+    await until_ended(home)
+    return str(await handle.result())
 
 
 async def runs(home: CaseScene, *workflow_ids: str) -> list[bool]:
@@ -227,9 +238,15 @@ async def test_step_that_gives_up_does_not_end_the_others(home: CaseScene, monke
     async def refuse(*_: object, **__: object) -> None:
         raise Permanent("the database refuses to list them")
 
-    monkeypatch.setattr("threadline.threads.sweep_store.Sweep.open_cases", refuse)
-    monkeypatch.setattr("threadline.threads.sweep_store.Sweep.missing_answers", refuse)
-    await sweep(home)
+    monkeypatch.setattr("threadline.cases.store.CaseStore.open_cases", refuse)
+    monkeypatch.setattr("threadline.cases.store.CaseStore.missing_answers", refuse)
+    assert await sweep(home) == "catch-up started, failed: cases, missing answers"
+    assert await runs(home, waiting) == [True]
+
+
+async def test_sweep_that_the_worker_does_not_know_is_skipped(home: CaseScene) -> None:
+    waiting = await talk(home, "1.0", used=None)
+    assert await sweep(home, ("of a newer build", "conversations")) == "catch-up started, swept"
     assert await runs(home, waiting) == [True]
 
 
@@ -331,7 +348,7 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
     assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as work:
         await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
-        unsaid = [each.bug_id for each in await work.sweep.missing_answers(60, 10)]
+        unsaid = [each.bug_id for each in await CaseStore(work.tx).missing_answers(60, 10)]
     assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
     await sweep(home)
     assert [len(posts_with(home, f"BUG-{number}:turn:1:findings")) for number in (1, 2, 3)] == [1, 2, 2]

@@ -52,8 +52,9 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> Opened:
         async with self._database.begin() as work:
-            marks = await CaseStore(work.tx).marks_in(thread)
-            end_unsaid = marks.status is CaseStatus.RESOLVED and await work.sweep.end_is_unsaid(marks.bug_id)
+            store = CaseStore(work.tx)
+            marks = await store.marks_in(thread)
+            end_unsaid = marks.status is CaseStatus.RESOLVED and await store.closing_is_unposted(marks.bug_id)
             return Opened(marks, self._limits, end_unsaid)
 
     @activity.defn

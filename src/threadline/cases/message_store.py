@@ -211,17 +211,6 @@ class CaseMessageStore:
         )
         return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
 
-    async def developer_spoke_since(self, bug_id: str, moment: float) -> bool:
-        """Whether a developer has written after `moment`, in seconds since 1970."""
-        message = bug_conversations.c
-        query = select(message.id).where(
-            message.bug_id == bug_id,
-            message.sender_type == messages.DEVELOPER,
-            message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
-            message.said_at > moment,
-        )
-        return (await self._tx.execute(query.limit(1))).first() is not None
-
     async def find_messages(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages are stored, by id, with whatever corrects them."""
         return await _MESSAGES.find(self._tx, bug_id, ids)

@@ -81,6 +81,19 @@ WHERE h.conversation_id = ANY(:ids) AND c.id = h.conversation_id AND p.key LIKE 
   AND starts_with(p.key, 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn || ':')
 """)
 """They stand in two channels."""
+_WAITING = text(f"""
+SELECT c.id, c.team, c.channel, c.thread_ts FROM conversations c
+WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' AND (
+    EXISTS (SELECT FROM conversation_messages m
+            WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_messages m
+               WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {conversation_row.WANTS})
+    OR EXISTS (SELECT FROM conversation_turns t
+               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
+                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :quiet)))
+ORDER BY c.id LIMIT :limit
+""")  # noqa: S608 - both parts are written here
+"""An answer that Slack refuses is tried again for a day after the silence in which the run that kept it ends."""
 _OLD = text("""
 SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
 ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
@@ -95,6 +108,14 @@ class SettledTurn:
     detail: bool
     said: bool
     """The answer is in Slack."""
+
+
+@dataclass(frozen=True)
+class WaitingConversation:
+    """A conversation whose workflow must run; `id` is its place in the order of all."""
+
+    id: int
+    thread: Thread
 
 
 _PARTS = (
@@ -280,6 +301,15 @@ class Conversations:
         given = {"message_id": identity, "team": team, "channel": channel, "ts": ts}
         row = (await self._connection.execute(_THREAD_OF, given)).first()
         return Thread(*row) if row else None
+
+    async def waiting(self, after: int, limit: int, quiet: float) -> list[WaitingConversation]:
+        """Conversations in which a message waits for its answer, or an answer waits to be posted, in order.
+
+        Args:
+            quiet: seconds of silence after which a run of theirs ends.
+        """
+        rows = await self._connection.execute(_WAITING, {"after": after, "limit": limit, "quiet": quiet})
+        return [WaitingConversation(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def prune(self, before: float, limit: int = 100) -> int:
         """Forget conversations that nothing has changed since a moment (seconds since 1970), at most `limit` of them.

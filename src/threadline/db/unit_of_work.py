@@ -29,7 +29,6 @@ from threadline.rfps.team_store import Team
 from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
 from threadline.slack.actor_store import Actors
-from threadline.threads.sweep_store import Sweep
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
 from threadline.tools.result_cache import ToolResults
@@ -40,10 +39,6 @@ class Work:
     def __init__(self, tx: AsyncConnection, context_bytes: int | None = None) -> None:
         self.tx = tx
         self._context_bytes = BYTES if context_bytes is None else context_bytes
-
-    @cached_property
-    def sweep(self) -> Sweep:
-        return Sweep(self.tx)
 
     @cached_property
     def appointments(self) -> Appointments:

@@ -55,7 +55,7 @@ class Handover:
 
 @dataclass(frozen=True)
 class OpenHandover:
-    """One that nobody has closed; `id` is its place in the order of the sweep."""
+    """One that nobody has closed; `id` is its place in the order of all."""
 
     id: int
     ref: HandoverRef

@@ -1,12 +1,9 @@
 """Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
 
-import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 
-import structlog
 from temporalio.client import (
     Client,
     Schedule,
@@ -37,12 +34,8 @@ from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
 from threadline.tools.context import Ports
 
-MENDS = 600.0
-"""Seconds between two looks for jobs that nothing runs."""
 MADE_UP = timedelta(hours=6)
 """The longest time after which a run that Temporal has missed is made up for; less than the time to the next one."""
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -158,23 +151,3 @@ def _calendar(times: Calendar, text: str) -> ScheduleCalendarSpec:
 
 def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:
     return [ScheduleRange(first, last) for first, last in crons.ranges(numbers)]
-
-
-@asynccontextmanager
-async def mending(jobs: PostgresJobs) -> AsyncIterator[None]:
-    """See to it, at the start and then now and then, that every job has what runs it; every worker may do it."""
-
-    async def mend() -> None:
-        while True:
-            try:
-                await jobs.mend()
-            except Exception:  # noqa: BLE001 - whatever went wrong now, the next look is to come
-                _log.exception("job_repair_failed")
-            await asyncio.sleep(MENDS)
-
-    task = asyncio.create_task(mend())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -1,6 +1,6 @@
 """Jobs as tools ask for them: the row in Postgres comes first, and what runs it is started under the row's own id.
 
-A crash between the two is mended by the same call again, and by `mend`, which every core worker runs now and then.
+A crash between the two is repaired by the same call again, and by the sweep `MissingJobWorkflows`.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ from threadline.tools.operations import Change, Effect, Operation
 
 MOST_OPEN = 200
 """Jobs of a team that are not over; a further one is refused."""
-_PAGE = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -90,7 +89,7 @@ class PostgresJobs(JobDesk):
     async def schedule(self, change: Change, author: Author, wanted: WantedJob) -> AgentJob:
         job = await self._scheduled(change) or await self._put(change, author, wanted)
         try:
-            job = await self._ensure(change.team, job)
+            job = await self.ensure(change.team, job)
         except Permanent as refused:
             async with self._database.begin() as work:
                 await work.agent_jobs.drop(change.team, job.job_id, change.now)
@@ -163,24 +162,12 @@ class PostgresJobs(JobDesk):
         async with self._database.begin() as work:
             return await work.operations.effect(operation)
 
-    async def mend(self) -> int:
-        """Start what runs each job that is not over, where it is not there; returns how many could not be looked at."""
-        after, failed = 0, 0
-        while True:
-            async with self._database.begin() as work:
-                page = await work.agent_jobs.open_ones(after, _PAGE)
-            for each in page:
-                try:
-                    await self._ensure(each.team, each.job)
-                except (Permanent, Transient) as error:
-                    failed += 1
-                    _log.warning("job_not_repaired", job=each.job.job_id, reason=str(error))
-            if len(page) < _PAGE:
-                return failed
-            after = page[-1].id
+    async def is_running(self, job: AgentJob) -> bool:
+        """Whether Temporal has the workflow or the schedule that runs it."""
+        return (await self._runner.standing(job)).there
 
-    async def _ensure(self, team: str, job: AgentJob) -> AgentJob:
-        """The job as it is then."""
+    async def ensure(self, team: str, job: AgentJob) -> AgentJob:
+        """Start what runs a job, where it is not there; returns the job as it is then."""
         if not job.is_over:
             await self._runner.start(team, job)
             async with self._database.begin() as work:

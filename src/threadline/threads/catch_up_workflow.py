@@ -1,12 +1,10 @@
 """CatchUpWorkflow: one pass after the other over what Slack's history shows."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
-from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.threads import addressing, contract
@@ -21,7 +19,6 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from threadline.threads.calls import call, fault_of, pause
-from threadline.threads.sweep_workflow import SweepWorkflow
 
 
 @workflow.defn(name=addressing.CATCH_UP_WORKFLOW)
@@ -142,32 +139,3 @@ class CatchUpWorkflow:
                 return fault_of(error).message
             await self._check_cases(plan)
         return ""
-
-
-@workflow.defn(name=addressing.CATCH_UP_TICK_WORKFLOW)
-class CatchUpTickWorkflow:
-    """What the schedule starts: a schedule adds the time to its workflow's id, and what it starts has one id alone."""
-
-    @workflow.run
-    async def run(self) -> str:
-        """Start the sweep and the catch-up unless they run, which is as good; neither waits for the other."""
-        await _start(SweepWorkflow.run, addressing.SWEEP_ID)
-        return await _start(CatchUpWorkflow.run, addressing.CATCH_UP_ID, CatchUpState())
-
-
-async def _start(run: Callable[..., Awaitable[str]], identity: str, *given: CatchUpState) -> str:
-    try:
-        await workflow.start_child_workflow(
-            run,
-            args=given,
-            id=identity,
-            parent_close_policy=ParentClosePolicy.ABANDON,
-            cancellation_type=ChildWorkflowCancellationType.ABANDON,
-        )
-    except WorkflowAlreadyStartedError:
-        return "it runs already"
-    except FailureError as error:
-        if is_cancelled_exception(error):
-            raise
-        return "not started"
-    return "started"

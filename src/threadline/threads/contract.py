@@ -1,4 +1,4 @@
-"""CatchUpActivities: what the catch-up's workflow calls, and the values that both share.
+"""CatchUpActivities and SweepActivities: what the workflows of this folder call, and the values that both share.
 
 No message travels in arguments or results: what is missing is read from Slack and signalled within one activity.
 """
@@ -13,7 +13,7 @@ from temporalio import activity
 
 from threadline.slack.model import Thread
 from threadline.threads import addressing
-from threadline.threads.activity_options import SCAN, STORE, activity_options
+from threadline.threads.activity_options import SCAN, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
@@ -159,6 +159,36 @@ class CatchUpActivities(ABC):
     @abstractmethod
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
         """Compare some due threads with what is stored, and signal what is missing, the oldest first."""
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """The sweeps to run, by name and in order."""
+
+    names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SweepPage:
+    """The page of a sweep that begins behind the row `after`."""
+
+    name: str
+    after: int = 0
+
+
+SWEEP = ActivityOptions(start_to_close=120, heartbeat=30, retry=retry_policy(1, 60, attempts=10))
+"""Given up after some minutes: the next tick of the schedule sweeps again, and waits for this one to end."""
+
+
+class SweepActivities(ABC):
+    @activity_options(SWEEP)
+    @activity.defn
+    @abstractmethod
+    async def sweep(self, page: SweepPage) -> SweepPage | None:
+        """Repair what a page of a sweep finds; returns the next page, None after the last.
+
+        A name that the worker does not know has no page: two builds may run at once.
+        """
 
 
 def catch_up_start(*, deep: bool) -> WorkflowStart:

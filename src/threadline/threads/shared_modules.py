@@ -65,7 +65,6 @@ SHARED_MODULES = frozenset(
         "threadline.slack.wording",
         "threadline.threads.activity_options",
         "threadline.threads.addressing",
-        "threadline.threads.catch_up_contract",
         "threadline.threads.contract",
         "threadline.threads.display",
         "threadline.threads.messages",

@@ -1,8 +1,9 @@
-"""The catch-up put together: which channels are followed, the schedule, and what the sweeper asks of Temporal."""
+"""The catch-up and the sweep put together: which channels are followed, every sweep, and the schedule of both."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
@@ -21,22 +22,29 @@ from temporalio.client import (
 from temporalio.service import RPCError
 
 from threadline.cases.catch_up import CaseThreads
+from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.store import CaseStore
+from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
+from threadline.conversations.sweep import OpenConversations
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.catch_up import HandoverThreads
-from threadline.settings import CaseSettings, CatchUpSettings, ChannelSettings, DatabaseSettings
+from threadline.handovers.sweep import OpenHandovers
+from threadline.jobs.scheduling import PostgresJobs
+from threadline.jobs.sweep import MissingJobWorkflows
+from threadline.settings import CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.threads.addressing import CATCH_UP_ID, CATCH_UP_TICK_WORKFLOW, CORE_QUEUE
+from threadline.threads.addressing import CATCH_UP_ID, CORE_QUEUE, SWEEP_ID, SWEEP_WORKFLOW
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.comparison import ThreadSource
-from threadline.threads.contract import LOOK_BACK
-from threadline.threads.sweep_activities import LiveSweepActivities
+from threadline.threads.contract import LOOK_BACK, SweepRequest
+from threadline.threads.sweep import Sweep
 from threadline.threads.workflow_client import WorkflowClient
 
 _LATE = 3
@@ -95,20 +103,40 @@ def live_catch_up(
     )
 
 
-def live_sweep(database: Database, client: Client, case: CaseSettings, quiet: float) -> LiveSweepActivities:
-    """`quiet`: seconds of silence after which the run of a conversation ends."""
-    return LiveSweepActivities(database, WorkflowClient(client), case.sla, len(case.oncall), quiet)
+def all_sweeps(
+    database: Database,
+    workflows: WorkflowClient,
+    places: Places,
+    posts: LiveSlackActivities,
+    jobs: PostgresJobs,
+    conversation_quiet: float,
+) -> list[Sweep[Any]]:
+    """Every sweep, in the order in which they run.
+
+    Args:
+        conversation_quiet: seconds of silence after which the run of a conversation ends.
+    """
+    return [
+        OpenCases(database, workflows),
+        SlaClocks(database, workflows, places.targets, len(places.tiers)),
+        MissingAnswers(posts),
+        OpenConversations(database, workflows, conversation_quiet),
+        OpenHandovers(database, workflows),
+        MissingJobWorkflows(jobs),
+    ]
 
 
-async def ensure_schedule(client: Client, interval: float) -> None:
-    """Make the schedule what the settings say, and start a pass. A worker that may not still does everything else.
+async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]) -> None:
+    """Make the schedule what the settings say, and start a sweep and a pass. A worker that may not still does
+    everything else.
 
     Args:
         interval: seconds.
+        sweeps: their names.
     """
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
-            CATCH_UP_TICK_WORKFLOW, id=f"{CATCH_UP_ID}-tick", task_queue=CORE_QUEUE, run_timeout=timedelta(minutes=5)
+            SWEEP_WORKFLOW, SweepRequest(list(sweeps)), id=SWEEP_ID, task_queue=CORE_QUEUE
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=interval))]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)),
@@ -126,7 +154,7 @@ async def ensure_schedule(client: Client, interval: float) -> None:
             await handle.update(renewed)
             await handle.trigger()
     except RPCError as error:
-        _log.error("catch_up_not_scheduled", reason=str(error), hint="Run `threadline doctor` to check it.")
+        _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
 
 
 async def check_catch_up(team: str, bot_user_id: str) -> str:
@@ -143,7 +171,7 @@ async def check_catch_up(team: str, bot_user_id: str) -> str:
             followed = {each.channel: each for each in await store.channels()}
             failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
             unstored = await unstored_messages(work.tx, team, thread_sources(bot_user_id), _SHOWN)
-            unsaid = await work.sweep.missing_answers(_LATE * interval, _SHOWN)
+            unsaid = await CaseStore(work.tx).missing_answers(_LATE * interval, _SHOWN)
     finally:
         await database.dispose()
     _check_channels(followed, channels, interval)

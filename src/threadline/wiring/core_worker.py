@@ -2,7 +2,7 @@
 
 import asyncio
 import tomllib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from threadline.handovers.activities import Reception
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.relay import Relaying
 from threadline.jobs.contract import AgentJobActivities
-from threadline.jobs.schedules import Jobs, live_jobs, mending
+from threadline.jobs.schedules import Jobs, live_jobs
 from threadline.settings import (
     CaseSettings,
     CatchUpSettings,
@@ -48,12 +48,12 @@ from threadline.settings import (
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.catch_up_contract import SweepActivities
-from threadline.threads.contract import CatchUpActivities
+from threadline.threads.contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.outbox import Outbox
+from threadline.threads.sweep import LiveSweepActivities
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.catch_up import live_catch_up, live_sweep, mark_installation
+from threadline.wiring.catch_up import all_sweeps, live_catch_up, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
 from threadline.wiring.temporal import registered
@@ -90,9 +90,18 @@ class _Connected:
     places: Places
 
 
+@dataclass(frozen=True)
+class CoreActivities:
+    """`alerts` tells people of what keeps failing among the activities; `sweeps` are the names of what they sweep."""
+
+    activities: Activities
+    alerts: FailureAlerts
+    sweeps: Sequence[str]
+
+
 @asynccontextmanager
-async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[tuple[Activities, FailureAlerts]]:
-    """Activities, and who tells the operators of what keeps failing among them.
+async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[CoreActivities]:
+    """What a core worker serves.
 
     Raises:
         Permanent: the database has another schema, or Slack does not know us.
@@ -102,11 +111,17 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
         approvers = settings.talk.approval.approvers
         jobs = live_jobs(client, parts.database, parts.slack, parts.outbox, parts.dispatcher, approvers)
         host = _host(settings, parts, alerts, jobs)
-        async with (
-            mending(jobs.desk),
-            conversing(settings.talk, parts.database, parts.slack, parts.outbox, host) as talk,
-        ):
-            yield [*_of_cases(settings, parts), *_of_looking_again(settings, parts), *_of_talk(talk, jobs)], alerts
+        speaking = LiveSlackActivities(parts.database, parts.slack, parts.outbox, parts.places)
+        quiet = settings.talk.conversation.conversation_quiet
+        sweeps = all_sweeps(parts.database, WorkflowClient(client), parts.places, speaking, jobs.desk, quiet)
+        async with conversing(settings.talk, parts.database, parts.slack, parts.outbox, host) as talk:
+            served = [
+                *_of_cases(settings, parts, speaking),
+                *_of_looking_again(settings, parts),
+                *registered(LiveSweepActivities(parts.database, sweeps), SweepActivities),
+                *_of_talk(talk, jobs),
+            ]
+            yield CoreActivities(served, alerts, [each.name for each in sweeps])
 
 
 @asynccontextmanager
@@ -150,10 +165,9 @@ def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs
     )
 
 
-def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
+def _of_cases(settings: CoreSettings, parts: _Connected, speaking: LiveSlackActivities) -> Activities:
     database, slack, outbox, places = parts.database, parts.slack, parts.outbox, parts.places
     relaying = Relaying(database, slack, outbox, places.bot_user)
-    speaking = LiveSlackActivities(database, slack, outbox, places)
     forge = settings.forge
     pull_requests = PullRequests(remotes.repositories_by_name(settings.repository.repo), forge.token, forge.api_url)
     return [
@@ -168,11 +182,8 @@ def _of_cases(settings: CoreSettings, parts: _Connected) -> Activities:
 
 
 def _of_looking_again(settings: CoreSettings, parts: _Connected) -> Activities:
-    database, dispatcher = parts.database, parts.dispatcher
-    catch_up = live_catch_up(database, parts.slack, dispatcher, settings.channels, parts.identity)
-    quiet = settings.talk.conversation.conversation_quiet
-    sweep = live_sweep(database, parts.client, settings.case, quiet)
-    return [*registered(catch_up, CatchUpActivities), *registered(sweep, SweepActivities)]
+    catch_up = live_catch_up(parts.database, parts.slack, parts.dispatcher, settings.channels, parts.identity)
+    return registered(catch_up, CatchUpActivities)
 
 
 def _of_talk(talk: Conversing, jobs: Jobs) -> Activities:

@@ -19,10 +19,9 @@ from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, Re
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
-from threadline.threads.alerts import FailureAlerts
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.catch_up import ensure_schedule
-from threadline.wiring.core_worker import CoreSettings, core_activities
+from threadline.wiring.core_worker import CoreActivities, CoreSettings, core_activities
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
@@ -74,26 +73,24 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             core = CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            served, alerts = await opened.enter_async_context(core_activities(core, client))
-            workers.append(_core_worker(client, served, alerts, core))
+            serving = await opened.enter_async_context(core_activities(core, client))
+            workers.append(_core_worker(client, serving, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
-            await ensure_schedule(client, core.catch_up.interval)
+            await ensure_schedule(client, core.catch_up.interval, serving.sweeps)
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(
-    client: Client, activities: list[Callable[..., Any]], alerts: FailureAlerts, settings: CoreSettings
-) -> Worker:
+def _core_worker(client: Client, serving: CoreActivities, settings: CoreSettings) -> Worker:
     return Worker(
         client,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
-        activities=activities,
-        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), alerts.record)],
+        activities=serving.activities,
+        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), serving.alerts.record)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,

@@ -1,0 +1,116 @@
+"""Sweep: what must hold of a feature's rows, looked up page by page, and made to hold where it does not.
+
+Each feature has its own in its `sweep.py`; wiring passes them all to `LiveSweepActivities`.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import structlog
+from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
+
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent, Transient
+from threadline.threads.activity import heartbeating
+from threadline.threads.contract import SweepActivities, SweepPage
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+
+PAGE = 100
+"""Items that one activity looks at."""
+
+_log = structlog.get_logger(__name__)
+
+
+class SweepItem(Protocol):
+    """A row that a sweep looks at. `id`: its place in the order of the pages, from 1."""
+
+    @property
+    def id(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=SweepItem)
+
+
+class Sweep(ABC, Generic[Item]):
+    """One thing that must hold."""
+
+    name: str
+    """In the schedule's input, the activity's summary and the log."""
+
+    @abstractmethod
+    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[Item]:
+        """Rows of which it must hold, or for which it does not, in the order of their ids."""
+
+    @abstractmethod
+    async def repair(self, item: Item) -> bool:
+        """Make it hold; returns whether it did not. Safe to repeat.
+
+        An item that raises is passed over, and found again by the next sweep.
+        """
+
+
+class WorkflowSweep(Sweep[Item]):
+    """Rows that must have a running workflow."""
+
+    restart_completed = True
+    """Whether a workflow that has ended by itself is started again, too."""
+
+    def __init__(self, database: Database, workflows: WorkflowClient) -> None:
+        self._database = database
+        self._workflows = workflows
+
+    @abstractmethod
+    def start_of(self, item: Item) -> WorkflowStart: ...
+
+    async def repair(self, item: Item) -> bool:
+        """Start the workflow unless it runs. The row may have changed since the page was read: it is read again."""
+        status = await self._workflows.status(self.start_of(item).workflow_id)
+        if status is WorkflowExecutionStatus.RUNNING:
+            return False
+        if status is WorkflowExecutionStatus.COMPLETED and not self.restart_completed:
+            return False
+        async with self._database.begin() as work:
+            current = await self.find(work.tx, item.id - 1, 1)
+        if [each.id for each in current] != [item.id]:
+            return False  # it ended, and its workflow with it
+        start = self.start_of(current[0])
+        await self._workflows.start(start)
+        _log.warning("workflow_restarted", sweep=self.name, workflow_id=start.workflow_id)
+        return True
+
+
+class LiveSweepActivities(SweepActivities):
+    def __init__(self, database: Database, sweeps: Sequence[Sweep[Any]]) -> None:
+        self._database = database
+        self._sweeps = {each.name: each for each in sweeps}
+
+    @activity.defn
+    async def sweep(self, page: SweepPage) -> SweepPage | None:
+        sweep = self._sweeps.get(page.name)
+        if sweep is None:
+            _log.info("sweep_unknown", sweep=page.name, reason="Another build has put it into the schedule.")
+            return None
+        async with self._database.begin() as work:
+            items = await sweep.find(work.tx, page.after, PAGE)
+        async with heartbeating():
+            return await _repair(sweep, items)
+
+
+async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
+    """Repair what has to be; returns the next page. The page ends early when half of the attempt's time is over: Slack
+    may be away, and each item waits for it."""
+    limit = activity.info().start_to_close_timeout
+    stop_at = time.monotonic() + limit.total_seconds() / 2 if limit else float("inf")
+    for number, item in enumerate(items, 1):
+        try:
+            await sweep.repair(item)
+        except (Permanent, Transient) as error:
+            _log.warning("sweep_item_failed", sweep=sweep.name, item=repr(item), reason=str(error))
+        except Exception:  # noqa: BLE001 - one item that breaks must not keep the others from being repaired
+            _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))
+        if number < len(items) and time.monotonic() > stop_at:
+            return SweepPage(sweep.name, item.id)
+    return SweepPage(sweep.name, items[-1].id) if len(items) == PAGE else None
