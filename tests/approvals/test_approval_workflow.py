@@ -14,10 +14,12 @@ from temporalio.worker import Replayer
 
 from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene, MakeDesk, make_desk, make_talk
 from tests.gateway.conftest import KnownThreads
+from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
 from threadline.approvals.buttons import APPROVE, REJECT, button_value
 from threadline.approvals.contract import ApprovalActivities, approval_start
 from threadline.approvals.model import Decision
+from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
@@ -45,6 +47,11 @@ class ApprovalWorkflows:
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
         return self.environment.client.get_workflow_handle(addressing.approval_workflow_id(TEAM, action_id))
+
+    async def sweep(self) -> int:
+        """Sweep all approvals once; returns how many had to be started again."""
+        sweep = OpenApprovals(self.desk.talk.database, WorkflowClient(self.environment.client))
+        return await repaired(self.desk.talk.database, sweep)
 
     async def proposed(self) -> Message:
         """An action waits; returns the message with its buttons."""
@@ -172,6 +179,17 @@ async def test_action_expires_and_a_later_click_is_told(make_house: MakeHouse) -
         assert await house.gateway.take(late) == "click"
         await house.said(APPROVER, "Expired")
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
+
+
+async def test_terminated_approval_is_started_again_and_expires(make_house: MakeHouse) -> None:
+    async with make_house(expiry=2.0) as house, house.working():
+        message = await house.proposed()
+        assert await house.sweep() == 0, "it runs, and is left alone"
+        await house.handle().terminate("by accident")
+        assert await house.sweep() == 1
+        assert await house.ended() == "expired"
+        assert "Expired" in house.shown(message)
+        assert await house.sweep() == 0
 
 
 async def test_click_while_no_worker_runs_goes_before_the_expiry(

@@ -38,7 +38,7 @@ async def change(home: CaseScene, statement: str, **given: object) -> int:
         return (await work.tx.execute(text(statement), given)).rowcount
 
 
-SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "jobs")
+SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "approvals", "jobs")
 """As the schedule names them."""
 
 
@@ -274,6 +274,33 @@ async def test_every_open_handover_is_waited_for_again(home: CaseScene, monkeypa
     begun = (await handle.describe()).run_id
     await sweep(home)
     assert (await handle.describe()).run_id == begun, "it runs, and is left alone"
+
+
+async def proposed(home: CaseScene, ts: str, *, decided: bool = False) -> str:
+    """An action that was proposed, and no run of its approval; returns its workflow's id."""
+    rows = """
+    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, asked_by, approvers,
+                                  correlation_id, operation_key, created_at, expires_at, decision, decided_at)
+    VALUES (:team, :channel, :ts, '', '{}', repeat('0', 64), 'medium', 'U1', '{U2}', 'x', :ts,
+            now(), now() + interval '1 day', CASE WHEN :decided THEN 'rejected' END,
+            CASE WHEN :decided THEN now() END)
+    RETURNING action_id
+    """
+    given = {"team": identity.TEAM, "channel": identity.GENERAL, "ts": ts, "decided": decided}
+    async with home.database.begin() as work:
+        action_id = str(await work.tx.scalar(text(rows), given))
+    return addressing.approval_workflow_id(identity.TEAM, action_id)
+
+
+async def test_every_undecided_approval_is_waited_for_again(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PAGE, 1)
+    known = [await proposed(home, f"{number}.0", decided=number == 2) for number in (1, 2, 3)]
+    await sweep(home)
+    assert await runs(home, *known) == [True, False, True]
+    handle = home.environment.client.get_workflow_handle(known[0])
+    await handle.terminate("by accident")
+    await sweep(home)
+    assert await runs(home, known[0]) == [True]
 
 
 @pytest.mark.records("sweep_posts_findings")

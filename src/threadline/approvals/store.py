@@ -1,5 +1,6 @@
 """Actions that wait for somebody's word. Each is decided once: of any number of clicks the first one counts."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -30,6 +31,15 @@ from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change
 
 _ACTION = TypeAdapter(ProposedAction)
+
+
+@dataclass(frozen=True)
+class OpenAction:
+    """A proposed action that is not decided; `id` is its place in the order of all."""
+
+    id: int
+    team: str
+    action_id: str
 
 
 class ProposedActions:
@@ -74,6 +84,13 @@ class ProposedActions:
         here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
         query = select(proposed_actions).where(*here).order_by(row.id.desc()).limit(limit)
         return [_action(each) for each in await self._connection.execute(query)]
+
+    async def undecided(self, after: int, limit: int) -> list[OpenAction]:
+        """A page of the actions of all teams that are not decided, in order."""
+        row = proposed_actions.c
+        query = select(row.id, row.team, row.action_id).where(row.decision.is_(None), row.id > after)
+        page = await self._connection.execute(query.order_by(row.id).limit(limit))
+        return [OpenAction(*each) for each in page]
 
     async def decide(self, team: str, action_id: str, click: Click, approvers_now: tuple[str, ...]) -> Decided:
         """Somebody pressed a button: the action as it is decided, by this click, by another, or by its expiry.

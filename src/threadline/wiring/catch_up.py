@@ -21,6 +21,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError
 
+from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.posts import LiveSlackActivities, Places
 from threadline.cases.store import CaseStore
@@ -122,6 +123,7 @@ def all_sweeps(
         MissingAnswers(posts),
         OpenConversations(database, workflows, conversation_quiet),
         OpenHandovers(database, workflows),
+        OpenApprovals(database, workflows),
         MissingJobWorkflows(jobs),
     ]
 
