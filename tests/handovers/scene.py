@@ -29,7 +29,7 @@ from threadline.threads import addressing
 from threadline.threads.history_authors import HavingASay
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.threads.workflow import RouteReplyWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import (

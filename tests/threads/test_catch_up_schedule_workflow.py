@@ -17,7 +17,6 @@ from tests.support.temporal import activities_of, real_time, worker
 from threadline.errors import InternalError
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
-from threadline.threads.catch_up_workflow import CatchUpWorkflow
 from threadline.threads.contract import (
     CatchUpActivities,
     CatchUpPlan,
@@ -29,7 +28,7 @@ from threadline.threads.contract import (
     PageRequest,
     SweepRequest,
 )
-from threadline.threads.sweep_workflow import SweepWorkflow
+from threadline.threads.workflow import CatchUpWorkflow, SweepWorkflow
 from threadline.wiring.catch_up import ensure_schedule
 
 

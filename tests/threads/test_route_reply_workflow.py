@@ -11,7 +11,7 @@ from threadline.errors import Permanent, Transient
 from threadline.slack.model import Thread
 from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE
 from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
-from threadline.threads.route_reply_workflow import RouteReplyWorkflow
+from threadline.threads.workflow import RouteReplyWorkflow
 
 THREAD = Thread("T1", "C2", "1.0")
 

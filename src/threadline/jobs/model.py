@@ -1,6 +1,6 @@
 """Work that the operator was asked to do later: what, when, for whom, and what came of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -105,11 +105,11 @@ class AgentJob:
 
 @dataclass(frozen=True)
 class OpenJob:
-    """A job that is not over: `id` is its place in the order of all."""
+    """A job that is not over: `id` is its place in the order of all. What it was told stays out of the log."""
 
     id: int
     team: str
-    job: AgentJob
+    job: AgentJob = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
     """Repair what has to be; returns the next page. The page ends early when half of the attempt's time is over: Slack
     may be away, and each item waits for it."""
     limit = activity.info().start_to_close_timeout
-    stop_at = time.monotonic() + limit.total_seconds() / 2 if limit else float("inf")
+    stop_at = float("inf") if limit is None else time.monotonic() + limit.total_seconds() / 2
     for number, item in enumerate(items, 1):
         try:
             await sweep.repair(item)
@@ -111,6 +111,6 @@ async def _repair(sweep: Sweep[Any], items: Sequence[Any]) -> SweepPage | None:
             _log.warning("sweep_item_failed", sweep=sweep.name, item=repr(item), reason=str(error))
         except Exception:  # noqa: BLE001 - one item that breaks must not keep the others from being repaired
             _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))
-        if number < len(items) and time.monotonic() > stop_at:
+        if number < len(items) and time.monotonic() >= stop_at:
             return SweepPage(sweep.name, item.id)
     return SweepPage(sweep.name, items[-1].id) if len(items) == PAGE else None

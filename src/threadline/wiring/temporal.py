@@ -32,11 +32,9 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
-from threadline.threads.catch_up_workflow import CatchUpWorkflow
 from threadline.threads.contract import CatchUpActivities, SweepActivities
-from threadline.threads.route_reply_workflow import RouteReplyWorkflow
 from threadline.threads.shared_modules import SHARED_MODULES
-from threadline.threads.sweep_workflow import SweepWorkflow
+from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
 CONTRACTS = (
     CaseActivities,

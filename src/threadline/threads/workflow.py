@@ -1,12 +1,17 @@
-"""CatchUpWorkflow: one pass after the other over what Slack's history shows."""
+"""The workflows that belong to no feature: the catch-up, the sweep, and a reply whose thread is looked for."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
+from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
+    from threadline.cases.contract import Forward, IntakeActivities
+    from threadline.slack.model import Thread
     from threadline.threads import addressing, contract
     from threadline.threads.contract import (
         CatchUpActivities,
@@ -16,14 +21,21 @@ with workflow.unsafe.imports_passed_through():
         HistoryWindow,
         LookScope,
         PageRequest,
+        SweepActivities,
+        SweepPage,
+        SweepRequest,
     )
 
-from threadline.threads.calls import call, fault_of, pause
+from threadline.threads.calls import attempt, call, fault_of, pause
+from threadline.threads.inbox import Inbox
 
 
 @workflow.defn(name=addressing.CATCH_UP_WORKFLOW)
 class CatchUpWorkflow:
-    """Runs under one id, so that there is never a second; a request during a pass leads to one more."""
+    """One pass after the other over what Slack's history shows.
+
+    Runs under one id, so that there is never a second; a request during a pass leads to one more.
+    """
 
     @workflow.init
     def __init__(self, state: CatchUpState) -> None:
@@ -139,3 +151,82 @@ class CatchUpWorkflow:
                 return fault_of(error).message
             await self._check_cases(plan)
         return ""
+
+
+@workflow.defn(name=addressing.SWEEP_WORKFLOW)
+class SweepWorkflow:
+    """What the schedule starts: it starts the catch-up, and runs every sweep once.
+
+    It does not wait for the catch-up, which waits for Slack as long as Slack is away.
+    """
+
+    @workflow.run
+    async def run(self, request: SweepRequest) -> str:
+        """Sweep page by page. A sweep that gives up does not end the others."""
+        started = await _start_catch_up()
+        failed = [name for name in request.names if not await _sweep(name)]
+        return f"{started}, failed: {', '.join(failed)}" if failed else f"{started}, swept"
+
+
+async def _sweep(name: str) -> bool:
+    """Returns whether the sweep came to its end."""
+    page: SweepPage | None = SweepPage(name)
+    while page:
+        pages: list[SweepPage | None] = []
+        summary = f"{name} after {page.after}" if page.after else name
+        if await attempt(SweepActivities.sweep, page, summary=summary, on_result=pages.append):
+            return False
+        page = pages[0]
+    return True
+
+
+async def _start_catch_up() -> str:
+    """There is one at a time: a schedule adds the time to the id of what it starts, and so cannot start it itself."""
+    try:
+        await workflow.start_child_workflow(
+            CatchUpWorkflow.run,
+            CatchUpState(),
+            id=addressing.CATCH_UP_ID,
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+        )
+    except WorkflowAlreadyStartedError:
+        return "catch-up runs already"
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise
+        return "catch-up not started"
+    return "catch-up started"
+
+
+@workflow.defn(name=addressing.ROUTE_REPLY_WORKFLOW)
+class RouteReplyWorkflow:
+    """Finds the case of a reply whose thread the gateway could not place in time, and hands the reply on.
+
+    Short-lived, one for each such thread; ends when nothing is left to forward.
+    """
+
+    @workflow.init
+    def __init__(self, thread: Thread) -> None:
+        self._inbox = Inbox([], {})
+
+    @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in this thread.")
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
+        """Dynamic, so that what the SDK cannot decode arrives as well."""
+        self._inbox.receive(name, args)
+
+    @workflow.run
+    async def run(self, thread: Thread) -> str:
+        """Forward each message in turn; the whole envelope goes on, so that its id stays what it was."""
+        await workflow.wait_condition(lambda: len(self._inbox) > 0)
+        outcome = "not a case"
+        while batch := self._inbox.batch():
+            try:
+                known = await call(IntakeActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
+            except FailureError as error:
+                if not is_cancelled_exception(error):
+                    raise RuntimeError("an activity with unlimited retries failed") from error
+                continue  # a Cancel in the UI must not lose what was accepted
+            outcome = "forwarded" if known else outcome
+            self._inbox.stored(1)
+        return outcome
