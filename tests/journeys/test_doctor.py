@@ -13,8 +13,8 @@ from threadline_devstack.stack import Stack
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
-LOOKED_AT = ("database", "agents' database", "temporal", "workers", "slack", "channels", "repositories", "model",
-             "conversations' model", "tools", "history", "clocks", "programs", "workspaces")  # fmt: skip
+LOOKED_AT = ("database", "agents' database", "temporal", "workers", "slack", "channels", "sweep", "repositories",
+             "model", "conversations' model", "tools", "history", "clocks", "programs", "workspaces")  # fmt: skip
 
 
 async def doctor(stack: Stack) -> tuple[int, str]:

@@ -13,8 +13,8 @@ from temporalio.client import (
 )
 from temporalio.workflow import Info
 
-from tests.support.temporal import activities_of, real_time, worker
-from threadline.errors import InternalError
+from tests.support.temporal import activities_of, real_time, until, worker
+from threadline.errors import InternalError, Permanent
 from threadline.threads import addressing
 from threadline.threads.addressing import CATCH_UP_ID
 from threadline.threads.contract import (
@@ -26,10 +26,12 @@ from threadline.threads.contract import (
     HistoryWindow,
     LookScope,
     PageRequest,
+    SweepActivities,
+    SweepPage,
     SweepRequest,
 )
 from threadline.threads.workflow import CatchUpWorkflow, SweepWorkflow
-from threadline.wiring.catch_up import ensure_schedule
+from threadline.wiring.catch_up import check_sweep, ensure_schedule
 
 
 @dataclass
@@ -172,3 +174,51 @@ async def test_schedule_starts_the_one_catch_up_or_leaves_it_alone() -> None:
         [request] = await client.data_converter.decode(now.action.args, [SweepRequest])
         assert request == SweepRequest(["cases", "jobs"]), "a deploy brings new sweeps"
         assert now.state.paused, "an operator's pause outlives a deploy"
+
+
+class FailingSweeps(SweepActivities):
+    """Gives up on cases, and finds nothing else."""
+
+    @activity.defn
+    async def sweep(self, page: SweepPage) -> SweepPage | None:
+        if page.name == "cases":
+            raise Permanent("the database refuses to list them")
+        return None
+
+
+async def test_doctor_names_a_sweep_that_gives_up() -> None:
+    activities = activities_of(FailingSweeps(), SweepActivities)
+    async with real_time() as server, worker(server, [SweepWorkflow], activities):
+        client = server.client
+        with pytest.raises(Permanent, match="is a core worker started"):
+            await check_sweep(client, 600.0)
+        await ensure_schedule(client, 600.0, ["jobs"])
+
+        async def swept() -> bool:
+            return "started, swept" in await check_sweep(client, 600.0)
+
+        await until(swept, "the doctor finds nothing wrong")
+        await ensure_schedule(client, 600.0, ["cases", "jobs"])
+
+        async def failed() -> bool:
+            try:
+                await check_sweep(client, 600.0)
+            except Permanent as error:
+                return "failed: cases'" in str(error)
+            return False
+
+        await until(failed, "the doctor names what gave up")
+
+
+async def test_doctor_tells_that_no_sweep_begins() -> None:
+    async with real_time() as server:
+        await ensure_schedule(server.client, 600.0, [])
+        handle = server.client.get_schedule_handle(CATCH_UP_ID)
+
+        async def begun() -> bool:
+            return bool((await handle.describe()).info.recent_actions)
+
+        await until(begun, "the schedule has started one")
+        assert "has begun" in await check_sweep(server.client, 600.0)
+        with pytest.raises(Permanent, match="paused"):
+            await check_sweep(server.client, -60.0)  # at once, without the minutes that a sweep may be late

@@ -10,6 +10,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import (
     Client,
     Schedule,
+    ScheduleActionExecutionStartWorkflow,
     ScheduleActionStartWorkflow,
     ScheduleAlreadyRunningError,
     ScheduleIntervalSpec,
@@ -18,6 +19,7 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleUpdate,
     ScheduleUpdateInput,
+    WorkflowExecutionStatus,
 )
 from temporalio.service import RPCError
 
@@ -157,6 +159,35 @@ async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]
             await handle.trigger()
     except RPCError as error:
         _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
+
+
+async def check_sweep(client: Client, interval: float) -> str:
+    """For the doctor. `interval`: of the schedule, in seconds.
+
+    Raises:
+        Permanent: no sweep has begun for long, or the last one to end gave up in part.
+    """
+    try:
+        recent = (await client.get_schedule_handle(CATCH_UP_ID).describe()).info.recent_actions
+        if not recent or time.time() - recent[-1].started_at.timestamp() > _LATE * interval + _LATE * 60:
+            raise Permanent(
+                f"No sweep has begun for {_LATE} intervals: in Temporal's UI, see whether the schedule {CATCH_UP_ID!r} "
+                f"is paused, or the last workflow {SWEEP_ID!r} does not end."
+            )
+        for each in reversed(recent):
+            if isinstance(each.action, ScheduleActionExecutionStartWorkflow):
+                handle = client.get_workflow_handle(each.action.workflow_id)
+                if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
+                    return _swept(each.action.workflow_id, str(await handle.result()))
+    except RPCError as error:
+        raise Permanent(f"Temporal did not report the sweep ({error.message}): is a core worker started?") from error
+    return "the first one has begun"
+
+
+def _swept(workflow_id: str, result: str) -> str:
+    if "failed" in result:
+        raise Permanent(f"{workflow_id} ended with {result!r}: see its failed activities in Temporal's UI.")
+    return f"the last one ended with {result!r}"
 
 
 async def check_catch_up(team: str, bot_user_id: str) -> str:

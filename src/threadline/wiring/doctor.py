@@ -8,13 +8,13 @@ from threadline.db import migrate
 from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.settings import AgentSettings, ChannelSettings, DatabaseSettings, SlackSettings
+from threadline.settings import AgentSettings, CatchUpSettings, ChannelSettings, DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
 from threadline.threads.store import Quarantine
 from threadline.wiring import doctor_machine as surroundings
 from threadline.wiring import integrations as toolsets
 from threadline.wiring import task_queues as queues
-from threadline.wiring.catch_up import check_catch_up
+from threadline.wiring.catch_up import check_catch_up, check_sweep
 from threadline.wiring.gateway import slack_client
 from threadline.wiring.temporal import missing_search_attributes, temporal_client
 
@@ -61,6 +61,7 @@ async def examine() -> list[Check]:
         "slack": _slack,
         "channels": _channels,
         "catch-up": _catch_up,
+        "sweep": _sweep,
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
@@ -130,6 +131,10 @@ async def _catch_up() -> str:
     async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
         identity = await web.auth_test()
     return await check_catch_up(str(identity["team_id"]), str(identity["user_id"]))
+
+
+async def _sweep() -> str:
+    return await check_sweep(await temporal_client(tries=1), CatchUpSettings.read().interval)
 
 
 async def _channels() -> str:
