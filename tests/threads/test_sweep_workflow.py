@@ -1,5 +1,6 @@
 """The sweep: what was terminated runs again from the database, and what was finished and not posted is posted."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -20,7 +21,7 @@ from threadline.threads.contract import SweepRequest
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline_devstack.slack import identity
 
-REPORTS, REPORTER = identity.REPORTS, identity.REPORTER
+REPORTS, REPORTER, DEVELOPER = identity.REPORTS, identity.REPORTER, identity.DEVELOPER
 PAGE = "threadline.threads.sweep.PAGE"
 FINDINGS = "BUG-1:turn:1:findings"
 
@@ -348,11 +349,15 @@ async def test_clock_of_every_open_escalation_is_started_again(
         await home.until(running, "both are escalated")
         for clock in clocks:
             await clock.terminate("by accident")
+        said = home.message("message", "developer", DEVELOPER, "Mine.", f"{time.time():.6f}", identity.ESCALATIONS)
+        async with home.database.begin() as work:
+            second = await CaseStore(work.tx).get("BUG-2")
+            await CaseMessageStore(work.tx).flush(second.thread, [said])
         await sweep(home)
         assert await running()
         state = await clocks[0].query("state")
         assert state["next"]["kind"] == "acknowledge_reminder"
-        assert not state["acknowledged"]
+        assert [(await clock.query("state"))["acknowledged"] for clock in clocks] == [False, True]
         began = [(await clock.describe()).start_time for clock in clocks]
         await sweep(home)
         assert [(await clock.describe()).start_time for clock in clocks] == began

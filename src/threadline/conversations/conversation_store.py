@@ -302,7 +302,7 @@ class Conversations:
         row = (await self._connection.execute(_THREAD_OF, given)).first()
         return Thread(*row) if row else None
 
-    async def waiting(self, after: int, limit: int, quiet: float) -> list[WaitingConversation]:
+    async def waiting_conversations(self, after: int, limit: int, quiet: float) -> list[WaitingConversation]:
         """Conversations in which a message waits for its answer, or an answer waits to be posted, in order.
 
         Args:

@@ -19,7 +19,7 @@ class OpenConversations(WorkflowSweep[WaitingConversation]):
         self._quiet = quiet
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[WaitingConversation]:
-        return await Conversations(tx).waiting(after, limit, self._quiet)
+        return await Conversations(tx).waiting_conversations(after, limit, self._quiet)
 
     def start_of(self, item: WaitingConversation) -> WorkflowStart:
         return conversation_start(item.thread)
