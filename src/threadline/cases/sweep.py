@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from threadline.cases.contract import Escalation, TurnRef, case_start, clock_start
-from threadline.cases.model import Severity
+from threadline.cases.model import Severity, Target
 from threadline.cases.posts import LiveSlackActivities
-from threadline.cases.sla import Target
 from threadline.cases.store import CaseStore, MissingAnswer, OpenCase, OpenEscalation
 from threadline.db.engine import Database, Transaction
 from threadline.threads.sweep import Sweep, WorkflowSweep
