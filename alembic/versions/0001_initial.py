@@ -25,7 +25,7 @@ _TABLES = (
     "appointments, appointment_resources",
     # jobs, approvals, RFPs and the operator agent's records
     "agent_jobs, proposed_actions",
-    "memories, actors, team_members, events, journal_entries, opportunity_states, rfps",
+    "memories, users, team_members, events, journal_entries, opportunity_states, rfps",
     # knowledge, tools
     "knowledge_words, knowledge_passages, knowledge_documents",
     "tool_operations, tool_results, agent_tool_executions, limit_verdicts",

@@ -1025,7 +1025,7 @@ CREATE TABLE team_members (
 CREATE INDEX team_members_name_idx ON team_members (team, lower(name));
 
 -- Profiles of Slack users, cached.
-CREATE TABLE actors (
+CREATE TABLE users (
     team text NOT NULL,
     user_id text NOT NULL CHECK (user_id <> ''),
     email text NOT NULL,

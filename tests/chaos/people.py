@@ -22,8 +22,8 @@ from tests.chaos.stack import ChaosStack, key_of
 from threadline.estimates.model import Role
 from threadline.handovers.model import CLOSE
 from threadline.rfps.model import Facts, NewRfp
-from threadline.slack import mentions
 from threadline.slack.model import Thread
+from threadline.slack.text import remove_mention
 from threadline.threads import addressing, messages
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
@@ -399,4 +399,4 @@ def id_of(message: Message) -> str:
 
 def _stored(thread: PlayedThread, text: str) -> str:
     """Conversations store a message without the mention of the bot, cases as it reads."""
-    return text if thread.is_case else mentions.without(text, identity.BOT_USER)
+    return text if thread.is_case else remove_mention(text, identity.BOT_USER)

@@ -21,6 +21,7 @@ from threadline.models.model import OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.journal_entries import NewEvent
 from threadline.slack.model import UserProfile
+from threadline.slack.store import UserStore
 from threadline.threads import messages
 from threadline.threads.addressing import deletion_id
 from threadline.threads.messages import IncomingMessage
@@ -82,7 +83,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     await talk.begin()
     async with talk.database.begin() as work:
         await work.turn_plans.prepared(talk.thread, 1, "Everything about the city.", "", LAYERS)
-        await work.actors.save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
+        await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
         await work.events.append(change, CITY, NewEvent("looked", {"at": "status"}), author)

@@ -10,8 +10,9 @@ from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import Answer
 from threadline.models.client import OpenAIModel
 from threadline.models.model import Message, ModelReply, Outcome, OutcomeKind, Role
+from threadline.slack.model import User
+from threadline.slack.users import UserDirectory
 from threadline.threads.messages import IncomingMessage
-from threadline.threads.user_names import Names
 from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]
@@ -80,15 +81,15 @@ async def test_message_deleted_while_names_are_looked_up_is_not_stored(
     secret = talk.message("my password is in here")
     deleted: list[IncomingMessage] = []
 
-    async def of(_: Names, user: str) -> str:
+    async def get_known(_: UserDirectory, user_id: str) -> User | None:
         if not deleted:
             deleted.append(talk.deletion(secret))
             async with talk.database.begin() as work:
                 await work.conversations.store(talk.thread, deleted)
-        return user
+        return None
 
     await talk.said(secret, talk.message("and what is that?", sender_id=BYSTANDER))
-    monkeypatch.setattr(Names, "of", of)
+    monkeypatch.setattr(UserDirectory, "get_known", get_known)
     if settles:
         await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
     else:

@@ -16,8 +16,8 @@ from threadline.conversations.thread_tool import THREADS
 from threadline.models.model import ToolCall
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.threads.history_authors import HavingASay
-from threadline.threads.user_names import Names
+from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.model import Code, ToolResult
@@ -35,7 +35,8 @@ class Reader:
         self.sandbox = sandbox
         self.root = ""
         self._registry = Registry(slack_thread.TOOLS)
-        self._ports = Ports().having(THREADS, SlackThreads(History(slack), Names(slack), HavingASay(slack)))
+        authors = AuthorPolicy(UserDirectory(slack.user))
+        self._ports = Ports().having(THREADS, SlackThreads(History(slack), authors))
 
     def say(self, user: str, text: str, *files: str) -> str:
         """Post into the thread; the first message begins it."""

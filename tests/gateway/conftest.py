@@ -16,11 +16,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
-from threadline.gateway.author_policy import PeopleLookup
 from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
 from threadline.threads.addressing import conversation_workflow_id
 from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import SlackSandbox, identity
@@ -167,10 +167,10 @@ async def _running(
     slack: AsyncWebClient,
     temporal: Client,
     threads: ThreadLookup,
-    people: PeopleLookup | None = None,
+    users: UserDirectory | None = None,
 ) -> AsyncIterator[Process]:
     stop, ready = asyncio.Event(), asyncio.Event()
-    gateway = Gateway(config, slack, temporal, threads, people=people)
+    gateway = Gateway(config, slack, temporal, threads, users=users)
     process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:

@@ -13,13 +13,14 @@ from tests.gateway.conftest import KnownThreads
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
 from threadline.conversations.model.conversation import Talk
 from threadline.errors import Permanent, Transient
-from threadline.gateway.author_policy import Doorkeeper, PeopleLookup
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
 from threadline.gateway.thread_resolver import BEGINNING
 from threadline.slack.model import Thread, User
+from threadline.slack.users import UserDirectory
 from threadline.threads import addressing
 from threadline.threads.addressing import conversation_workflow_id
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
 from threadline.threads.workflow_client import CASE_CHANNEL
 
@@ -244,13 +245,13 @@ async def test_temporal_is_not_asked_about_old_threads(
     assert log == []
 
 
-class Guests(PeopleLookup):
+class Guests:
     """Everybody is a guest."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    async def person(self, user: str) -> User | None:
+    async def fetch(self, user: str) -> User | None:
         self.asked += 1
         return User(team="T1", guest=True)
 
@@ -258,7 +259,7 @@ class Guests(PeopleLookup):
 async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
     thread, own = new_thread("C_ELSE"), new_thread("C_ELSE")
     guests = Guests()
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(guests))
+    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(guests.fetch)))
     assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
     assert guests.asked == 0, "nobody is asked about who talks among others"
 
@@ -273,20 +274,18 @@ async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, th
     assert await dispatcher.dispatch(gone) == "talk_reply"
 
 
-class Apps(PeopleLookup):
+async def find_user(user_id: str) -> User | None:
     """Of whom Slack says what they are: people, apps, or nothing."""
-
-    async def person(self, user: str) -> User | None:
-        if user == "U_UNSAID":
-            raise Transient("Slack did not say")
-        return User(team="T1", bot=user == "U_ALERTS")
+    if user_id == "U_UNSAID":
+        raise Transient("Slack did not say")
+    return User(team="T1", bot=user_id == "U_ALERTS")
 
 
 @pytest.mark.parametrize("open_to_all", [(), ("C_ELSE",)])
 async def test_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
     temporal: Client, threads: KnownThreads, open_to_all: tuple[str, ...]
 ) -> None:
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(Apps(), open_to_all))
+    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all))
     roots = {"U_ALERTS": "", "U2": "U2", "U1": "U1", "": "", "U_UNSAID": "U_UNSAID"}
     for root_by, told in roots.items():
         thread = new_thread("C_ELSE")

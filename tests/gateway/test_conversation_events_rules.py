@@ -37,7 +37,7 @@ from threadline.gateway.routes import (
     StopWord,
     route,
 )
-from threadline.slack.model import Thread
+from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.messages import UNKNOWN, IncomingMessage
 
 ELSE, DIRECT = "C_ELSE", "D_1"
@@ -101,13 +101,13 @@ def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, kind: Ki
     assert message.sender_id in (REPORTER, "")
 
 
-IGNORED: list[tuple[str, Json, IgnoreReason]] = [
+IGNORED: list[tuple[str, Json, IgnoreReason | AuthorRefusal]] = [
     ("a root without a mention", root("hi all"), IgnoreReason.OTHER_CHANNEL),
     ("a root that calls somebody else", root("<@U9> hi"), IgnoreReason.OTHER_CHANNEL),
     ("a root in a group message", root("hi", channel_type="mpim"), IgnoreReason.OTHER_CHANNEL),
     ("a mention in a root's shared message", root("look", attachments=[share(CALL)]), IgnoreReason.OTHER_CHANNEL),
     ("a mention's twin", root(type="app_mention"), IgnoreReason.MENTION),
-    ("another company's mention", root(user_team="T_ELSE"), IgnoreReason.OTHER_COMPANY),
+    ("another company's mention", root(user_team="T_ELSE"), AuthorRefusal.OTHER_COMPANY),
     ("another reaction", sign("eyes"), IgnoreReason.REACTION),
     ("a stop sign on a file", sign(item={"type": "file", "file": "F1"}), IgnoreReason.MISSING_FIELDS),
     ("a stop sign at no time", sign(event_ts=None), IgnoreReason.MISSING_FIELDS),
@@ -119,7 +119,7 @@ IGNORED: list[tuple[str, Json, IgnoreReason]] = [
 
 
 @pytest.mark.parametrize(("event", "reason"), [row[1:] for row in IGNORED], ids=[row[0] for row in IGNORED])
-def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason) -> None:
+def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReason | AuthorRefusal) -> None:
     assert routed(event) == Ignored(reason)
 
 

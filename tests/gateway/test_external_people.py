@@ -15,15 +15,16 @@ from tests.gateway.conftest import SOCKET, Process
 from tests.support.slack import Clock
 from threadline import telemetry
 from threadline.errors import Permanent, Transient
-from threadline.gateway.author_policy import KEPT, Doorkeeper, PeopleLookup
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.routes import Ignored, IgnoreReason, Message
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.client import Slack
-from threadline.slack.model import Thread, User
+from threadline.slack.model import AuthorRefusal, Thread, User
+from threadline.slack.users import CACHE_SECONDS, UserDirectory
 from threadline.threads import addressing
 from threadline.threads.addressing import bug_workflow_id
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
 from threadline.wiring.gateway import run_gateway
 from threadline_devstack.slack import SlackSandbox, identity
@@ -78,7 +79,7 @@ def serve(
 
     @asynccontextmanager
     async def served(config: GatewayConfig = SOCKET) -> AsyncIterator[Served]:
-        async with serving(config, slack, temporal, threads, Slack(slack)) as process:
+        async with serving(config, slack, temporal, threads, UserDirectory(Slack(slack).user)) as process:
             yield Served(sandbox, temporal, process)
 
     return served
@@ -111,15 +112,14 @@ async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, 
 async def test_bot_without_the_scope_to_ask_says_so_at_its_start(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> None:
-    class MayNot(PeopleLookup):
-        async def person(self, user: str) -> User | None:
-            raise Permanent("The bot token lacks the scope users:read.")
+    async def refuse(user_id: str) -> User | None:
+        raise Permanent("The bot token lacks the scope users:read.")
 
     with pytest.raises(Permanent, match="users:read"):
-        await Gateway(SOCKET, slack, temporal, threads, people=MayNot()).run(asyncio.Event())
+        await Gateway(SOCKET, slack, temporal, threads, users=UserDirectory(refuse)).run(asyncio.Event())
 
 
-class Directory(PeopleLookup):
+class People:
     """Answers when it is told to, and knows who was asked about."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Directory(PeopleLookup):
         self.fails = False
         self.guests: set[str] = set()
 
-    async def person(self, user: str) -> User | None:
+    async def fetch(self, user: str) -> User | None:
         self.asked.append(user)
         self.called.set()
         await self.answering.wait()
@@ -139,77 +139,78 @@ class Directory(PeopleLookup):
         return None if user == "U0NOBODY" else User(team="T1", guest=user in self.guests)
 
 
-def said(user: str, kind: str = MESSAGE, channel: str = "C1") -> Message:
-    return Message(Thread("T1", "C1", "1.0"), IncomingMessage("id", kind, DEVELOPER, user, "x", channel, "2.0"))
+def said(user: str, kind: str = MESSAGE, channel: str = "C1") -> IncomingMessage:
+    return IncomingMessage("id", kind, DEVELOPER, user, "x", channel, "2.0")
 
 
 async def test_person_is_asked_about_once_an_hour() -> None:
-    directory, clock = Directory(), Clock()
-    door = Doorkeeper(directory, clock=clock)
+    people, clock = People(), Clock()
+    policy = AuthorPolicy(UserDirectory(people.fetch, clock))
 
     for _ in range(3):
-        assert await door.admit(said("U1")) == said("U1")
-    clock.now += KEPT - 1
-    await door.admit(said("U1"))
-    assert directory.asked == ["U1"]
+        assert await policy.check("T1", said("U1")) == said("U1")
+    clock.now += CACHE_SECONDS - 1
+    await policy.check("T1", said("U1"))
+    assert people.asked == ["U1"]
 
-    directory.guests.add("U1")
+    people.guests.add("U1")
     clock.now += 2
-    assert await door.admit(said("U1")) == Ignored(IgnoreReason.GUEST)
-    assert directory.asked == ["U1", "U1"]
+    assert await policy.check("T1", said("U1")) == AuthorRefusal.GUEST
+    assert people.asked == ["U1", "U1"]
 
 
 async def test_burst_of_one_person_asks_once() -> None:
-    directory = Directory()
-    directory.answering.clear()
-    door = Doorkeeper(directory)
-    burst = asyncio.gather(*(door.admit(said("U1")) for _ in range(50)))
-    await directory.called.wait()
-    directory.answering.set()
+    people = People()
+    people.answering.clear()
+    policy = AuthorPolicy(UserDirectory(people.fetch))
+    burst = asyncio.gather(*(policy.check("T1", said("U1")) for _ in range(50)))
+    await people.called.wait()
+    people.answering.set()
 
     assert await burst == [said("U1")] * 50
-    assert directory.asked == ["U1"]
+    assert people.asked == ["U1"]
 
 
 async def test_late_answer_serves_the_next_delivery(temporal: Client, threads: ThreadLookup) -> None:
-    directory = Directory()
-    directory.answering.clear()
-    dispatcher = Dispatcher(temporal, threads, Doorkeeper(directory))
+    people = People()
+    people.answering.clear()
+    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(people.fetch)))
     thread = Thread("T1", "C1", f"{addressing.CORE_QUEUE}-late")
-    message = replace(said("U1"), thread=thread)
+    message = Message(thread, said("U1"))
 
     async with asyncio.timeout(2.5):
         with pytest.raises(NotAccepted, match="did not identify U1"):
             await dispatcher.dispatch(message)
-    directory.answering.set()
+    people.answering.set()
 
     assert await dispatcher.dispatch(message) == "message"
-    assert directory.asked == ["U1"]
+    assert people.asked == ["U1"]
 
 
 async def test_failed_answer_is_asked_for_again_and_an_unknown_person_is_a_stranger() -> None:
-    directory = Directory()
-    directory.fails = True
-    door = Doorkeeper(directory)
+    people = People()
+    people.fails = True
+    policy = AuthorPolicy(UserDirectory(people.fetch))
     with pytest.raises(Transient):
-        await door.admit(said("U1"))
-    directory.fails = False
+        await policy.check("T1", said("U1"))
+    people.fails = False
 
-    assert await door.admit(said("U1")) == said("U1")
-    assert directory.asked == ["U1", "U1"]
-    assert await door.admit(said("U0NOBODY")) == Ignored(IgnoreReason.STRANGER)
+    assert await policy.check("T1", said("U1")) == said("U1")
+    assert people.asked == ["U1", "U1"]
+    assert await policy.check("T1", said("U0NOBODY")) == AuthorRefusal.STRANGER
 
 
-async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels() -> None:
-    directory = Directory()
-    directory.guests.add("U1")
-    door = Doorkeeper(directory, {"C_OPEN"})
-    unfurl = Ignored(IgnoreReason.UNFURL)
+async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
+    temporal: Client, threads: ThreadLookup
+) -> None:
+    people = People()
+    people.guests.add("U1")
+    policy = AuthorPolicy(UserDirectory(people.fetch), {"C_OPEN"})
 
-    assert await door.admit(said("U1", DELETION)) == said("U1", DELETION)
-    assert await door.admit(unfurl) is unfurl
-    assert await door.admit(said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
-    assert directory.asked == []
+    assert await policy.check("T1", said("U1", DELETION)) == said("U1", DELETION)
+    assert await Dispatcher(temporal, threads, policy).dispatch(Ignored(IgnoreReason.UNFURL)) == "unfurl"
+    assert await policy.check("T1", said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
+    assert people.asked == []
 
 
 async def test_gateway_as_wired_refuses_a_guest(

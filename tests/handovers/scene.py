@@ -25,8 +25,9 @@ from threadline.handovers.model import Handing, HandoverClick, HandoverRef
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
+from threadline.slack.users import UserDirectory
 from threadline.threads import addressing
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.workflow import RouteReplyWorkflow
@@ -72,8 +73,8 @@ class HandoverScene:
         speaking = self.talk.speaking
         cards = Cards(self.talk.database, CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/"))
         reception = Reception(ESCALATIONS, self.remind_every)
-        say = HavingASay(speaking._slack, self.open_to_all)
-        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, cards, reception, say)
+        authors = AuthorPolicy(UserDirectory(speaking._slack.user), self.open_to_all)
+        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, cards, reception, authors)
 
     @property
     def relaying(self) -> Relaying:

@@ -16,12 +16,14 @@ from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Transient
-from threadline.gateway.author_policy import Doorkeeper
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.jobs.model import JobStatus
 from threadline.rfps.model import RfpStatus
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread, UserProfile
+from threadline.slack.store import UserStore
+from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.operations import Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
@@ -46,7 +48,7 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
     overdue = await scene.rfp(late, RfpStatus.IN_PROGRESS, title="<!channel> bridge")
     await scene.rfp(due, RfpStatus.WON, title="Done")
     async with scene.database.begin() as work:
-        await work.actors.save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
+        await UserStore(work.tx).save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await scene.schedule(after_minutes=90)
     shown = await scene.environment.client.get_workflow_handle(job.workflow_id).describe()
     assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "corr-1", "rfp": ""}
@@ -144,8 +146,8 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     users = scene.slack.workspace.users
     users[DEVELOPER] = replace(users[DEVELOPER], **change)
     async with aiohttp.ClientSession() as session:
-        door = Doorkeeper(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)))
-        dispatcher = Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database), door)
+        authors = AuthorPolicy(UserDirectory(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)).user))
+        dispatcher = Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database), authors)
         scene.jobs.activities._work._asking = dispatcher
         assert reason in await scene.result(job)
     (said,) = scene.said()
@@ -219,7 +221,7 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
 
 async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> None:
     async with scene.database.begin() as work:
-        await work.actors.save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
+        await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
     job = await scene.schedule(after_minutes=60)
     elsewhere = Change(Operation(ELSEWHERE, 1, 1, "x"), time.time())
     for _ in range(2):  # the answer was lost

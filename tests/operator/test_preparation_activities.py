@@ -1,7 +1,7 @@
 """What the operator knows before it begins, on the real Postgres."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,32 +16,34 @@ from threadline.db.unit_of_work import Work
 from threadline.operator.context import LayerReport
 from threadline.operator.context_preparation import Prepared, Preparing
 from threadline.operator.context_queries import LiveSources
-from threadline.operator.context_sources import Said
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.team_members import TeamMember
+from threadline.slack.history import History, Raw
 from threadline.slack.model import Thread, User
-from threadline.threads.actor_lookup import Actors
-from threadline.threads.thread_history import SaidBefore
+from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.threads.authors import AuthorPolicy
 
+SAID_BEFORE = {"user": "U9", "ts": "1700000000.000000", "text": "Acme wants a crane"}
+THE_CALL = {"user": "U1", "ts": "1700000060.000000", "text": "The bot is called"}
 QUESTION = "Which skills does our team have for the website relaunch status?"
 
 
-class People:
-    async def person(self, user: str) -> User | None:
-        return User(name="Ann", email="ann@x.test")
+async def find_user(user_id: str) -> User | None:
+    return User(name="Ann", email="ann@x.test")
 
 
-class Heard(SaidBefore):
-    """What was said before, without Slack."""
+class Heard(History):
+    """Slack's history of one thread, without Slack."""
 
-    def __init__(self, *told: Said) -> None:
-        self.told = told
-        self.until_when: list[float] = []
+    def __init__(self, *messages: Raw) -> None:
+        self.messages = messages
+        self.read = 0
 
-    async def until(self, thread: Thread, begun: float) -> Sequence[Said]:
-        self.until_when.append(begun)
-        return self.told
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
+        for message in self.messages:
+            self.read += 1
+            yield message
 
 
 class Meeting(Database):
@@ -59,7 +61,9 @@ class Meeting(Database):
 
 
 def preparing(database: Database, heard: Heard | None = None, model: Answering | None = None) -> Preparing:
-    return Preparing(database, LiveSources(database, Actors(database, People()), heard or Heard()), model, TOOLS)
+    users = UserDirectory(find_user)
+    sources = LiveSources(database, UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
+    return Preparing(database, sources, model, TOOLS)
 
 
 def report(prepared: Prepared, name: str) -> LayerReport:
@@ -101,14 +105,22 @@ async def test_all_layers_are_read_from_the_records(database: Database) -> None:
     talk = StoredConversation(database)
     await talk.hear(mention(60))
     await fill(database, 3)
-    heard = Heard(Said("Bob (U9)", 1_700_000_000.0, "Acme wants a crane"))
+    heard = Heard(SAID_BEFORE, THE_CALL)
     prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
     missing = {each.name: each.missing for each in prepared.layers if each.missing}
     assert missing == {"outside": "not asked for"}
-    for told in ("Acme wants a crane", "Entry 2", "viewed", "Member 1", "rfp_like000", "ann@x.test", "version 1"):
+    for told in (
+        "2023-11-14 22:13 Ann (U9): Acme wants a crane",
+        "Entry 2",
+        "viewed",
+        "Member 1",
+        "rfp_like000",
+        "ann@x.test",
+        "version 1",
+    ):
         assert told in prepared.text
     assert "in <#C90>" in prepared.text
-    assert heard.until_when == [1_700_000_060.0]
+    assert "The bot is called" not in prepared.text
     assert prepared.patterns.startswith("- website relaunch status: opportunity_load (3 times")
 
 
@@ -123,7 +135,7 @@ async def test_rfp_without_a_state_gets_one(database: Database) -> None:
 async def test_number_of_queries_does_not_grow_with_the_records(database: Database) -> None:
     counts = list[int]()
     await StoredConversation(database).hear(mention(60))
-    await Actors(database, People()).of("T1", "U1")
+    await UserProfiles(database, UserDirectory(find_user)).get("T1", "U1")
     for rows, rfp_id, first in ((1, "rfp_few", 0), (50, "rfp_many", 1)):
         await fill(database, rows, rfp_id, first)
         async with counted(database) as run:
@@ -138,8 +150,7 @@ async def test_queries_run_in_parallel(database_url: str) -> None:
     database = Meeting(database_url, pool_size=20)
     await StoredConversation(database).hear(mention(60))
     await fill(database, 1)
-    actors = Actors(database, People())
-    await actors.of("T1", "U1")
+    await UserProfiles(database, UserDirectory(find_user)).get("T1", "U1")
     # Nine layers, that of who asks in two questions, and the patterns of one and of all.
     database.barrier = asyncio.Barrier(12)
     prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
@@ -205,9 +216,9 @@ async def test_analysis_may_be_absent_or_unaccounted(database: Database) -> None
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:
     await StoredConversation(database).hear(mention(0))
-    heard = Heard(Said("Bob (U9)", 1_700_000_000.0, "before"))
+    heard = Heard(SAID_BEFORE)
     prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
-    assert heard.until_when == []
+    assert heard.read == 0
     assert not report(prepared, "thread").tokens
 
 

@@ -46,7 +46,7 @@ from threadline.models.errors import AnswerBroken, RateLimited, translate
 from threadline.models.model import Execution, ExecutionStatus, Message, ModelReply, Role, ToolCall, ToolChoice
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.user_names import Names
+from threadline.slack.users import UserDirectory
 from threadline.tools.access import allowed
 from threadline.tools.cells import label
 from threadline.tools.context import Ports, ToolContext
@@ -181,11 +181,8 @@ def test_property_4_latest_messages_are_sent_in_order_without_a_gap(earlier: lis
         assert shown == whole
 
 
-class Nobody:
+async def find_nobody(user_id: str) -> None:
     """Slack, which knows no names."""
-
-    async def person(self, user: str) -> None:
-        return None
 
 
 @examples(25)
@@ -210,7 +207,7 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     await hear(*said)
     assert (await talk.marks()).crowded
     await Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget).make(TalkTurn(talk.thread, 2))
-    taking_up = TakingUp(database, Names(Nobody()), budget, lambda: AT)
+    taking_up = TakingUp(database, UserDirectory(find_nobody), budget, lambda: AT)
     question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO))
     until = (await talk.read()).summary_until
     kept = [each for _, each in question.past.messages]

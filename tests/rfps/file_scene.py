@@ -21,7 +21,8 @@ from threadline.rfps.model import BINDING
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
-from threadline.threads.history_authors import HavingASay
+from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.model import Code, ToolResult
@@ -43,7 +44,8 @@ class Caller:
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
         slack = Slack(make_client(BOT_TOKEN, api_url, session))
-        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), HavingASay(slack)))
+        authors = AuthorPolicy(UserDirectory(slack.user))
+        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), authors))
         registry = Registry(files.TOOLS)
         guards = Guards(log=PostgresExecutionLog(database))
         self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)

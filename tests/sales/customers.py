@@ -10,7 +10,7 @@ from threadline.sales import tools as crm
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.tools import CRM
 from threadline.slack.model import User
-from threadline.threads.user_names import PeopleLookup
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Ports
 
 PEOPLE = {
@@ -22,17 +22,17 @@ PEOPLE = {
 }
 
 
-class Directory(PeopleLookup):
+class Directory(UserDirectory):
     """What Slack says of people; `away`: it does not answer."""
 
     def __init__(self, people: Mapping[str, User] = PEOPLE) -> None:
         self._people = people
         self.away = False
 
-    async def person(self, user: str) -> User | None:
+    async def get(self, user_id: str) -> User | None:
         if self.away:
             raise Transient("Slack did not answer.")
-        return self._people.get(user)
+        return self._people.get(user_id)
 
 
 def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:

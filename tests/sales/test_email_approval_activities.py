@@ -29,7 +29,7 @@ from threadline.sales.email import Smtp
 from threadline.sales.email_sending import PostgresOutbox, Sending
 from threadline.sales.email_tools import MAILER, OUTBOX
 from threadline.sales.mail_account import parse_account
-from threadline.threads.user_lookup import KnownPeople
+from threadline.slack.users import UserDirectory
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import ToolResult
@@ -63,8 +63,8 @@ class Office:
 
     @property
     def ports(self) -> Ports:
-        people = KnownPeople(self.talk.speaking._slack)
-        outbox = PostgresOutbox(self.talk.database, people, Sending("sales@acme.example", ("shop.example",)))
+        users = UserDirectory(self.talk.speaking._slack.user)
+        outbox = PostgresOutbox(self.talk.database, users, Sending("sales@acme.example", ("shop.example",)))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         mailer = Smtp(parse_account(self.server.url))
         return Ports().having(OUTBOX, outbox).having(MAILER, mailer).having(PROPOSALS, waiting)

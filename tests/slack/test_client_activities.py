@@ -162,20 +162,20 @@ async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, s
 async def test_person_is_read_with_kind_and_workspace(sandbox: SlackSandbox, slack: Slack) -> None:
     sandbox.workspace.add_user(SandboxUser("U0GUEST", "guest", "guest", is_restricted=True, time_zone="Asia/Tokyo"))
     sandbox.workspace.add_user(SandboxUser("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
-    assert await slack.person(REPORTER) == User(
+    assert await slack.user(REPORTER) == User(
         TEAM, name="reporter", time_zone="Etc/UTC", email="reporter@sandbox.invalid"
     )
-    assert await slack.person("U0GUEST") == User(
+    assert await slack.user("U0GUEST") == User(
         TEAM, guest=True, name="guest", time_zone="Asia/Tokyo", email="guest@sandbox.invalid"
     )
-    assert (await slack.person(BOT_USER) or User()).bot
-    assert await slack.person("U0ELSE") == User(
+    assert (await slack.user(BOT_USER) or User()).bot
+    assert await slack.user("U0ELSE") == User(
         "T0ELSE", external=True, name="else", time_zone="Etc/UTC", email="else@sandbox.invalid"
     )
-    assert await slack.person("U0NOBODY") is None
+    assert await slack.user("U0NOBODY") is None
     sandbox.faults.fail_before("users.info")
     with pytest.raises(Transient):
-        await slack.person(REPORTER)
+        await slack.user(REPORTER)
 
 
 async def test_status_is_set_under_a_thread(serve: Serve, session: aiohttp.ClientSession) -> None:

@@ -36,13 +36,12 @@ from threadline.models.model import Execution, Message, ModelReply, Outcome, Too
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
 from threadline.threads import addressing, messages
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
-from threadline.threads.thread_history import SaidBefore
-from threadline.threads.user_names import Names
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import Structured, ToolResult
 from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -236,7 +235,8 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             guards = guards or Guards(
                 PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
             )
-            thinking = Thinking(database, mind, Names(client), alerts)
+            users = UserDirectory(client.user)
+            thinking = Thinking(database, mind, users, alerts)
             acting = Acting(database, mind, guards, alerts, attempts=3)
             return ConversationActivityScene(
                 database,
@@ -248,8 +248,9 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 operating(
                     database,
                     replace(mind, bot_name="polaris"),
-                    client,
-                    SaidBefore(History(client), HavingASay(client)),
+                    users,
+                    History(client),
+                    AuthorPolicy(users),
                     6_000,
                 ),
                 mind,

@@ -47,13 +47,12 @@ from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
 from threadline.threads import addressing, messages
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
-from threadline.threads.thread_history import SaidBefore
-from threadline.threads.user_names import Names
 from threadline.tools.author import Author
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import ToolResult
@@ -482,19 +481,20 @@ def _activities(
     database = scene.database
     mind = Mind(scene.model, scene.registry(), Ports(), bot_name="polaris")
     outbox = Outbox(slack, database)
-    alerts, names, say = FailureAlerts(outbox, ESCALATIONS), Names(slack), HavingASay(slack)
+    alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
+    authors = AuthorPolicy(users)
     guards = Guards(PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database))
-    thinking, acting = Thinking(database, mind, names, alerts), Acting(database, mind, guards, alerts, attempts=3)
+    thinking, acting = Thinking(database, mind, users, alerts), Acting(database, mind, guards, alerts, attempts=3)
     situations = Situations(database, mind, _lead)
     deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
     cards = Cards(database, CaseReaders((), ""))
     return [
         *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
-        *activities_of(operating(database, mind, slack, SaidBefore(History(slack), say), 6_000), OperatorActivities),
+        *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
         *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
         *activities_of(
-            LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), say), HandoverActivities
+            LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), authors), HandoverActivities
         ),
     ]
 

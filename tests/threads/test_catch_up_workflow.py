@@ -29,9 +29,10 @@ from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.routes import IgnoreReason, Route
+from threadline.gateway.routes import Route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
+from threadline.slack.model import AuthorRefusal
 from threadline.threads import addressing
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
 from threadline.threads.comparison import compare
@@ -279,7 +280,7 @@ async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: 
     with monkeypatch.context() as closed:
 
         async def refuse(self: Dispatcher, route: Route) -> str:
-            return IgnoreReason.GUEST
+            return AuthorRefusal.GUEST
 
         closed.setattr(Dispatcher, "dispatch", refuse)
         await look(home)

@@ -22,6 +22,8 @@ from threadline.sales.email_model import NewLetter
 from threadline.sales.model import Contact
 from threadline.settings import ConversationSettings
 from threadline.slack.model import UserProfile
+from threadline.slack.store import UserStore
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
@@ -47,7 +49,7 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     outbox = Outbox(slack, talk.database)
     readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
     host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", workflows=NotedStarts())
-    async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
+    async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
         assert isinstance(made.approving, ApprovalActivities)
         assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.deciding, DecisionActivities)
@@ -90,7 +92,7 @@ async def test_each_kind_of_record_is_forgotten_after_its_own_time(
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as work:
         await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
-        await work.actors.save("T1", UserProfile("U1", "", "Ann", "", now))
+        await UserStore(work.tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         await work.proposed_actions.propose(change("proposed"), action, author)
         await work.letters.draft(change("drafted"), "U1", NewLetter("ana@shop.example", "Our call", "Hello Ana Silva."))
         contact = Contact("U1", "Ana Silva", "ana@shop.example")
@@ -100,7 +102,7 @@ async def test_each_kind_of_record_is_forgotten_after_its_own_time(
         await work.agent_jobs.drop(talk.thread.team, over.job_id, now)
 
     async def left() -> dict[str, int]:
-        tables = ("memories", "actors", "conversation_messages", "proposed_actions", "email_drafts", "agent_jobs")
+        tables = ("memories", "users", "conversation_messages", "proposed_actions", "email_drafts", "agent_jobs")
         logs = ("agent_tool_executions", "tool_operations")
         return {table: len(await talk.rows(f"SELECT 1 FROM {table}")) for table in (*tables, *logs)}  # noqa: S608
 
@@ -108,7 +110,7 @@ async def test_each_kind_of_record_is_forgotten_after_its_own_time(
     assert 0 not in expected.values()
     for days, gone in (
         (59, {}),
-        (61, {"memories": 0, "actors": 0}),
+        (61, {"memories": 0, "users": 0}),
         (89, {}),
         (91, {"conversation_messages": 0, "proposed_actions": 0, "email_drafts": 0, "agent_jobs": 1}),
         (364, {}),

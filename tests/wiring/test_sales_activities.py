@@ -15,6 +15,7 @@ from threadline.appointments.model import Resource
 from threadline.cases.model import CaseReaders
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Host, TalkSettings, conversing
@@ -62,7 +63,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     )
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with conversing(TalkSettings(), talk.database, slack, outbox, host) as made:
+        async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
             whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
             yield SalesScene(whole, server, made.deciding)
 

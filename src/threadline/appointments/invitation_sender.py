@@ -11,17 +11,16 @@ from threadline.sales.model import Contact, is_address
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
 from threadline.slack.uploads import FileUpload
+from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
-from threadline.threads.user_lookup import all_inside
-from threadline.threads.user_names import PeopleLookup
 
 
 class SlackInvitations(Invitations):
     """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
 
-    def __init__(self, database: Database, people: PeopleLookup, outbox: Outbox, organizer: str = "") -> None:
+    def __init__(self, database: Database, users: UserDirectory, outbox: Outbox, organizer: str = "") -> None:
         self._database = database
-        self._people = people
+        self._users = users
         self._outbox = outbox
         self._organizer = organizer
 
@@ -57,15 +56,15 @@ class SlackInvitations(Invitations):
         """Whether the askers may be shown name and address of whom it is for; others are not, while Slack is away."""
         askers = {asker.user_id, *asker.others}
         try:
-            return askers == {attendee} or await all_inside(self._people, team, askers)
+            return askers == {attendee} or await self._users.are_full_members(team, askers)
         except (Permanent, Transient):
             return False
 
     async def _attendee(self, user_id: str) -> tuple[str, str]:
         """Name and address, as far as Slack says them: without, the file is still one that calendars read."""
         try:
-            person = await self._people.person(user_id)
+            user = await self._users.get(user_id)
         except (Permanent, Transient):
             return "", ""
-        address = person.email.strip().lower() if person else ""
-        return (person.name if person else ""), address if is_address(address) else ""
+        address = user.email.strip().lower() if user else ""
+        return (user.name if user else ""), address if is_address(address) else ""

@@ -17,7 +17,9 @@ from threadline.errors import Permanent
 from threadline.operator.model.routing import Route
 from threadline.privacy.redaction import redact, redact_value
 from threadline.settings import DatabaseSettings, TemporalUiSettings
-from threadline.slack.model import Permalink, Thread, parse_permalink
+from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
+from threadline.slack.text import Permalink, parse_permalink
 from threadline.threads import addressing
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
@@ -160,8 +162,8 @@ async def _asker(work: Work, thread: Thread, said: Sequence[Said], ended: Ended 
     """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
     spoke = sorted(said, key=lambda each: each.addressed)
     user_id = (ended.user_id if ended else "") or (spoke[-1].user_id if spoke else "")
-    actor = await work.actors.of(thread.team, user_id) if user_id else None
-    return Asker(user_id, actor.display_name if actor else "")
+    user = await UserStore(work.tx).get(thread.team, user_id) if user_id else None
+    return Asker(user_id, user.display_name if user else "")
 
 
 def _no_turn(found: Found) -> str:

@@ -28,8 +28,8 @@ from threadline.models.model import Message, Role
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
+from threadline.slack.users import UserDirectory, display_name, time_zone
 from threadline.threads.addressing import message_id
-from threadline.threads.user_names import Names
 from threadline.tools.model import Code, failure
 from threadline.tools.output import rendered
 
@@ -86,14 +86,14 @@ class TakingUp:
     def __init__(
         self,
         database: Database,
-        names: Names,
+        users: UserDirectory,
         budget: Budget,
         clock: Callable[[], float],
         sensitive_words: Sequence[str] = (),
     ) -> None:
         self._database = database
         self._sensitive_words = sensitive_words
-        self._names = names
+        self._users = users
         self._budget = budget
         self._clock = clock
 
@@ -187,13 +187,16 @@ class TakingUp:
         return context.from_people(said, self._budget)
 
     async def _label(self, user: str) -> str:
-        return name_with_id(await self._names.of(user), user)
+        return name_with_id(await self._name(user), user)
+
+    async def _name(self, user: str) -> str:
+        return display_name(await self._users.get_known(user), user)
 
     async def _clocks(self, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Time zones with the people who live by them."""
         by_zone: dict[str, list[str]] = {}
         for user in users:
-            if zone := await self._names.time_zone(user):
+            if zone := time_zone(await self._users.get_known(user)):
                 by_zone.setdefault(zone, []).append(await self._label(user))
         return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
@@ -213,7 +216,7 @@ class TakingUp:
             turn=request.turn,
             at=self._clock(),
             user_id=user,
-            actor=await self._names.of(user) if user else "Somebody",
+            actor=await self._name(user) if user else "Somebody",
             request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
             others=tuple([await self._label(each) for each in others]),
             clocks=await self._clocks([user, *others] if user else []),

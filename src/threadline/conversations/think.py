@@ -28,9 +28,9 @@ from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
 from threadline.threads import addressing
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.user_names import Names
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
@@ -69,12 +69,12 @@ class Mind:
 
 
 class Thinking:
-    def __init__(self, database: Database, mind: Mind, names: Names, alerts: FailureAlerts) -> None:
+    def __init__(self, database: Database, mind: Mind, users: UserDirectory, alerts: FailureAlerts) -> None:
         self._database = database
         self._mind = mind
         self._alerts = alerts
         self._summaries = Summaries(database, mind.model, mind.budget)
-        self._taking_up = TakingUp(database, names, mind.budget, mind.clock, mind.sensitive_words)
+        self._taking_up = TakingUp(database, users, mind.budget, mind.clock, mind.sensitive_words)
 
     async def summarise(self, turn: TalkTurn) -> None:
         """See `Summaries.make`."""

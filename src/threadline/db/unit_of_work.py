@@ -28,7 +28,6 @@ from threadline.rfps.store import Rfps
 from threadline.rfps.team_store import Team
 from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
-from threadline.slack.actor_store import Actors
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
 from threadline.tools.result_cache import ToolResults
@@ -111,10 +110,6 @@ class Work:
     @cached_property
     def transcripts(self) -> Transcripts:
         return Transcripts(self.tx)
-
-    @cached_property
-    def actors(self) -> Actors:
-        return Actors(self.tx)
 
     @cached_property
     def agent_jobs(self) -> AgentJobs:

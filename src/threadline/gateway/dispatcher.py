@@ -1,6 +1,7 @@
 """A route becomes one signal-with-start: when it returns, Temporal has the message and Slack may forget it."""
 
 import asyncio
+from dataclasses import replace
 from enum import StrEnum
 
 import structlog
@@ -11,7 +12,6 @@ from threadline.approvals.contract import approval_start
 from threadline.cases.contract import case_start
 from threadline.conversations.contract import conversation_start
 from threadline.errors import Permanent, Transient
-from threadline.gateway.author_policy import REFUSALS, Doorkeeper
 from threadline.gateway.routes import (
     Addressed,
     Clicked,
@@ -29,7 +29,8 @@ from threadline.gateway.routes import (
 )
 from threadline.gateway.thread_resolver import Placing, ThreadLookup
 from threadline.handovers.contract import handover_start
-from threadline.slack.model import Thread
+from threadline.slack.model import AuthorRefusal, Thread
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import route_reply_start
 from threadline.threads.messages import STOP, THUMBS, IncomingMessage
 from threadline.threads.workflow_client import WorkflowClient
@@ -76,14 +77,14 @@ class Dispatcher:
     Args:
         client: connected with the data converter of the workers and `retry_config=RETRIES`.
         threads: where the case of a developers' thread is looked up, and whether a thread is a conversation.
-        door: says whose events count; None in tests that do not ask.
+        authors: says whose events count; None in tests that do not ask.
     """
 
-    def __init__(self, client: Client, threads: ThreadLookup, door: Doorkeeper | None = None) -> None:
+    def __init__(self, client: Client, threads: ThreadLookup, authors: AuthorPolicy | None = None) -> None:
         self._workflows = WorkflowClient(client)
         self._threads = threads
         self._placing = Placing(client, threads)
-        self._door = door
+        self._authors = authors
 
     async def dispatch(self, route: Route | Clicked | Pressed) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
@@ -103,7 +104,7 @@ class Dispatcher:
             Permanent: their word does not count there any more, as when they have become a guest since.
             NotAccepted: whatever went wrong, within 2.2 seconds.
         """
-        if await self._accept(Addressed(thread, message)) in REFUSALS:
+        if isinstance(await self._accept(Addressed(thread, message)), AuthorRefusal):
             raise Permanent(_REFUSED)
 
     async def may_ask(self, thread: Thread, user_id: str) -> None:
@@ -114,7 +115,7 @@ class Dispatcher:
             NotAccepted: nobody says so for now.
         """
         try:
-            refused = await self._door.refusal(thread, thread.channel, user_id) if self._door else None
+            refused = await self._authors.refusal(thread.team, thread.channel, user_id) if self._authors else None
         except (Permanent, Transient) as exc:
             raise NotAccepted(str(exc)) from exc
         if refused:
@@ -136,12 +137,15 @@ class Dispatcher:
     async def _admit(self, route: Placed | Sign | StopWord) -> Placed | Ignored:
         try:
             placed = await self._placing.place(route)  # first: who talks among people need not be asked about
-            return await self._door.admit(placed) if self._door else placed
+            if self._authors is None or isinstance(placed, Ignored):
+                return placed
+            checked = await self._authors.check(placed.thread.team, placed.message)
         except (Permanent, Transient) as exc:
             raise NotAccepted(str(exc)) from exc
+        return Ignored(checked) if isinstance(checked, AuthorRefusal) else replace(placed, message=checked)
 
     async def _accept_click(self, route: Clicked | Pressed) -> Outcome:
-        """No door: whose click counts is decided with what the button was made for, by the settings of then."""
+        """Asks nobody: whose click counts is decided with what the button was made for, by the settings of then."""
         if isinstance(route, Clicked):
             start = approval_start(route.team, route.action_id, route.click)
         else:

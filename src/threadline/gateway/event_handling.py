@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from threadline.gateway import interactions as clicks
-from threadline.gateway.author_policy import REFUSALS
 from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import RoutingConfig, route
+from threadline.slack.model import AuthorRefusal
 from threadline.threads.contract import Handled
 
 
@@ -29,6 +29,6 @@ class Door:
     async def pass_on(self, body: Mapping[str, Any]) -> Handled:
         """The same, told as the catch-up wants to know it."""
         outcome = await self.take(body)
-        if outcome in REFUSALS:
+        if isinstance(outcome, AuthorRefusal):
             return Handled.REFUSED
         return Handled.SIGNALLED if outcome in set(Outcome) else Handled.IGNORED

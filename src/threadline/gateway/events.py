@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadline.privacy.redaction import redact
-from threadline.slack import mentions
 from threadline.slack.files import redact_files
 from threadline.slack.model import FileRef, Thread
 from threadline.slack.rich_text import mappings, string, text_of, words_of
+from threadline.slack.text import remove_mention
 from threadline.threads import addressing, messages, phrases
 from threadline.threads.messages import IncomingMessage
 
@@ -127,7 +127,7 @@ def envelope(
         identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
     elif post.kind == messages.DELETION:
         identity = addressing.deletion_id(post.team, post.channel, post.ts)
-    text = mentions.without(post.text, unsaid) if unsaid else post.text
+    text = remove_mention(post.text, unsaid) if unsaid else post.text
     return IncomingMessage(
         id=identity,
         kind=post.kind or kind,

@@ -16,7 +16,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent, Transient
-from threadline.gateway.author_policy import Doorkeeper, PeopleLookup
 from threadline.gateway.catch_up import CatchUpRequests
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake, bolt_app
@@ -24,6 +23,8 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.socket_mode import SocketModeLink
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.gateway.web import Probe, SlackRequests, application
+from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 
 DRAIN = 5.0
 """Seconds that events on their way are given when the gateway stops; what is not acknowledged then comes again."""
@@ -75,7 +76,7 @@ class Gateway:
         temporal: see `Dispatcher`.
         threads: see `Dispatcher`.
         catch_up: told of each connection to Slack; None for a gateway that asks for no catch-up.
-        people: tells who somebody is; None for a gateway in whose channels everybody counts.
+        users: says who somebody is; None for a gateway in whose channels everybody counts.
     """
 
     def __init__(
@@ -86,10 +87,10 @@ class Gateway:
         threads: ThreadLookup,
         catch_up: CatchUpRequests | None = None,
         *,
-        people: PeopleLookup | None = None,
+        users: UserDirectory | None = None,
     ) -> None:
         self._catch_up = catch_up
-        self._people = people
+        self._users = users
         self._config = config
         self._slack = slack
         self._temporal = temporal
@@ -104,7 +105,7 @@ class Gateway:
         """
         self._check()
         identity = await identify(self._slack)
-        dispatcher = Dispatcher(self._temporal, self._threads, await self._door(identity))
+        dispatcher = Dispatcher(self._temporal, self._threads, await self._author_policy(identity))
         intake = Intake(self._routing(identity), dispatcher, self._catch_up)
         bolt = bolt_app(intake, identity, self._slack)
         async with AsyncExitStack() as opened:
@@ -134,15 +135,15 @@ class Gateway:
         if self._config.mode == "http" and not self._config.signing_secret.strip():
             raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or use Socket Mode")
 
-    async def _door(self, identity: AuthorizeResult) -> Doorkeeper | None:
-        """Asked about the bot first: without the right to ask, every event would be refused, one by one."""
-        if self._people is None:
+    async def _author_policy(self, identity: AuthorizeResult) -> AuthorPolicy | None:
+        """Looks the bot up first: without the right to do so, every event would be refused, one by one."""
+        if self._users is None:
             return None
         try:
-            await self._people.person(identity.bot_user_id or "")
+            await self._users.get(identity.bot_user_id or "")
         except Transient as error:
             _log.warning("user_lookup_failed", reason=str(error), next="Each event repeats the lookup.")
-        return Doorkeeper(self._people, self._config.external_people)
+        return AuthorPolicy(self._users, self._config.external_people)
 
     def _routing(self, identity: AuthorizeResult) -> RoutingConfig:
         return RoutingConfig(

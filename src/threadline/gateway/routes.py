@@ -12,8 +12,8 @@ from threadline.approvals.buttons import ButtonClick
 from threadline.gateway import events as posts
 from threadline.gateway.events import Post
 from threadline.handovers.model import HandoverClick, HandoverRef
-from threadline.slack import mentions
-from threadline.slack.model import Thread
+from threadline.slack.model import AuthorRefusal, Thread
+from threadline.slack.text import mentions_in
 from threadline.threads import messages, phrases
 from threadline.threads.messages import IncomingMessage
 
@@ -40,11 +40,6 @@ class IgnoreReason(StrEnum):
     """Said among people, in a thread in which nobody has spoken to the bot."""
     STORED = "stored"
     """A word to stop that came again: a conversation beside its thread has it."""
-    OTHER_COMPANY = "other_company"
-    """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
-    STRANGER = "stranger"
-    """Somebody whom Slack does not show to the workspace."""
-    GUEST = "guest"
     NO_APPROVAL = "no_approval"
     """A click on something else than the buttons of an approval."""
 
@@ -151,7 +146,7 @@ class Pressed:
 
 @dataclass(frozen=True)
 class Ignored:
-    reason: IgnoreReason
+    reason: IgnoreReason | AuthorRefusal
 
 
 Placed = Start | Message | Close | Lookup | Addressed | Overheard
@@ -216,7 +211,7 @@ def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
 
 def _says_stop(post: Post, at: RoutingConfig) -> bool:
     """Whether the whole message is a word to stop, and said to nobody else."""
-    return phrases.is_stop(post.words) and mentions.mentioned(post.words) <= {at.bot_user_id}
+    return phrases.is_stop(post.words) and mentions_in(post.words) <= {at.bot_user_id}
 
 
 def _stop_word(post: Post, at: RoutingConfig) -> Route:
@@ -227,7 +222,7 @@ def _sign(post: Post, _: RoutingConfig) -> Route:
     return Sign(Thread(post.team, post.channel, post.ts), posts.sign(post))
 
 
-def _ignore(reason: IgnoreReason) -> _Outcome:
+def _ignore(reason: IgnoreReason | AuthorRefusal) -> _Outcome:
     ignored = Ignored(reason)
     return lambda *_: ignored
 
@@ -245,7 +240,7 @@ def _complete(post: Post) -> bool:
 
 
 def _calls_bot(post: Post, at: RoutingConfig) -> bool:
-    return post.is_direct or at.bot_user_id in mentions.mentioned(post.words)
+    return post.is_direct or at.bot_user_id in mentions_in(post.words)
 
 
 def _in_case_channel(post: Post, at: RoutingConfig) -> bool:
@@ -270,7 +265,7 @@ _RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
     (lambda post, _: not _complete(post), _ignore(IgnoreReason.MISSING_FIELDS)),
     (
         lambda post, at: post.home not in ("", post.team) and post.channel not in at.external_people,
-        _ignore(IgnoreReason.OTHER_COMPANY),
+        _ignore(AuthorRefusal.OTHER_COMPANY),
     ),
     (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
     # Signs are for conversations, of which a case's channels have none.

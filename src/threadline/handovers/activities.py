@@ -19,7 +19,7 @@ from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostStore
 
@@ -40,17 +40,23 @@ class Reception:
 
 
 class LiveHandoverActivities(HandoverActivities):
-    """Args: `say` knows whose word counts where people take threads over."""
+    """Args: `authors` says whose word counts where people take threads over."""
 
     def __init__(
-        self, database: Database, slack: Slack, outbox: Outbox, cards: Cards, reception: Reception, say: HavingASay
+        self,
+        database: Database,
+        slack: Slack,
+        outbox: Outbox,
+        cards: Cards,
+        reception: Reception,
+        authors: AuthorPolicy,
     ) -> None:
         self._database = database
         self._slack = slack
         self._outbox = HandoverPosts(slack, outbox)
         self._cards = cards
         self._reception = reception
-        self._say = say
+        self._authors = authors
 
     @activity.defn
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
@@ -131,7 +137,7 @@ class LiveHandoverActivities(HandoverActivities):
     async def _refused(self, place: Thread, user: str) -> str:
         """Why somebody's click counts for nothing, in words for them; empty where it counts."""
         try:
-            return "" if await self._say.has(place, user) else _NO_SAY
+            return "" if await self._authors.allows(place, user) else _NO_SAY
         except InternalError:
             raise
         except Permanent as unknown:  # else every click behind this one would wait for ever

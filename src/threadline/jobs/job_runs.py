@@ -16,6 +16,7 @@ from threadline.rfps.model import OPEN, Rfp, RfpNotFound
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
 from threadline.threads import addressing, messages
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox, Post
@@ -96,9 +97,9 @@ class JobWork:
         channel = await self._channels.admit(given.channel or task.job.channel, task.job.author.user_id)
         async with self._database.begin() as work:
             found = await work.rfps.listed(task.team, open_only=True, limit=MOST_LISTED + 1)
-            actor = await work.actors.of(task.team, task.job.author.user_id)
+            user = await UserStore(work.tx).get(task.team, task.job.author.user_id)
         text = sentences.digest(_lines(found[:MOST_LISTED], self._today(task)), more=len(found) > MOST_LISTED)
-        foot = sentences.asked_for(task.job.job_id, actor.display_name if actor else "")
+        foot = sentences.asked_for(task.job.job_id, user.display_name if user else "")
         rendered = formatting.notice(f"{text}\n\n{foot}", headline="Open RFPs")
         await self.say(task, job_types.STATUS_DIGEST, rendered, channel)
         return f"Posted a digest of {len(found[:MOST_LISTED])} open RFPs in {channel}."

@@ -23,6 +23,7 @@ from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
 from threadline.slack import formatting
 from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
 from threadline.threads.outbox import Outbox, Post
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Effect, Operation
@@ -130,10 +131,10 @@ class PostgresJobs(JobDesk):
             self._check(before, change, user_id)
             again = await work.operations.effect(change.operation)
             job = await work.agent_jobs.cancel(change, job_id)
-            actor = await work.actors.of(change.team, user_id)
+            user = await UserStore(work.tx).get(change.team, user_id)
         await self._runner.stop(job)
         if user_id != job.author.user_id and (again or not before.is_over):
-            await self._tell_owner(job, change.operation.thread, actor.display_name if actor else user_id)
+            await self._tell_owner(job, change.operation.thread, user.display_name if user else user_id)
         return job
 
     async def _tell_owner(self, job: AgentJob, asked_in: Thread, name: str) -> None:

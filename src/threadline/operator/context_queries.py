@@ -11,8 +11,11 @@ from threadline.rfps import model as rfps
 from threadline.rfps.journal_entries import Event, JournalEntry
 from threadline.rfps.model import Rfp
 from threadline.rfps.team_members import TeamMember
-from threadline.threads.actor_lookup import Actors
-from threadline.threads.thread_history import SaidBefore
+from threadline.slack import rich_text
+from threadline.slack.history import History, Raw
+from threadline.slack.model import User, name_with_id
+from threadline.slack.users import UserProfiles
+from threadline.threads.authors import AuthorPolicy, messages_before
 
 RECENT = 20
 """Journal entries and events that are read."""
@@ -20,14 +23,17 @@ _RELATED, _MEMORIES, _TEAM, _THREADS = 5, 5, 50, 20
 
 
 class LiveSources(Sources):
-    def __init__(self, database: Database, actors: Actors, said: SaidBefore) -> None:
+    """Args: `authors` says what counts of the messages that `history` shows."""
+
+    def __init__(self, database: Database, profiles: UserProfiles, history: History, authors: AuthorPolicy) -> None:
         self._database = database
-        self._actors = actors
-        self._said = said
+        self._profiles = profiles
+        self._history = history
+        self._authors = authors
 
     async def person(self, request: Request) -> Person:
-        actor = self._actors.of(request.thread.team, request.user_id)
-        return Person(*await asyncio.gather(actor, self._member(request)))
+        profile = self._profiles.get(request.thread.team, request.user_id)
+        return Person(*await asyncio.gather(profile, self._member(request)))
 
     async def _member(self, request: Request) -> TeamMember | None:
         async with self._database.begin() as work:
@@ -38,7 +44,8 @@ class LiveSources(Sources):
             begun = await work.talked.begun_at(request.thread)
         if begun is None or float(begun) <= float(request.thread.ts):
             return []  # the bot was called by the root: nothing was said before
-        return await self._said.until(request.thread, float(begun))
+        messages, users = await messages_before(self._history, self._authors, request.thread, float(begun))
+        return [_said(each, users) for each in messages]
 
     async def rfp(self, request: Request) -> RfpState:
         async with self._database.begin() as work:
@@ -87,3 +94,11 @@ class LiveSources(Sources):
         async with self._database.begin() as work:
             found = await work.team.listed(request.thread.team, limit=_TEAM + 1)
         return TeamFound(found[:_TEAM], more=len(found) > _TEAM)
+
+
+def _said(message: Raw, users: Mapping[str, User | None]) -> Said:
+    user_id = str(message.get("user") or "")
+    user = users.get(user_id)
+    author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
+    files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
+    return Said(author, float(message["ts"]), rich_text.text_of(message), tuple(files))

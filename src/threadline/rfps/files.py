@@ -25,7 +25,7 @@ from threadline.slack.client import Slack
 from threadline.slack.files import SharedFile
 from threadline.slack.history import History
 from threadline.slack.model import Thread
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 
@@ -59,22 +59,22 @@ class _Loaded:
 
 
 class SlackRfpFiles(RfpFiles):
-    """Args: `history` shows threads; `say` knows whose files count; `rate`: how often one record may be changed; None
-    for as often as one likes."""
+    """Args: `history` shows threads; `authors` says whose files count; `rate`: how often one record may be changed,
+    None for as often as one likes."""
 
     def __init__(
         self,
         database: Database,
         slack: Slack,
         history: History,
-        say: HavingASay,
+        authors: AuthorPolicy,
         rate: Rate | None = None,
         reader: Reader | None = None,
     ) -> None:
         self._database = database
         self._slack = slack
         self._history = history
-        self._say = say
+        self._authors = authors
         self._rate = rate
         self._reader = reader or Reader()
 
@@ -136,10 +136,10 @@ class SlackRfpFiles(RfpFiles):
 
     async def _counts(self, thread: Thread, file: SharedFile) -> bool:
         """Whether it is by somebody whose words count here, or one of them has shared it in the thread."""
-        if await self._say.has(thread, file.user):
+        if await self._authors.allows(thread, file.user):
             return True
         async with aclosing(self._showing(thread, file)) as shown:
-            counted, _ = await self._say.among(thread, [message async for message in shown])
+            counted, _ = await self._authors.filter_messages(thread, [message async for message in shown])
         return bool(counted)
 
     async def _showing(self, thread: Thread, file: SharedFile) -> AsyncGenerator[Mapping[str, Any], None]:

@@ -10,9 +10,8 @@ from threadline.errors import Permanent, before_a_change
 from threadline.sales import model as crm
 from threadline.sales.model import Contact, InteractionKind, Lead, LeadNotFound, LeadRefused, Updated
 from threadline.sales.tools import Asker, CrmBook, Dossier
-from threadline.slack.model import User, is_full_member
-from threadline.threads.user_lookup import all_inside
-from threadline.threads.user_names import PeopleLookup
+from threadline.slack.model import User, refusal_of
+from threadline.slack.users import UserDirectory
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Effect, Operation
 
@@ -30,26 +29,26 @@ class PostgresCrm(CrmBook):
     that they say they belong to, they see and change nothing.
 
     Args:
-        people: who somebody is in Slack; whom it does not know counts as from outside.
+        users: who somebody is in Slack; whom it does not know counts as from outside.
         rate: how often one record may be changed; None for as often as one likes.
     """
 
-    def __init__(self, database: Database, people: PeopleLookup, rate: Rate | None = None) -> None:
+    def __init__(self, database: Database, users: UserDirectory, rate: Rate | None = None) -> None:
         self._database = database
-        self._people = people
+        self._users = users
         self._rate = rate
 
     async def find(self, team: str, asker: Asker, words: str, limit: int) -> Sequence[Lead]:
-        person, inside = await self._who(team, asker)
+        user, inside = await self._who(team, asker)
         async with self._database.begin() as work:
             if inside:
                 return await work.crm.find(team, words, limit)
-            own = await work.crm.known(team, _contact(asker.user_id, person))
+            own = await work.crm.known(team, _contact(asker.user_id, user))
             return [crm.from_outside(own)] if own and not asker.others else []
 
     async def get(self, team: str, asker: Asker, lead_id: str, recent: int) -> Dossier:
-        person, inside = await self._who(team, asker)
-        contact = _contact(asker.user_id, person)
+        user, inside = await self._who(team, asker)
+        contact = _contact(asker.user_id, user)
         async with self._database.begin() as work:
             await _allow(work, team, contact, lead_id, inside=inside)
             lead = await work.crm.lead(team, lead_id) if lead_id else await work.crm.known(team, contact)
@@ -62,8 +61,8 @@ class PostgresCrm(CrmBook):
         self, change: Change, asker: Asker, correlation_id: str, lead_id: str, fields: Mapping[str, str]
     ) -> Updated:
         with before_a_change():
-            person, inside = await self._who(change.team, asker)
-        contact, author = _contact(asker.user_id, person), Author(asker.user_id, correlation_id)
+            user, inside = await self._who(change.team, asker)
+        contact, author = _contact(asker.user_id, user), Author(asker.user_id, correlation_id)
         if not inside and (of_company := sorted(fields.keys() & crm.COMPANY_FIELDS.keys())):
             raise LeadRefused(_NOT_THEIRS.format(fields=", ".join(of_company)))
         async with self._database.begin() as work:
@@ -73,8 +72,8 @@ class PostgresCrm(CrmBook):
 
     async def log(self, change: Change, asker: Asker, lead_id: str, kind: InteractionKind, summary: str) -> Lead:
         with before_a_change():
-            person, inside = await self._who(change.team, asker)
-        contact = _contact(asker.user_id, person)
+            user, inside = await self._who(change.team, asker)
+        contact = _contact(asker.user_id, user)
         async with self._database.begin() as work:
             await _allow(work, change.team, contact, lead_id, inside=inside)
             return await work.crm.log(self._limited(change), lead_id, contact, kind, summary)
@@ -85,18 +84,18 @@ class PostgresCrm(CrmBook):
 
     async def context_of(self, team: str, user_id: str) -> str:
         """What is on record of somebody, in at most `crm.LONGEST_CONTEXT` characters; empty for nobody."""
-        person = await self._people.person(user_id)
+        user = await self._users.get(user_id)
         async with self._database.begin() as work:
-            lead = await work.crm.known(team, _contact(user_id, person))
+            lead = await work.crm.known(team, _contact(user_id, user))
             if lead is None:
                 return ""
-            told = lead if is_full_member(team, person) else crm.from_outside(lead)
+            told = lead if refusal_of(user, team) is None else crm.from_outside(lead)
             return crm.context_lines(told, await work.crm.interactions(lead.lead_id, TOLD))
 
     async def _who(self, team: str, asker: Asker) -> tuple[User | None, bool]:
         """Who asks, and whether all who do are of the workspace."""
-        person = await self._people.person(asker.user_id)
-        return person, await all_inside(self._people, team, (asker.user_id, *asker.others))
+        user = await self._users.get(asker.user_id)
+        return user, await self._users.are_full_members(team, (asker.user_id, *asker.others))
 
     def _limited(self, change: Change) -> Change:
         return replace(change, rate=self._rate)
@@ -111,7 +110,7 @@ async def _allow(work: Work, team: str, contact: Contact, lead_id: str, *, insid
         raise LeadNotFound(_NOT_YOURS)
 
 
-def _contact(user_id: str, person: User | None) -> Contact:
+def _contact(user_id: str, user: User | None) -> Contact:
     if not user_id.strip():
         raise Permanent("the person who asks is unknown: name the lead")
-    return Contact(user_id, person.name, person.email) if person else Contact(user_id)
+    return Contact(user_id, user.name, user.email) if user else Contact(user_id)

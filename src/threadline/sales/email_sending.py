@@ -18,7 +18,7 @@ from threadline.sales.email_tools import Mailer, Outbox
 from threadline.sales.model import Interaction, InteractionKind
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
-from threadline.threads.user_names import PeopleLookup
+from threadline.slack.users import UserDirectory
 from threadline.tools.operations import Change, Effect, Operation
 
 
@@ -32,12 +32,12 @@ class Sending:
 
 
 class PostgresOutbox(Outbox):
-    """Args: `people` says whose address is whose; `rate`: how often one record may be changed, None for as often as one
+    """Args: `users` says whose address is whose; `rate`: how often one record may be changed, None for as often as one
     likes."""
 
-    def __init__(self, database: Database, people: PeopleLookup, settings: Sending, rate: Rate | None = None) -> None:
+    def __init__(self, database: Database, users: UserDirectory, settings: Sending, rate: Rate | None = None) -> None:
         self._database = database
-        self._people = people
+        self._users = users
         self._settings = settings
         self._rate = rate
 
@@ -63,11 +63,11 @@ class PostgresOutbox(Outbox):
     async def risk(self, team: str, asker: Asker, recipient: str) -> Risk:
         if asker.others:
             return Risk.HIGH
-        person = await self._people.person(asker.user_id)
+        user = await self._users.get(asker.user_id)
         async with self._database.begin() as work:
             known = await work.crm.vouched(team, recipient, asker.user_id)
             known = known or await work.team.has_address(team, recipient)
-        return letters.assessed(recipient, person.email if person else "", on_record=known)
+        return letters.assessed(recipient, user.email if user else "", on_record=known)
 
     async def send(self, change: Change, draft_id: str, mailer: Mailer) -> Draft:
         operation, sender = change.operation, self._settings.sender

@@ -62,13 +62,13 @@ class Channels:
         return dict(answer.get("channel") or {})
 
     async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:
-        person = await self._slack.person(user_id)
-        if person and person.deactivated:
+        user = await self._slack.user(user_id)
+        if user and user.deactivated:
             return False
         if found.get("is_im"):
             return bool(found.get("user") == user_id)
         everybodys = not any(found.get(each) for each in ("is_private", "is_mpim", "is_ext_shared"))
-        if everybodys and person and not (person.guest or person.external):
+        if everybodys and user and not (user.guest or user.external):
             return True
         return await self._is_member(channel, user_id)
 

@@ -204,7 +204,7 @@ class Slack:
         root = await self.message(channel, thread_ts)
         return {} if root is None else root.payload
 
-    async def person(self, user: str) -> User | None:
+    async def user(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
         async with calling(f"user {user}"):
             try:

@@ -1,19 +1,7 @@
-"""What Slack defines: threads, files, users, and the addresses of messages."""
+"""What Slack defines: threads, files and users."""
 
-import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
-
-from threadline.errors import Permanent
-
-_LINK = re.compile(r"/archives/([A-Z][A-Z0-9]+)/p([0-9]{7,})")
-_PAIR = re.compile(r"([A-Z][A-Z0-9]+)/(?:p([0-9]{7,})|([0-9]+\.[0-9]{6}))")
-_TIMESTAMP = re.compile(r"[0-9]+\.[0-9]{6}")
-_HINT = (
-    "give a message's permalink (in Slack: More actions, Copy link), such as "
-    "https://acme.slack.com/archives/C0123456789/p1700000000000100, "
-    "or its channel and ts, such as C0123456789/1700000000.000100"
-)
+from enum import StrEnum
 
 
 @dataclass(frozen=True)
@@ -57,9 +45,24 @@ class User:
     deactivated: bool = False
 
 
-def is_full_member(team: str, user: User | None) -> bool:
-    """Whether the user is a full member of the team's workspace; an unknown one is not."""
-    return bool(user and user.team in ("", team) and not user.guest and not user.external)
+class AuthorRefusal(StrEnum):
+    """Why somebody is no full member of a workspace. What they write counts only in channels that are open to all."""
+
+    OTHER_COMPANY = "other_company"
+    """In a channel shared by Slack Connect: such people count as neither reporters nor developers."""
+    STRANGER = "stranger"
+    """Somebody whom Slack does not show to the workspace."""
+    GUEST = "guest"
+
+
+def refusal_of(user: User | None, team: str) -> AuthorRefusal | None:
+    """Why the user is no full member of the team's workspace; None for one who is."""
+    if user is None or user.external:
+        return AuthorRefusal.STRANGER
+    # History, which the catch-up reads, does not always name the author's workspace; the user's record does.
+    if user.team not in ("", team):
+        return AuthorRefusal.OTHER_COMPANY
+    return AuthorRefusal.GUEST if user.guest else None
 
 
 def name_with_id(name: str, user_id: str) -> str:
@@ -80,40 +83,3 @@ class UserProfile:
     display_name: str
     platform_id: str
     fetched_at: float
-
-
-@dataclass(frozen=True)
-class Permalink:
-    """The address of a message. `root` is the `ts` of its thread's root; its own where the address names none."""
-
-    channel: str
-    ts: str
-    root: str
-
-
-def parse_permalink(address: str) -> Permalink:
-    """Read a permalink or `channel/ts`.
-
-    https://docs.slack.dev/reference/methods/chat.getPermalink shows the form of both kinds of links.
-
-    Raises:
-        Permanent: it is neither.
-    """
-    plain = address.strip().strip("<>").partition("|")[0]
-    path, query = _split_link(plain)
-    found = _LINK.fullmatch(path) or _PAIR.fullmatch(plain)
-    if found is None:
-        raise Permanent(f"{address.strip()!r} is not the address of a message: {_HINT}")
-    digits = found.group(2)
-    ts = f"{digits[:-6]}.{digits[-6:]}" if digits else found.group(3)
-    named = parse_qs(query).get("thread_ts", [""])[0]
-    return Permalink(found.group(1), ts, named if _TIMESTAMP.fullmatch(named) else ts)
-
-
-def _split_link(plain: str) -> tuple[str, str]:
-    """Path and query of a link; both empty when it is none."""
-    try:
-        link = urlsplit(plain)
-    except ValueError:
-        return "", ""
-    return (link.path, link.query) if link.scheme in ("https", "http") else ("", "")

@@ -1,11 +1,11 @@
-"""The table of users as Slack knows them. Checks, defaults and triggers are in `alembic/`."""
+"""The table of Slack users. Checks, defaults and triggers are in `alembic/`."""
 
 from sqlalchemy import Column, Table
 
 from threadline.db.columns import MOMENT, TEXT, metadata, required
 
-actors = Table(
-    "actors",
+users = Table(
+    "users",
     metadata,
     *(Column(name, TEXT, primary_key=True) for name in ("team", "user_id")),
     *(required(name, TEXT) for name in ("email", "display_name", "platform_id")),

@@ -14,8 +14,9 @@ from temporalio import activity
 
 from threadline.db.engine import Database, Query, Transaction
 from threadline.privacy.redaction import redact
-from threadline.slack import mentions, rich_text
+from threadline.slack import rich_text
 from threadline.slack.history import History
+from threadline.slack.text import mentions_in
 from threadline.threads import addressing, messages
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
@@ -243,7 +244,7 @@ def is_direct(channel: str) -> bool:
 
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
-    return user in mentions.mentioned(rich_text.words_of(message))
+    return user in mentions_in(rich_text.words_of(message))
 
 
 def _channel(channel: str) -> Mapping[str, str]:

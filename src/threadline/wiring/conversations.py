@@ -54,13 +54,12 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.history import History
+from threadline.slack.store import UserStore
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.history_authors import HavingASay
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
-from threadline.threads.thread_history import SaidBefore
-from threadline.threads.user_lookup import KnownPeople
-from threadline.threads.user_names import Names
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Ports
 from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
@@ -127,7 +126,7 @@ class Host:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, outbox: Outbox, house: Host
+    settings: TalkSettings, database: Database, slack: Slack, users: UserDirectory, outbox: Outbox, house: Host
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs; what is too old is forgotten meanwhile.
 
@@ -135,8 +134,8 @@ async def conversing(
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
-    rate, people, history = Rate(given.mutations_per_minute, 60.0), KnownPeople(slack), History(slack)
-    names, say = Names(people), HavingASay(people, house.open_to_all)
+    rate = Rate(given.mutations_per_minute, 60.0)
+    history, authors = History(slack), AuthorPolicy(users, house.open_to_all)
     async with (
         _model(settings.model) as model,
         embedding(settings.embedding) as embedder,
@@ -144,13 +143,13 @@ async def conversing(
         _forgetting(database, given),
     ):
         ports = ports.having(CASES, database).having(READERS, house.readers)
-        ports = ports.having(THREADS, SlackThreads(history, names, say))
-        ports = ports.having(CRM, PostgresCrm(database, people, rate))
+        ports = ports.having(THREADS, SlackThreads(history, authors))
+        ports = ports.having(CRM, PostgresCrm(database, users, rate))
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
-        ports = ports.having(OUTBOX, PostgresOutbox(database, people, sending, rate))
+        ports = ports.having(OUTBOX, PostgresOutbox(database, users, sending, rate))
         uploads = Outbox(slack, database)
-        ports = ports.having(INVITATIONS, SlackInvitations(database, people, uploads, settings.mail.sender))
-        ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, say, rate))
+        ports = ports.having(INVITATIONS, SlackInvitations(database, users, uploads, settings.mail.sender))
+        ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, authors, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
             ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.workflows))
@@ -160,18 +159,17 @@ async def conversing(
         types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
         words = settings.decision.sensitive_words
         mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
-        said = SaidBefore(history, say)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                Thinking(database, mind, names, house.alerts),
+                Thinking(database, mind, users, house.alerts),
                 Acting(database, mind, guards, house.alerts, ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, outbox),
-            operating(database, mind, people, said, given.operator_context_tokens),
-            decision_activities(database, mind, people, settings.decision, embedder),
-            LiveHandoverActivities(database, slack, outbox, Cards(database, house.readers), house.reception, say),
+            operating(database, mind, users, history, authors, given.operator_context_tokens),
+            decision_activities(database, mind, users, settings.decision, embedder),
+            LiveHandoverActivities(database, slack, outbox, Cards(database, house.readers), house.reception, authors),
             LiveApprovalActivities(database, slack, outbox, Hands(mind.registry, ports, guards), approving),
         )
 
@@ -233,7 +231,7 @@ async def forget(database: Database, settings: ConversationSettings, now: float)
     forgotten = await _until_none(database, lambda work: work.conversations.prune(kept))
     remembered = now - settings.memory_days * _DAY
     await _until_none(database, lambda work: work.memories.prune(remembered))
-    await _until_none(database, lambda work: work.actors.prune(remembered))
+    await _until_none(database, lambda work: UserStore(work.tx).prune(remembered))
     await _until_none(database, lambda work: work.tool_executions.prune(logged))
     await _until_none(database, lambda work: work.operations.prune(logged))
     await _until_none(database, lambda work: work.tool_results.prune(now))

@@ -27,7 +27,6 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.author_policy import Doorkeeper
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.handovers.activities import Reception
 from threadline.handovers.contract import HandoverActivities
@@ -47,7 +46,9 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import CatchUpActivities, SweepActivities
 from threadline.threads.intake_activities import LiveIntakeActivities
 from threadline.threads.outbox import Outbox
@@ -84,6 +85,7 @@ class _Connected:
     database: Database
     client: Client
     slack: Slack
+    users: UserDirectory
     outbox: Outbox
     dispatcher: Dispatcher
     identity: AsyncSlackResponse
@@ -114,7 +116,7 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
         speaking = LiveSlackActivities(parts.database, parts.slack, parts.outbox, parts.places)
         quiet = settings.talk.conversation.conversation_quiet
         sweeps = all_sweeps(parts.database, WorkflowClient(client), parts.places, speaking, jobs.desk, quiet)
-        async with conversing(settings.talk, parts.database, parts.slack, parts.outbox, host) as talk:
+        async with conversing(settings.talk, parts.database, parts.slack, parts.users, parts.outbox, host) as talk:
             served = [
                 *_of_cases(settings, parts, speaking),
                 *_of_looking_again(settings, parts),
@@ -138,13 +140,15 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
             async with calling("auth.test"):
                 identity = await web.auth_test()
             await mark_installation(database, str(identity["team_id"]), settings.channels)
-            doorkeeper = Doorkeeper(slack, settings.channels.external_people)
+            users = UserDirectory(slack.user)
+            authors = AuthorPolicy(users, settings.channels.external_people)
             yield _Connected(
                 database,
                 client,
                 slack,
+                users,
                 Outbox(slack, database),
-                Dispatcher(client, DatabaseThreadLookup(database), doorkeeper),
+                Dispatcher(client, DatabaseThreadLookup(database), authors),
                 identity,
                 _places(identity, settings.channels, settings.case),
             )

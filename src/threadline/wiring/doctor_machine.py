@@ -137,7 +137,7 @@ async def approvers() -> str:
         return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
     async with slack_client(SlackSettings.read()) as web:
         for user in named:
-            known = await Slack(web).person(user)
+            known = await Slack(web).user(user)
             if known is None or known.bot:
                 raise Permanent(
                     f"THREADLINE_APPROVERS names {user}, who is not a person in Slack: give the ids of people."

@@ -17,6 +17,7 @@ from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import ThreadStore
 from threadline.wiring.catch_up import mark_installation
@@ -65,7 +66,8 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
             identity = await identify(client)
             await mark_installation(database, identity.team_id or "", channels)
             threads, requests = DatabaseThreadLookup(database), CatchUpRequests(temporal)
-            await Gateway(config, client, temporal, threads, requests, people=Slack(client)).run(stop)
+            users = UserDirectory(Slack(client).user)
+            await Gateway(config, client, temporal, threads, requests, users=users).run(stop)
     finally:
         await database.dispose()
         await telemetry.settle()

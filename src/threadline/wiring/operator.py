@@ -7,21 +7,22 @@ from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
 from threadline.operator.context_preparation import Preparing
 from threadline.operator.context_queries import LiveSources
-from threadline.threads.actor_lookup import Actors
-from threadline.threads.thread_history import SaidBefore
-from threadline.threads.user_names import PeopleLookup
+from threadline.slack.history import History
+from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.threads.authors import AuthorPolicy
 
 
 def operating(
-    database: Database, mind: Mind, people: PeopleLookup, said: SaidBefore, tokens: int
+    database: Database, mind: Mind, users: UserDirectory, history: History, authors: AuthorPolicy, tokens: int
 ) -> LiveOperatorActivities:
     """The activities of an operator with this mind.
 
     Args:
-        said: what stands in a thread before the bot was called.
+        history: shows what was said in a thread before the bot was called.
+        authors: says what of it counts.
         tokens: bound its context.
     """
-    sources = LiveSources(database, Actors(database, people), said)
+    sources = LiveSources(database, UserProfiles(database, users), history, authors)
     return LiveOperatorActivities(
         database,
         Beginning(database, mind.bot_name),

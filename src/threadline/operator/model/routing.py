@@ -12,7 +12,7 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model import scope
 from threadline.operator.model.scope import Branch, Requirement, Step
 from threadline.rfps.rfp_ids import Origin, Scope, is_only_ids, rfp_ids, scope_of
-from threadline.slack import wording
+from threadline.slack.text import plain_words
 
 _SHORT = 6
 """Words of an answer that may have a request's phrase in it; a longer one tells of something else."""
@@ -120,7 +120,7 @@ def carries_request(text: str, asked: str = "") -> bool:
         return False
     if text.rstrip().endswith("?"):
         return True
-    if _answers(_WORD.findall(wording.plain(text)), _WORD.findall(wording.plain(asked))):
+    if _answers(_WORD.findall(plain_words(text)), _WORD.findall(plain_words(asked))):
         return False
     found = scope.decide(text)
     if found.step is Step.WRITE:

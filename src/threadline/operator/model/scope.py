@@ -10,7 +10,7 @@ from enum import IntEnum, StrEnum
 from functools import cache
 
 from threadline.rfps.rfp_ids import rfp_ids
-from threadline.slack import wording
+from threadline.slack.text import plain_words
 
 
 class Step(IntEnum):
@@ -48,7 +48,7 @@ class Phrase:
         """Whether it is there.
 
         Args:
-            words: of `wording.plain`.
+            words: of `plain_words`.
         """
         return any(_pattern(each).search(words) for each in (self.text, *self.forms))
 
@@ -124,7 +124,7 @@ class Requirement:
 
 def decide(text: str) -> Requirement:
     """Whether a message needs an RFP before anything can be done about it, and why."""
-    words = wording.plain(text)
+    words = plain_words(text)
     found = next((each for each in PHRASES if each.stands_in(words)), None)
     if found is None:
         return Requirement(False, Step.DEFAULT)

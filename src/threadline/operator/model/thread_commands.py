@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from threadline.rfps.rfp_ids import as_rfp_id, rfp_ids
-from threadline.slack import mentions, wording
+from threadline.slack.text import mentions_in, plain_words, remove_mention
 
 _LINK = re.compile(r"(?:link|bind) _*(rfp_\S{0,200})[ .,!?]*")
 _LINK_BY_ADDRESS = re.compile(r"\W*(?:link|bind)\s+<https?:[^<>\s]*>\W*", re.IGNORECASE)
@@ -38,10 +38,10 @@ def thread_command(text: str, bot: str = "") -> ThreadCommand | None:
         bot: the bot's own user id; a mention of it does not count as something else. With a mention of anybody else,
             or of a group, the message is for them.
     """
-    said = mentions.without(text, bot) if bot else text
-    if mentions.mentioned(said) or "<!" in said:
+    said = remove_mention(text, bot) if bot else text
+    if mentions_in(said) or "<!" in said:
         return None
-    words = wording.plain(said).lstrip("_ ")
+    words = plain_words(said).lstrip("_ ")
     if _WHERE.fullmatch(words.rstrip("_ ")):
         return Where()
     if found := _LINK.fullmatch(words):

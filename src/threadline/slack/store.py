@@ -1,0 +1,42 @@
+"""Slack users as Slack last described them."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import delete, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from threadline.db.values import storable
+from threadline.slack.model import UserProfile
+from threadline.slack.tables import users
+
+
+class UserStore:
+    def __init__(self, tx: AsyncConnection) -> None:
+        self._tx = tx
+
+    async def get(self, team: str, user_id: str) -> UserProfile | None:
+        """The user's profile, however old; None when nobody has asked Slack yet."""
+        query = select(users).where(users.c.team == team, users.c.user_id == storable(user_id))
+        row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            return None
+        return UserProfile(row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp())
+
+    async def save(self, team: str, profile: UserProfile) -> None:
+        """Store what Slack said, unless something newer is stored."""
+        row = {
+            "email": storable(profile.email),
+            "display_name": storable(profile.display_name),
+            "platform_id": storable(profile.platform_id),
+            "fetched_at": datetime.fromtimestamp(profile.fetched_at, UTC),
+        }
+        new = insert(users).values(team=team, user_id=storable(profile.user_id), **row)
+        newer = new.excluded.fetched_at >= users.c.fetched_at
+        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row, where=newer))
+
+    async def prune(self, before: float, limit: int = 10_000) -> int:
+        """Delete at most `limit` profiles from before a moment (seconds since 1970); returns how many."""
+        old = select(users.c.team, users.c.user_id).where(users.c.fetched_at < datetime.fromtimestamp(before, UTC))
+        which = tuple_(users.c.team, users.c.user_id).in_(old.limit(limit))
+        return (await self._tx.execute(delete(users).where(which))).rowcount

@@ -1,0 +1,149 @@
+"""Slack users: a directory that asks Slack once an hour, and profiles that the database keeps for a day."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
+from threadline.slack.model import User, UserProfile, refusal_of
+from threadline.slack.store import UserStore
+
+CACHE_SECONDS = 3600.0
+"""How long an answer counts. Somebody who becomes a guest is noticed after that."""
+CACHE_SIZE = 10_000
+"""Users in memory. The one who was not asked about for longest is dropped first."""
+PROFILE_SECONDS = 24 * 3600.0
+"""How long a profile in the database counts. Then Slack is asked again; while it fails, the old profile is used."""
+MAX_NAME = 80
+_MAX_EMAIL = 320
+
+_log = structlog.get_logger(__name__)
+
+
+class UserDirectory:
+    """The process's cache of `users.info`.
+
+    Users who ask at the same time share one request, since a burst of events must not use up Slack's rate limit.
+    Failures are not cached.
+
+    Args:
+        fetch: asks Slack, as `Slack.user`.
+        clock: seconds, rising.
+    """
+
+    def __init__(
+        self, fetch: Callable[[str], Coroutine[Any, Any, User | None]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._cache: OrderedDict[str, tuple[User | None, float]] = OrderedDict()
+        self._requests: dict[str, asyncio.Task[User | None]] = {}
+
+    async def get(self, user_id: str) -> User | None:
+        """The user; None when Slack knows nobody by this id, or does not show them.
+
+        Raises:
+            Permanent | Transient: Slack did not say.
+        """
+        user, until = self._cache.get(user_id, (None, float("-inf")))
+        if self._clock() < until:
+            self._cache.move_to_end(user_id)
+            return user
+        # A caller that is cancelled leaves the request to the others.
+        return await asyncio.shield(self._requests.get(user_id) or self._request(user_id))
+
+    async def get_known(self, user_id: str) -> User | None:
+        """As `get`, for what need not be right: while Slack does not say, the last answer, or None. Never raises."""
+        try:
+            return await self.get(user_id)
+        except (Permanent, Transient) as error:
+            _log.info("user_lookup_failed", user=user_id, reason=str(error))
+            return self._cache.get(user_id, (None, 0.0))[0]
+
+    async def are_full_members(self, team: str, user_ids: Iterable[str]) -> bool:
+        """Whether each of them is a full member of the team's workspace. Raises as `get`."""
+        return all([refusal_of(await self.get(each), team) is None for each in user_ids])
+
+    def _request(self, user_id: str) -> "asyncio.Task[User | None]":
+        task = asyncio.create_task(self._fetch(user_id))
+        self._requests[user_id] = task
+        task.add_done_callback(lambda done: self._remember(user_id, done))
+        return task
+
+    def _remember(self, user_id: str, done: "asyncio.Task[User | None]") -> None:
+        del self._requests[user_id]
+        # Reading the exception also keeps asyncio from logging one that nobody waits for any more.
+        if done.cancelled() or done.exception():
+            return
+        self._cache[user_id] = (done.result(), self._clock() + CACHE_SECONDS)
+        self._cache.move_to_end(user_id)
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+
+
+class UserProfiles:
+    """Users as the table `users` keeps them, so that one is known while Slack is away and after a restart.
+
+    Args:
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, database: Database, users: UserDirectory, clock: Callable[[], float] = time.time) -> None:
+        self._database = database
+        self._users = users
+        self._clock = clock
+
+    async def get(self, team: str, user_id: str) -> UserProfile:
+        """The user's profile, as far as it is known. Never raises: without any answer, it has only the id."""
+        stored = await self._read(team, user_id)
+        if stored and self._clock() - stored.fetched_at < PROFILE_SECONDS:
+            return stored
+        old = stored or UserProfile(user_id, "", "", "", 0.0)
+        try:
+            user = await self._users.get(user_id)
+        except (Permanent, Transient) as error:
+            _log.warning("user_lookup_failed", user=user_id, reason=str(error))
+            return old
+        return await self._save(team, _profile(user_id, user, self._clock())) if user else old
+
+    async def _read(self, team: str, user_id: str) -> UserProfile | None:
+        try:
+            async with self._database.begin() as work:
+                return await UserStore(work.tx).get(team, user_id)
+        except (Permanent, Transient) as error:
+            _log.warning("user_read_failed", user=user_id, reason=str(error))
+            return None
+
+    async def _save(self, team: str, profile: UserProfile) -> UserProfile:
+        try:
+            async with self._database.begin() as work:
+                await UserStore(work.tx).save(team, profile)
+        except (Permanent, Transient) as error:
+            _log.warning("user_save_failed", user=profile.user_id, reason=str(error))
+        return profile
+
+
+def display_name(user: User | None, user_id: str) -> str:
+    """The name in one line without a colon, which ends a name before a message; the id when there is no name."""
+    return " ".join((user.name if user else "").replace(":", " ").split())[:MAX_NAME] or user_id
+
+
+def time_zone(user: User | None) -> str:
+    """The user's time zone, as `zoneinfo` knows it; empty when there is no such zone."""
+    try:
+        return ZoneInfo(user.time_zone if user else "").key
+    except (LookupError, ValueError, OSError):
+        return ""
+
+
+def _profile(user_id: str, user: User, now: float) -> UserProfile:
+    """The company's own systems know people by their address in lower case."""
+    email = "".join(user.email.split())[:_MAX_EMAIL]
+    name = " ".join(user.name.split())[:MAX_NAME]
+    return UserProfile(user_id, email, name, email.lower(), now)

@@ -1,0 +1,146 @@
+"""Whose messages count: people of other companies, strangers and guests do so only in channels that are open to all."""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+import structlog
+
+from threadline.errors import Permanent, Transient
+from threadline.slack.history import History, Raw
+from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
+from threadline.slack.users import UserDirectory
+from threadline.threads.messages import DELETION, IncomingMessage
+
+LOOKUP_TIMEOUT = 1.0
+"""Seconds that an event waits for Slack's answer. The request goes on, and the next delivery finds its answer."""
+_MAX_LOOKUPS = 5
+"""Users about whom Slack is asked at the same time."""
+
+MAX_PRIOR_MESSAGES = 50
+"""Messages from before the bot was called: the root and the last ones."""
+_MAX_READ = 2_000
+"""Messages that are read of a thread in which the bot was called that late."""
+_SPOKEN = frozenset({"", "bot_message", "file_share", "thread_broadcast", "me_message"})
+"""The subtypes in which somebody says something."""
+
+_log = structlog.get_logger(__name__)
+
+
+class AuthorPolicy:
+    """One rule for events, for a thread's history, and for those who press a button.
+
+    Args:
+        users: says who somebody is.
+        open_channels: channels in which external people count like others; nobody is asked about them there.
+    """
+
+    def __init__(self, users: UserDirectory, open_channels: Collection[str] = ()) -> None:
+        self._users = users
+        self._open_channels = frozenset(open_channels)
+        self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
+
+    async def check(self, team: str, message: IncomingMessage) -> IncomingMessage | AuthorRefusal:
+        """The message of an event as it counts, or why it does not. A deletion passes, since it only takes something
+        away.
+
+        The author of the thread's root is left out of it when that is an app, such as one that posts alerts: people
+        who write there do not talk to it. While Slack does not say what wrote the root, it counts as a person.
+
+        Raises:
+            Permanent | Transient: Slack did not say who the author is, and nobody is accepted or refused by a guess.
+        """
+        if message.kind == DELETION:
+            return message
+        if refused := await self.refusal(team, message.channel, message.sender_id):
+            return refused
+        if message.root_by in ("", message.sender_id):
+            return message
+        try:
+            root_author = await self._get_in_time(message.root_by)
+        except (Permanent, Transient):
+            return message
+        return replace(message, root_by="") if root_author and root_author.bot else message
+
+    async def refusal(self, team: str, channel: str, user_id: str) -> AuthorRefusal | None:
+        """Why an event of this user does not count in a channel; None where it does. Raises as `check`."""
+        if channel in self._open_channels:
+            return None
+        return refusal_of(await self._get_in_time(user_id), team)
+
+    async def allows(self, thread: Thread, user_id: str) -> bool:
+        """Whether what somebody brings into a thread counts; it waits for Slack as long as a request takes.
+
+        Raises:
+            Permanent | Transient: Slack did not say who they are.
+        """
+        if thread.channel in self._open_channels or not user_id:
+            return True
+        return refusal_of(await self._users.get(user_id), thread.team) is None
+
+    async def filter_messages(
+        self, thread: Thread, messages: Sequence[Raw]
+    ) -> tuple[list[Raw], dict[str, User | None]]:
+        """Those messages of a thread's history that count, and the users who wrote in it, by their ids.
+
+        A user about whom Slack does not answer is None, and does not count outside of the open channels.
+        """
+        ids = list(dict.fromkeys(user_id for each in messages if (user_id := _user_id(each))))
+        users = dict(zip(ids, await asyncio.gather(*map(self._find, ids)), strict=True))
+        return [each for each in messages if self._counts(thread, each, users)], users
+
+    async def _get_in_time(self, user_id: str) -> User | None:
+        try:
+            async with asyncio.timeout(LOOKUP_TIMEOUT):
+                return await self._users.get(user_id)
+        except TimeoutError as exc:
+            raise Transient(f"Slack did not identify {user_id} in time, so it will deliver the event again.") from exc
+
+    async def _find(self, user_id: str) -> User | None:
+        async with self._lookups:
+            try:
+                return await self._users.get(user_id)
+            except (Permanent, Transient) as error:
+                _log.info("user_lookup_failed", user=user_id, reason=str(error))
+                return None
+
+    def _counts(self, thread: Thread, message: Raw, users: Mapping[str, User | None]) -> bool:
+        """Whether it is by an app of this workspace, or by a full member."""
+        if thread.channel in self._open_channels:
+            return True
+        if message.get("bot_id") or not _user_id(message):
+            return _app_team(message) in ("", thread.team)
+        return refusal_of(users[_user_id(message)], thread.team) is None
+
+
+async def messages_before(
+    history: History, authors: AuthorPolicy, thread: Thread, before: float
+) -> tuple[list[Raw], dict[str, User | None]]:
+    """What counts of what was said in a thread before a moment (seconds since 1970), oldest first, and who wrote in it.
+
+    Slack's history always has the root first. With it come the last messages before the moment.
+
+    Raises:
+        Permanent | Transient: Slack did not show the thread.
+    """
+    root, last, read = list[Raw](), deque[Raw](maxlen=MAX_PRIOR_MESSAGES - 1), 0
+    async with aclosing(history.thread(thread.channel, thread.ts, "0")) as messages:
+        async for message in messages:
+            read += 1
+            if float(message["ts"]) >= before or read > _MAX_READ:
+                break
+            if str(message.get("subtype") or "") in _SPOKEN:
+                (last if root else root).append(message)
+    return await authors.filter_messages(thread, [*root, *last])
+
+
+def _user_id(message: Raw) -> str:
+    return str(message.get("user") or "")
+
+
+def _app_team(message: Raw) -> str:
+    """The workspace of an app's message, as far as the message says."""
+    profile = message.get("bot_profile") or {}
+    return str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")

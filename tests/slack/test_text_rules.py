@@ -1,0 +1,89 @@
+"""Whom a text mentions, the text without a mention, its plain words, and links to messages."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadline.errors import Permanent
+from threadline.slack.text import Permalink, mentions_in, parse_permalink, plain_words, remove_mention
+
+ROOT, LATER = "1700000000.000100", "1700000009.000100"
+LINK = "https://acme.slack.com/archives"
+
+pieces = st.lists(
+    st.sampled_from(["<@U1>", "<@U1|one>", "<@U2>", " ", "\t", "\n", ",", ":", "word", "<", ">", "|", "<@"])
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "users"),
+    [("<@U1> and <@U2|two>", {"U1", "U2"}), ("<@U1", set()), ("&lt;@U1&gt;", set()), ("<#C1> <!here> U1", set())],
+)
+def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
+    assert mentions_in(text) == users
+
+
+@given(pieces.map("".join))
+def test_mentions_of_one_user_alone_are_taken_out(text: str) -> None:
+    left = remove_mention(text, "U1")
+
+    assert "<@U1>" not in left
+    assert "<@U1|one>" not in left
+    assert left.count("word") == text.count("word")
+    assert mentions_in(left) >= mentions_in(text) - {"U1"}
+
+
+@given(st.text())
+def test_text_without_the_mention_keeps_its_words(text: str) -> None:
+    if "U1" not in mentions_in(text):
+        assert remove_mention(text, "U1") == text.strip()
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", [" " * 40_000, "<@" * 20_000, "<@U1|" * 8_000, "<@U1> " * 6_000, "\t ," * 13_000])
+def test_text_of_40000_characters_is_read_in_time(text: str) -> None:
+    """A pattern that begins anew at each of them would take minutes."""
+    assert "<@U1>" not in remove_mention(text, "U1")
+    assert mentions_in(text) <= {"U1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<@U1> *It’s* new: <https://a.b|this>", "it's new: this"),
+        ("<@U1|ada> <#C1|bids> <!here> <https://a.b/bid>", ""),
+        ("A &amp; B &lt;c&gt;", "a b c"),
+        (":runner: at 10:30, `code` _so_", "at 10:30, code _so_"),
+        ("one\n\n two", "one two"),
+    ],
+)
+def test_plain_words_have_no_mentions_addresses_emoji_or_marks(text: str, words: str) -> None:
+    assert plain_words(text) == words
+
+
+@given(st.text())
+def test_plain_words_are_in_one_line(text: str) -> None:
+    assert "\n" not in plain_words(text)
+    assert "  " not in plain_words(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        (f"{LINK}/C0123456789/p1700000000000100", Permalink("C0123456789", ROOT, ROOT)),
+        (f"{LINK}/C1/p1700000009000100?thread_ts=1700000000.000100&cid=C1", Permalink("C1", LATER, ROOT)),
+        (f"{LINK}/C1/p1700000009000100?thread_ts=nonsense", Permalink("C1", LATER, LATER)),
+        ("http://127.0.0.1:8700/archives/D1/p1700000000000100", Permalink("D1", ROOT, ROOT)),
+        (f" <{LINK}/G1/p1700000000000100|it> ", Permalink("G1", ROOT, ROOT)),
+        ("C1/1700000000.000100", Permalink("C1", ROOT, ROOT)),
+        ("C1/p1700000000000100", Permalink("C1", ROOT, ROOT)),
+    ],
+)
+def test_message_is_found_by_its_link_or_by_channel_and_ts(address: str, place: Permalink) -> None:
+    assert parse_permalink(address) == place
+
+
+@given(st.text() | st.sampled_from(["http://[", "https://a.slack.com/archives/C1/p17", "C1/١٧٠٠٠٠٠٠٠٠.٠٠٠١٠٠"]))
+def test_text_that_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(Permanent, match="permalink"):
+        parse_permalink(address)
