@@ -10,10 +10,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import CaseActivities, SlackActivities
-from threadline.cases.model import Limits
-from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.contract import CaseActivities, CasePostActivities
+from threadline.cases.model import CaseLimits
+from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.db.engine import Database
+from threadline.forge.pull_requests import PullRequests
 from threadline.slack.client import Slack, make_client
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
@@ -25,19 +26,20 @@ from threadline_devstack.slack import identity
 async def _work(temporal: str, url: str, api_url: str) -> None:
     client = await Client.connect(temporal, data_converter=pydantic_data_converter)
     database = Database(url, pool_size=20)
-    places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
+    channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
     async with aiohttp.ClientSession() as session:
         slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
-        speaking = LiveSlackActivities(database, slack, Outbox(slack, database), places)
-        case = LiveCaseActivities(database, Limits(), speaking.post_findings)
-        named = [(case, CaseActivities), (speaking, SlackActivities)]
+        speaking = LiveCasePostActivities(database, slack, Outbox(slack, database), channels)
+        limits, bot_user = CaseLimits(), identity.BOT_USER
+        case = LiveCaseActivities(database, slack, speaking, PullRequests({}), limits=limits, bot_user=bot_user)
+        named = [(case, CaseActivities), (speaking, CasePostActivities)]
         async with Worker(
             client,
             task_queue=CORE_QUEUE,
             activities=[
                 getattr(live, name) for live, contract in named for name in sorted(contract.__abstractmethods__)
             ],
-            interceptors=[ErrorInterceptor(options_by_name(CaseActivities, SlackActivities))],
+            interceptors=[ErrorInterceptor(options_by_name(CaseActivities, CasePostActivities))],
             max_concurrent_activities=50,
         ):
             sys.stdout.write('{"event": "activity_worker_ready"}\n')

@@ -18,7 +18,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 from temporalio.testing import ActivityEnvironment
 
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Limits
+from threadline.cases.model import CaseLimits
 from threadline.cases.outcome import output_format
 from threadline.db.agent_role import agent_database
 from threadline.investigator.activities import LiveAgentActivities
@@ -51,7 +51,7 @@ async def _ours(given: Given) -> None:
         activities = LiveAgentActivities(database, workspaces, investigator)
 
         async def turn(bug_id: str) -> None:
-            request = TurnRequest(bug_id, 1, 1, addressing.session_id(bug_id, 1, 1), Limits())
+            request = TurnRequest(bug_id, 1, 1, addressing.session_id(bug_id, 1, 1), CaseLimits())
             await ActivityEnvironment().run(activities.run_agent_investigation, request)
 
         await _measured(turn, given.cases)

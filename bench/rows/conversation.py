@@ -55,7 +55,7 @@ async def _ours(ground: Ground, clock: Clock, length: int) -> Times:
     began = time.perf_counter()
     for batch in batches:
         async with ground.database.begin() as work:
-            bug_id = (await CaseMessageStore(work.tx).flush(thread, batch)).marks.bug_id
+            bug_id = (await CaseMessageStore(work.tx).flush(thread, batch)).case.bug_id
     stored = time.perf_counter()
     cursor, read = None, 0
     while True:

@@ -99,7 +99,7 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
             batch = [said(thread, clock.next(), messages.MESSAGE) for _ in range(BURST)]
             async with ground.database.begin() as work:
-                marks = (await timed("flush", CaseMessageStore(work.tx).flush(thread, batch))).marks
+                marks = (await timed("flush", CaseMessageStore(work.tx).flush(thread, batch))).case
             session = addressing.session_id(marks.bug_id, turn, 1)
             claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
             if isinstance(claim, TurnEnded):

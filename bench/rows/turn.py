@@ -128,4 +128,4 @@ async def _case(ground: Ground, clock: Clock) -> str:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
     async with ground.database.begin() as work:
         flushed = await CaseMessageStore(work.tx).flush(thread, [said(thread, thread.ts, messages.REPORT)])
-    return flushed.marks.bug_id
+    return flushed.case.bug_id

@@ -8,8 +8,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.support.case_store import THREAD, Scene, close, report, said, ts
-from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import FlushRequest, TurnRef
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     SUMMARY,
@@ -17,7 +15,6 @@ from threadline.cases.model import (
     Action,
     CaseNotFound,
     CaseStatus,
-    Limits,
     Reason,
     Severity,
     SlaEventKind,
@@ -77,7 +74,7 @@ async def test_unrecorded_step_cannot_be_committed(scene: Scene) -> None:
     await scene.flush(report())
     with pytest.raises(IllegalTransition, match="not recorded"):
         await scene.rows("UPDATE cases SET status = 'investigating', rev = rev + 1 RETURNING id")
-    assert (await scene.marks()).status is CaseStatus.NEW
+    assert (await scene.snapshot()).status is CaseStatus.NEW
 
 
 async def test_case_cannot_be_inserted_without_its_first_step(scene: Scene) -> None:
@@ -105,14 +102,14 @@ async def test_question_is_unanswered_until_the_reporter_writes_or_a_turn_is_set
     assert (await scene.flush(said(5, "a developer's guess", by=messages.DEVELOPER))).unanswered
     assert not (await scene.flush(said(6, "sorry, here it is"))).unanswered
     await scene.turn(2)
-    assert not (await scene.marks()).unanswered
+    assert not (await scene.snapshot()).unanswered
 
 
 async def test_close_that_is_taken_back_leaves_no_unanswered_question(scene: Scene) -> None:
     await asked_in_vain(scene)
-    assert (await scene.flush(close(5))).close_due
+    assert (await scene.flush(close(5))).close_requested
     taken_back = await scene.flush(said(6, "no, wait, it is still wrong"))
-    assert (taken_back.close_due, taken_back.unanswered, taken_back.message_due) == (False, False, True)
+    assert (taken_back.close_requested, taken_back.unanswered, taken_back.has_unread) == (False, False, True)
 
 
 async def asked_in_vain(scene: Scene) -> None:
@@ -120,7 +117,7 @@ async def asked_in_vain(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, Action.ASK_REPORTER)
     await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED)
-    assert not (await scene.marks()).unanswered
+    assert not (await scene.snapshot()).unanswered
     assert (await scene.become(CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)).unanswered
 
 
@@ -131,16 +128,15 @@ async def test_step_of_an_unknown_case_is_refused(scene: Scene) -> None:
 
 async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     """The answer of the first flush was lost."""
-
-    async def post_nothing(_: TurnRef) -> None:
-        raise AssertionError("a flush posts nothing")
-
-    case = LiveCaseActivities(scene.database, Limits(), post_nothing)
-    request = FlushRequest(THREAD, [report()], begin=True)
-    first, again = await case.flush_messages(request), await case.flush_messages(request)
-    assert first.status is again.status is CaseStatus.INVESTIGATING
-    assert again.message_due
-    assert again.title
+    flushed = []
+    for _ in range(2):
+        async with scene.database.begin() as work:
+            flushed.append(await CaseMessageStore(work.tx).flush(THREAD, [report()], start_turn=True))
+    first, again = flushed
+    assert (first.turn_started, again.turn_started) == (True, False)
+    assert first.case.status is again.case.status is CaseStatus.INVESTIGATING
+    assert again.case.has_unread
+    assert again.case.title
     async with scene.database.begin() as work:
         assert [step.to for step in await CaseStore(work.tx).transitions("BUG-1")] == ["new", "investigating"]
 
@@ -176,11 +172,11 @@ async def test_close_that_was_taken_back_closes_nothing(scene: Scene) -> None:
 async def test_close_uses_up_earlier_messages_and_no_later_ones(scene: Scene) -> None:
     developer = said(9, "I have a question", by=messages.DEVELOPER)
     await scene.opened(said(3), close(5), developer)
-    marks = await scene.end(Reason.REPORTER_CLOSED)
-    assert marks.status is CaseStatus.RESOLVED
-    assert marks.developer_due
-    assert marks.message_due
-    assert not marks.reporter_due
+    snapshot = await scene.end(Reason.REPORTER_CLOSED)
+    assert snapshot.status is CaseStatus.RESOLVED
+    assert snapshot.developer_wrote
+    assert snapshot.has_unread
+    assert not snapshot.reporter_wrote
     used = await scene.rows("SELECT slack_ts FROM bug_conversations WHERE turn = 0 ORDER BY said_at")
     assert [row["slack_ts"] for row in used] == [ts(0), ts(3), ts(5)]
 
@@ -190,19 +186,19 @@ async def test_close_from_before_a_turns_messages_closes_nothing(scene: Scene, a
     """What took it back was said at 9, and came first: a turn has it when the close arrives."""
     await scene.opened(said(9, "wait, it is still broken"))
     claim = await scene.claim(1)
-    assert (await scene.flush(close(at))).close_due is closes
+    assert (await scene.flush(close(at))).close_requested is closes
     await scene.agent.finish(claim, TurnOutcome(Action.POST_FINDINGS))
     settled = await scene.settle(1)
-    assert settled.marks.close_due is closes
-    assert settled.marks.message_due is closes
+    assert settled.case.close_requested is closes
+    assert settled.case.has_unread is closes
 
 
 @pytest.mark.parametrize("reason", [Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED])
 async def test_operator_ends_a_case_whatever_waits(scene: Scene, reason: Reason) -> None:
     await scene.opened(said(3))
-    marks = await scene.end(reason)
-    assert marks.status is CaseStatus.RESOLVED
-    assert not marks.message_due
+    snapshot = await scene.end(reason)
+    assert snapshot.status is CaseStatus.RESOLVED
+    assert not snapshot.has_unread
 
 
 async def test_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
@@ -215,7 +211,7 @@ async def test_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
     with pytest.raises(ClaimLost):
         await scene.claim(1, attempt=2)
     settled = await scene.settle(1)
-    assert (settled.action, settled.marks.status) == (None, CaseStatus.RESOLVED)
+    assert (settled.action, settled.case.status) == (None, CaseStatus.RESOLVED)
 
 
 async def test_outcome_that_was_not_acted_on_before_the_end_is_dropped(scene: Scene) -> None:
@@ -224,7 +220,7 @@ async def test_outcome_that_was_not_acted_on_before_the_end_is_dropped(scene: Sc
     await scene.flush(close(5))
     ended = await scene.end(Reason.REPORTER_CLOSED)
     assert (await scene.settle(1)).action is None
-    assert ended.message_due, "what the developer said after the close still waits"
+    assert ended.has_unread, "what the developer said after the close still waits"
     assert (ended.questions, ended.cost_usd) == (0, 0.25)
 
 
@@ -234,17 +230,17 @@ async def test_reopened_case_counts_on(scene: Scene) -> None:
     await scene.claim(2)
     first = await scene.end(Reason.OPERATOR_CANCELLED)
     assert (first.turn, first.closings, first.escalations, first.escalated) == (2, 1, 1, False)
-    assert (await scene.flush(said(20, "broken again"))).message_due
+    assert (await scene.flush(said(20, "broken again"))).has_unread
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
     assert reopened.turn == 2
     settled = await scene.turn(3, Action.ESCALATE)
-    assert (settled.action, settled.marks.escalations) == (Action.ESCALATE, 2)
+    assert (settled.action, settled.case.escalations) == (Action.ESCALATE, 2)
     assert (await scene.end(Reason.OPERATOR_RESOLVED)).closings == 2
 
 
 async def test_reopened_case_keeps_its_conversation_and_the_agents_memory(scene: Scene) -> None:
     await scene.opened()
-    memory = (await scene.turn(1)).marks.session_id
+    memory = (await scene.turn(1)).case.session_id
     ended = await scene.end(Reason.AGENT_RESOLVED)
     await scene.flush(said(20, "broken again"))
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
@@ -261,18 +257,18 @@ async def test_end_and_message_at_once_never_lose_the_message(scene: Scene) -> N
     await scene.turn(1)
     for round_ in range(1, 9):
         await asyncio.gather(scene.end(Reason.NO_REPLY), scene.flush(said(round_ * 10, f"more {round_}")))
-        marks = await scene.marks()
-        assert marks.message_due
-        if marks.status is CaseStatus.RESOLVED:
+        snapshot = await scene.snapshot()
+        assert snapshot.has_unread
+        if snapshot.status is CaseStatus.RESOLVED:
             await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
-        await scene.turn(marks.turn + 1)
+        await scene.turn(snapshot.turn + 1)
 
 
 async def test_first_description_by_rule_is_kept(scene: Scene) -> None:
     first = await scene.flush(report("The cart crashes"))
     again = await scene.flush(said(5, "Production is down"))
-    for marks in (first, again):
-        assert (marks.title, marks.severity) == ("The cart crashes", Severity.S2)
+    for snapshot in (first, again):
+        assert (snapshot.title, snapshot.severity) == ("The cart crashes", Severity.S2)
 
 
 async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from tests.support.case_scene import CaseScene, Play, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, Limits
+from threadline.cases.model import Action, CaseLimits
 from threadline.errors import Permanent, Transient
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import addressing, messages
@@ -343,7 +343,7 @@ async def test_unreadable_signal_is_kept_and_the_case_goes_on(start_case: StartC
 
 async def test_continue_as_new_at_every_point_loses_nothing(start_case: StartCase) -> None:
     script = [outcome(ASK), outcome(POST), outcome(POST, "third"), outcome(RESOLVE, "fourth")]
-    async with start_case(*script, limits=Limits(max_history_events=11)) as scene:
+    async with start_case(*script, limits=CaseLimits(max_history_events=11)) as scene:
         await scene.report()
         await scene.until_status("awaiting_reporter")
         await scene.reporter("Firefox")

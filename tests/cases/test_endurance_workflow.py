@@ -11,7 +11,7 @@ from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import SaveRequest
-from threadline.cases.model import Action, Limits, Settled
+from threadline.cases.model import Action, CaseLimits, Settled
 from threadline.errors import ClaimLost
 from threadline_devstack.slack.identity import SUMMARIES
 
@@ -80,7 +80,7 @@ async def test_cancel_in_the_ui_during_a_turn_fences_the_turn_out(start_case: St
 
 
 async def test_clock_of_an_escalation_outlives_the_run_that_started_it(start_case: StartCase) -> None:
-    limits = Limits(max_history_events=11)
+    limits = CaseLimits(max_history_events=11)
     async with start_case(outcome(ESCALATE), outcome(POST), limits=limits) as scene:
         await scene.report()
         await scene.until_status("escalated")
@@ -96,7 +96,7 @@ async def test_clock_of_an_escalation_outlives_the_run_that_started_it(start_cas
 
 @pytest.mark.records("continued_as_new")
 async def test_next_run_shows_in_the_ui_what_it_waits_for(start_case: StartCase) -> None:
-    async with start_case(outcome(ASK), limits=Limits(max_history_events=11)) as scene:
+    async with start_case(outcome(ASK), limits=CaseLimits(max_history_events=11)) as scene:
         await scene.report()
         await scene.until_status("awaiting_reporter")
 

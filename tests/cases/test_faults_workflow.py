@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, BugState, Limits, case_owner
+from threadline.cases.model import Action, BugState, CaseLimits, case_owner
 from threadline.errors import ClaimLost, Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Lookup
@@ -149,7 +149,7 @@ async def test_terminated_case_carries_on_where_it_was(start_case: StartCase) ->
 
 async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: StartCase) -> None:
     script = outcome(POST), outcome(POST, "read it all")
-    async with start_case(*script, limits=Limits(max_history_events=12)) as scene:
+    async with start_case(*script, limits=CaseLimits(max_history_events=12)) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         for number in range(40):
@@ -164,7 +164,7 @@ async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: S
 
 
 async def test_workspace_is_removed_although_the_run_would_continue_as_new(start_case: StartCase) -> None:
-    async with start_case(outcome(RESOLVE), limits=Limits(max_history_events=12)) as scene:
+    async with start_case(outcome(RESOLVE), limits=CaseLimits(max_history_events=12)) as scene:
         await scene.report()
         assert await scene.result() == "resolved"
         assert scene.agent.cleaned == ["BUG-1"]

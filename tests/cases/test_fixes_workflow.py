@@ -6,7 +6,7 @@ from tests.support.case_scene import CaseScene, StartCase, outcome
 from tests.support.git_repository import GitRepository
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, Limits
+from threadline.cases.model import Action, CaseLimits
 from threadline.cases.store import CaseStore, PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads import messages
@@ -98,16 +98,16 @@ async def test_fix_to_the_ci_configuration_is_refused(start_case: StartCase, rep
 
 @pytest.mark.records("fix_merged")
 async def test_merge_resolves_the_case(start_case: StartCase, repository: GitRepository) -> None:
-    await _merge(start_case, repository, Limits(pull_request_poll=1800), minutes=31)
+    await _merge(start_case, repository, CaseLimits(pull_request_poll=1800), minutes=31)
 
 
 async def test_unseen_merge_is_found_before_silence_resolves_the_case(
     start_case: StartCase, repository: GitRepository
 ) -> None:
-    await _merge(start_case, repository, Limits(developer_timeout=3600, pull_request_poll=86_400), minutes=120)
+    await _merge(start_case, repository, CaseLimits(developer_timeout=3600, pull_request_poll=86_400), minutes=120)
 
 
-async def _merge(start_case: StartCase, repository: GitRepository, limits: Limits, minutes: int) -> None:
+async def _merge(start_case: StartCase, repository: GitRepository, limits: CaseLimits, minutes: int) -> None:
     async with start_case(
         outcome(POST),
         _fix(repository),

@@ -36,7 +36,7 @@ async def test_claim_gets_all_unused_messages_in_written_order(scene: Scene) -> 
     claim = await scene.claim(1)
     assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "b", "c"]
     assert (claim.state, claim.parent_session, claim.questions) == (WorkflowState.INVESTIGATING, None, 0)
-    assert (await scene.marks()).message_due, "assigned is not used"
+    assert (await scene.snapshot()).has_unread, "assigned is not used"
     await scene.flush(said(1, "a"))
     claim = await scene.claim(1, attempt=2)
     assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "a", "b", "c"]
@@ -47,7 +47,7 @@ async def test_message_during_a_turn_goes_to_the_next_turn(scene: Scene) -> None
     claim = await scene.claim(1)
     await scene.flush(said(1, "late"))
     await scene.agent.finish(claim, DONE)
-    assert (await scene.settle(1)).marks.message_due
+    assert (await scene.settle(1)).case.has_unread
     assert [entry.text for entry in (await scene.claim(2)).entries] == ["late"]
 
 
@@ -55,7 +55,7 @@ async def test_turn_does_not_use_up_a_close(scene: Scene) -> None:
     await scene.opened(close(5))
     with pytest.raises(ClaimLost):
         await scene.claim(1)
-    assert (await scene.marks()).close_due
+    assert (await scene.snapshot()).close_requested
     await scene.flush(said(6, "wait, it is still wrong"))
     assert [entry.text for entry in (await scene.claim(1)).entries][-1] == "wait, it is still wrong"
 
@@ -69,7 +69,7 @@ async def test_overtaken_attempt_can_write_nothing_more(scene: Scene) -> None:
     await scene.agent.finish(current, replace(DONE, result={"title": "by the second"}))
     with pytest.raises(ClaimLost):
         await scene.agent.finish(zombie, replace(DONE, result={"title": "by the zombie"}))
-    assert (await scene.settle(1)).marks.title == "by the second"
+    assert (await scene.settle(1)).case.title == "by the second"
 
 
 async def test_late_older_attempt_does_not_overtake_a_living_one(scene: Scene) -> None:
@@ -94,7 +94,7 @@ async def test_settling_fences_a_running_attempt_out(scene: Scene) -> None:
     assert (await scene.settle(1)).action is None
     with pytest.raises(ClaimLost):
         await scene.agent.finish(zombie, DONE)
-    assert (await scene.marks()).message_due
+    assert (await scene.snapshot()).has_unread
     await scene.agent.finish(await scene.claim(1, attempt=2), DONE)
     assert (await scene.settle(1)).action is Action.POST_FINDINGS
 
@@ -123,7 +123,7 @@ async def test_outcome_whose_answer_was_lost_is_found_and_settled_once(scene: Sc
     assert again == TurnEnded(Action.POST_FINDINGS, 0.5)
     first, second = await scene.settle(1), await scene.settle(1)
     assert first == second
-    assert first.marks.cost_usd == 0.5
+    assert first.case.cost_usd == 0.5
 
 
 async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
@@ -136,24 +136,28 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
         "summary": "…",
     }
     settled = await scene.turn(1, Action.ASK_REPORTER, result=result, base={"shop": "abc"}, cost_usd=0.25)
-    marks = settled.marks
-    assert (marks.title, marks.severity, marks.turn) == (result["title"], Severity.S2, 1)
-    assert (marks.questions, marks.question, marks.last_action) == (1, result["clarification_question"], "ask_reporter")
-    assert marks.session_id == addressing.session_id("BUG-1", 1, 1)
+    snapshot = settled.case
+    assert (snapshot.title, snapshot.severity, snapshot.turn) == (result["title"], Severity.S2, 1)
+    assert (snapshot.questions, snapshot.question, snapshot.last_action) == (
+        1,
+        result["clarification_question"],
+        "ask_reporter",
+    )
+    assert snapshot.session_id == addressing.session_id("BUG-1", 1, 1)
     async with scene.database.begin() as work:
         assert (await CaseStore(work.tx).get("BUG-1")).components == ["cart"]
         with pytest.raises(Permanent):
             await CaseStore(work.tx).turn("BUG-1", 2)
     claim = await scene.claim(2)
-    assert (claim.parent_session, claim.base, claim.cost_usd) == (marks.session_id, {"shop": "abc"}, 0.25)
+    assert (claim.parent_session, claim.base, claim.cost_usd) == (snapshot.session_id, {"shop": "abc"}, 0.25)
     assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
 
 
 async def test_outcome_without_title_or_severity_keeps_the_known_ones(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1, result={"title": "A title", "severity": "S1"})
-    marks = (await scene.turn(2, result={"title": " ", "severity": "terrible", "affected_components": "cart"})).marks
-    assert (marks.title, marks.severity) == ("A title", Severity.S1)
+    snapshot = (await scene.turn(2, result={"title": " ", "severity": "terrible", "affected_components": "cart"})).case
+    assert (snapshot.title, snapshot.severity) == ("A title", Severity.S1)
 
 
 async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
@@ -163,20 +167,20 @@ async def test_failed_attempts_cost_and_are_tried_again(scene: Scene) -> None:
     claim = await scene.claim(1, attempt=2)
     assert claim.cost_usd == 0.5
     await scene.agent.finish(claim, replace(DONE, cost_usd=0.25))
-    assert (await scene.settle(1)).marks.cost_usd == 0.75
+    assert (await scene.settle(1)).case.cost_usd == 0.75
 
 
 @pytest.mark.parametrize("claimed", [True, False])
 async def test_failed_turn_is_settled_as_an_escalation(scene: Scene, claimed: bool) -> None:
     await scene.opened()
-    head = (await scene.turn(1)).marks.session_id
+    head = (await scene.turn(1)).case.session_id
     await scene.flush(said(3, "and this?"))
     zombie = await scene.claim(2) if claimed else None
     settled = await scene.settle(2, failure="the model refused")
-    marks = settled.marks
-    assert (settled.action, marks.turn, marks.escalations, marks.escalated) == (Action.ESCALATE, 2, 1, True)
-    assert not marks.message_due, "people have it now; it would escalate for ever otherwise"
-    assert marks.session_id == head
+    snapshot = settled.case
+    assert (settled.action, snapshot.turn, snapshot.escalations, snapshot.escalated) == (Action.ESCALATE, 2, 1, True)
+    assert not snapshot.has_unread, "people have it now; it would escalate for ever otherwise"
+    assert snapshot.session_id == head
     async with scene.database.begin() as work:
         assert (await CaseStore(work.tx).turn("BUG-1", 2)).result == {"summary": "the model refused"}
     if zombie:
@@ -209,7 +213,7 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     resolved = replace(DONE, action=Action.RESOLVED)
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))
     settled = await scene.settle(1)
-    assert (settled.marks.reporter_due, settled.marks.developer_due) == (False, True)
+    assert (settled.case.reporter_wrote, settled.case.developer_wrote) == (False, True)
     assert not settled.may_resolve, "its fix is open, and no developer wrote"
     batch = await scene.claim(2)
     assert [(entry.text, entry.read) for entry in batch.entries] == [("please fix it", True)]
@@ -222,13 +226,13 @@ async def test_close_that_the_agent_read_still_closes(scene: Scene) -> None:
     claim = await scene.claim(1)
     await scene.flush(close(3))
     await scene.agent.finish(claim, replace(DONE, read=[2]))
-    assert (await scene.settle(1)).marks.close_due
+    assert (await scene.settle(1)).case.close_requested
 
 
 async def test_outcome_is_stored_without_unstorable_characters(scene: Scene) -> None:
     await scene.opened()
-    marks = (await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})).marks
-    assert marks.title == "ab?"
+    snapshot = (await scene.turn(1, result={"title": "a\x00b\ud800", "n": [{"x\x00": "\x00"}]})).case
+    assert snapshot.title == "ab?"
 
 
 async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) -> None:
@@ -251,7 +255,7 @@ async def test_resolved_case_gives_no_claim(scene: Scene) -> None:
     with pytest.raises(ClaimLost):
         await scene.claim(1)
     await scene.flush(report("again"))
-    assert (await scene.marks()).status is CaseStatus.RESOLVED
+    assert (await scene.snapshot()).status is CaseStatus.RESOLVED
 
 
 async def test_claim_of_an_unknown_case_is_refused(scene: Scene) -> None:

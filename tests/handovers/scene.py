@@ -14,7 +14,7 @@ from temporalio.worker import Replayer
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_activities import Engine
 from tests.support.temporal import activities_of, until, worker
-from threadline.cases.contract import IntakeActivities
+from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import TalkTurn
 from threadline.gateway.event_handling import Door
@@ -28,8 +28,9 @@ from threadline.models.model import OutcomeKind
 from threadline.slack.users import UserDirectory
 from threadline.threads import addressing
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.contract import RouteReplyActivities
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.workflow import RouteReplyWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
@@ -140,8 +141,9 @@ class HandoverWorkflowScene(HandoverScene):
 
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, WorkflowClient(self.environment.client)
-        intake = LiveIntakeActivities(talk.database, talk.speaking._slack, BOT_USER, workflows, self.relaying)
-        served = [*activities_of(self.activities, HandoverActivities), *activities_of(intake, IntakeActivities)]
+        slack, relay = talk.speaking._slack, self.relaying.relay
+        replies = LiveRouteReplyActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
+        served = [*activities_of(self.activities, HandoverActivities), *activities_of(replies, RouteReplyActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 
     @property

@@ -14,7 +14,7 @@ import psutil  # type: ignore[import-untyped]
 from claude_agent_sdk import InMemorySessionStore
 
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import ConversationPage, Entry, Limits, Service, WorkflowState
+from threadline.cases.model import CaseLimits, ConversationPage, Entry, Service, WorkflowState
 from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
@@ -131,7 +131,7 @@ class InvestigatorScene:
         held = a_claim(turn=number, entries=tuple(self.case.entries), fix_requested_by="m1" if may_fix else "")
         held = replace(held, session_id=str(uuid.uuid4()), questions=0 if may_ask else 3)
         held = replace(held, **claim)
-        limits = Limits(turn_timeout=timeout, max_questions=3)
+        limits = CaseLimits(turn_timeout=timeout, max_questions=3)
         request = TurnRequest(BUG, number, 1, held.session_id, limits, unanswered)
         return TurnInput(request, held, workspace or self.workspace, budget_usd, self.case, sessions or self.store)
 

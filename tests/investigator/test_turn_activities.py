@@ -12,7 +12,7 @@ from tests.investigator.investigator_scene import running_agents
 from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Limits
+from threadline.cases.model import Action, CaseLimits, CaseStatus
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.runner import TurnInput
@@ -170,7 +170,7 @@ async def test_case_that_has_used_up_its_budget_is_refused(turns: TurnScene) -> 
     await turns.scene.settle(1)
     await turns.scene.flush(said(10, "and now?"))
     with pytest.raises(Permanent, match="THREADLINE_CASE_BUDGET_USD"):
-        await turns.run(turn=2, limits=Limits(case_budget_usd=0.001))
+        await turns.run(turn=2, limits=CaseLimits(case_budget_usd=0.001))
 
 
 async def test_turn_after_an_unanswered_question_runs_once_and_may_not_ask(

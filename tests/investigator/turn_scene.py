@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.support.case_store import Scene
 from threadline.cases.contract import TurnEnded, TurnRequest
-from threadline.cases.model import Limits
+from threadline.cases.model import CaseLimits
 from threadline.cases.outcome import Outcome
 from threadline.db.engine import Database
 from threadline.investigator.activities import LiveAgentActivities
@@ -54,7 +54,7 @@ class TurnScene:
 
     def request(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnRequest:
         session = addressing.session_id(self.scene.bug_id, turn, attempt)
-        limits = changes.pop("limits", Limits())
+        limits = changes.pop("limits", CaseLimits())
         return TurnRequest(self.scene.bug_id, turn, attempt, session, limits, **changes)
 
     async def run(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnEnded:

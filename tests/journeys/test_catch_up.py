@@ -73,12 +73,12 @@ class Outage:
     async def is_answered(self, scene: Scene) -> bool:
         """Whether every message of a case was used by a turn, or by the case's end."""
         async with self._database.begin() as work:
-            marks = await CaseStore(work.tx).marks(scene.bug_id)
-        return not marks.message_due and marks.status is not CaseStatus.INVESTIGATING
+            snapshot = await CaseStore(work.tx).snapshot(scene.bug_id)
+        return not snapshot.has_unread and snapshot.status is not CaseStatus.INVESTIGATING
 
     async def case_of(self, report: str) -> str:
         async with self._database.begin() as work:
-            found = await CaseStore(work.tx).marks_in(Thread(TEAM, REPORTS, report))
+            found = await CaseStore(work.tx).snapshot_of(Thread(TEAM, REPORTS, report))
         return found.bug_id
 
 

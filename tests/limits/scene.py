@@ -20,8 +20,8 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from tests.support.case_scene import Agent, core_activities
 from tests.support.temporal import GRACE, activities_of, binary, running
-from threadline.cases.contract import AgentActivities, Reactions, TurnRef
-from threadline.cases.model import Limits
+from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
+from threadline.cases.model import CaseLimits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Message
@@ -44,7 +44,7 @@ _EXPECTED_TASK_FAILURES = ("UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND")
 
 
 @activity.defn
-async def add_reactions(_: Reactions) -> None:
+async def add_reactions(_: CaseReactions) -> None:
     """None."""
 
 
@@ -114,7 +114,7 @@ class LoadScene:
     @asynccontextmanager
     async def working(
         self,
-        limits: Limits | None = None,
+        limits: CaseLimits | None = None,
         *,
         client: Client | None = None,
         workflows: Sequence[type] = WORKFLOWS,

@@ -13,7 +13,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowExecution
 
 from tests.limits.scene import LoadScene, laid_out
-from threadline.cases.model import Limits
+from threadline.cases.model import CaseLimits
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline_devstack.slack import identity
@@ -62,7 +62,7 @@ async def test_a_run_that_has_grown_long_stores_all_that_is_pending_and_continue
     await ground.deliver(thread, ground.report(thread))
     await ground.deliver_all([(thread, ground.message(thread, number)) for number in range(1, 700)], SENDERS)
     first = (await ground.handle(thread).describe()).run_id
-    async with ground.working(Limits(max_history_events=15), reactions=False):
+    async with ground.working(CaseLimits(max_history_events=15), reactions=False):
         await ground.until_stored()
         assert await ground.faults() == []
     history = await ground.client.get_workflow_handle(ground.handle(thread).id, run_id=first).fetch_history()

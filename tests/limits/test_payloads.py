@@ -13,7 +13,7 @@ from temporalio.converter import PayloadCodec
 
 from tests.limits.scene import LoadScene
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import BugState, Limits
+from threadline.cases.model import BugState, CaseLimits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
@@ -180,7 +180,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
     for given in (asdict(message), *names, *files):
         await handle.signal(addressing.INCOMING_MESSAGE, given)
     ground.sent |= {each.id: each for each in (message, ground.message(thread, 20), ground.message(thread, 21))}
-    async with ground.working(Limits(max_history_events=15)):
+    async with ground.working(CaseLimits(max_history_events=15)):
         await ground.deliver(thread, ground.message(thread, 30))
         await ground.until_stored()
         await ground.deliver(thread, ground.message(thread, 31))
@@ -199,7 +199,7 @@ async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run
     """Each of the largest that the gateway lets through: 160 kB, of which thirteen are more than the server takes."""
     thread = ground.thread()
     said = [(thread, ground.message(thread, number, "🪲" * messages.MAX_TEXT)) for number in range(1, 41)]
-    async with ground.working(Limits(max_history_events=15)):
+    async with ground.working(CaseLimits(max_history_events=15)):
         await ground.deliver(thread, ground.report(thread))
         await ground.deliver_all(said, at_once=len(said))
         await ground.until_stored(60)

@@ -12,7 +12,7 @@ from temporalio import activity
 from tests.chaos.plan import seeded_random
 from tests.limits.scene import LoadScene, connected
 from tests.support.case_scene import Agent, outcome
-from threadline.cases.model import Action, Limits
+from threadline.cases.model import Action, CaseLimits
 from threadline.cases.store import CaseStore
 from threadline.gateway.routes import Start
 from threadline.slack.model import Thread
@@ -89,7 +89,7 @@ async def _open_cases(ground: LoadScene, count: int) -> bool:
 
 
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
-    async with ground.working(Limits(max_history_events=40)):
+    async with ground.working(CaseLimits(max_history_events=40)):
         threads = [ground.thread() for _ in range(THREADS)]
         await asyncio.gather(*(ground.deliver(thread, ground.report(thread)) for thread in threads))
         await _talk_until_hit(ground, threads, "ContinuedAsNew", 2 * THREADS)

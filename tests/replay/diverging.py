@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import IntakeActivities
+    from threadline.cases.contract import CaseActivities
     from threadline.cases.model import BugState
     from threadline.threads import addressing
 
@@ -23,7 +23,7 @@ class OneActivityMore(BugInvestigationWorkflow):
 
     async def open(self) -> None:
         await super().open()
-        await call(IntakeActivities.fetch_report, self.state.thread)
+        await call(CaseActivities.fetch_report, self.state.thread)
 
 
 @workflow.defn(name=addressing.BUG_WORKFLOW)
@@ -59,7 +59,7 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
     async def store_messages(self) -> None:
         self._flushes += 1
         if self._flushes > 1:
-            await call(IntakeActivities.fetch_report, self.state.thread)
+            await call(CaseActivities.fetch_report, self.state.thread)
         await super().store_messages()
 
 
@@ -105,4 +105,4 @@ class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
     async def open(self) -> None:
         await super().open()
         if workflow.patched("look-twice"):
-            await call(IntakeActivities.fetch_report, self.state.thread)
+            await call(CaseActivities.fetch_report, self.state.thread)

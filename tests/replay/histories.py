@@ -27,7 +27,7 @@ _LEFT_OUT = {
 """What replay does not look at: it would tell of the machine, make two recordings differ, or fill the file."""
 _KINDS = ("reason", "kind", "name")
 """Fields of an activity's argument that say which of its uses it was."""
-_RESULTS = ("posted", "end_unsaid")
+_RESULTS = ("posted", "closing_unposted")
 """Fields of an activity's result that spare or demand another activity."""
 _ENDINGS = {
     "ACTIVITY_TASK_COMPLETED": "",

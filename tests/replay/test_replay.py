@@ -69,7 +69,7 @@ mark_messages eyes
 mark_messages hourglass
 mark_messages repeat
 open_approval
-open_case end_unsaid
+open_case closing_unposted
 open_handover
 open_pull_request
 plan_catch_up

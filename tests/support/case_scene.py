@@ -18,16 +18,14 @@ from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import (
     AgentActivities,
     CaseActivities,
-    IntakeActivities,
-    SlackActivities,
+    CasePostActivities,
     TurnEnded,
     TurnRequest,
+    case_start,
 )
-from threadline.cases.fix_activities import LiveFixActivities
-from threadline.cases.fix_contract import FixActivities
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, BugState, Limits
-from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.model import Action, BugState, CaseLimits
+from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store import CaseRecord, CaseStore, Transition
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
@@ -42,10 +40,10 @@ from threadline.slack.model import Thread
 from threadline.threads import addressing, messages
 from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.threads.catch_up import LiveCatchUpActivities
-from threadline.threads.contract import CatchUpActivities, SweepActivities
-from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
 from threadline.threads.messages import IncomingMessage
 from threadline.threads.outbox import Outbox
+from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.catch_up import all_sweeps, thread_sources
@@ -244,22 +242,30 @@ def core_activities(
     temporal: Client,
     slack: Slack,
     *,
-    limits: Limits | None = None,
+    limits: CaseLimits | None = None,
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
 ) -> list[Callable[..., Any]]:
     """What the core worker registers, against the sandbox."""
     outbox = Outbox(slack, database)
-    places = Places(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
+    channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
     dispatcher, workflows = Dispatcher(temporal, DatabaseThreadLookup(database)), WorkflowClient(temporal)
-    speaking = LiveSlackActivities(database, slack, outbox, places)
+    speaking = LiveCasePostActivities(database, slack, outbox, channels)
+    cases = LiveCaseActivities(
+        database,
+        slack,
+        speaking,
+        PullRequests(repositories or {}),
+        limits=limits or CaseLimits(),
+        bot_user=channels.bot_user,
+    )
+    replies = LiveRouteReplyActivities(database, slack, channels.bot_user, workflows, {"case": case_start})
     jobs = live_jobs(temporal, database, slack, outbox, dispatcher).desk
-    sweeps = all_sweeps(database, workflows, places, speaking, jobs, CONVERSATION_QUIET)
+    sweeps = all_sweeps(database, workflows, channels, speaking, jobs, CONVERSATION_QUIET)
     return [
-        *activities_of(LiveCaseActivities(database, limits or Limits(), speaking.post_findings), CaseActivities),
-        *activities_of(LiveIntakeActivities(database, slack, places.bot_user, workflows), IntakeActivities),
-        *activities_of(speaking, SlackActivities),
-        *activities_of(LiveFixActivities(database, PullRequests(repositories or {}), outbox), FixActivities),
+        *activities_of(cases, CaseActivities),
+        *activities_of(speaking, CasePostActivities),
+        *activities_of(replies, RouteReplyActivities),
         *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
         *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
     ]
@@ -293,7 +299,7 @@ async def case_scene(
     database: Database,
     agent_database: Database,
     *script: TurnOutcome | Exception | Play,
-    limits: Limits | None = None,
+    limits: CaseLimits | None = None,
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
     repositories: dict[str, str] | None = None,
     server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Marks, Reason, Settled
+from threadline.cases.model import Action, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
@@ -62,19 +62,21 @@ class Scene:
         self.database = database
         self.agent = agent
 
-    async def flush(self, *batch: IncomingMessage, thread: Thread = THREAD) -> Marks:
+    async def flush(self, *batch: IncomingMessage, thread: Thread = THREAD) -> CaseSnapshot:
         async with self.database.begin() as work:
-            return (await CaseMessageStore(work.tx).flush(thread, batch)).marks
+            return (await CaseMessageStore(work.tx).flush(thread, batch)).case
 
-    async def marks(self, thread: Thread = THREAD) -> Marks:
+    async def snapshot(self, thread: Thread = THREAD) -> CaseSnapshot:
         async with self.database.begin() as work:
-            return await CaseStore(work.tx).marks_in(thread)
+            return await CaseStore(work.tx).snapshot_of(thread)
 
-    async def become(self, to: CaseStatus, reason: Reason = Reason.NEW_MESSAGES, wait_until: float = 0.0) -> Marks:
+    async def become(
+        self, to: CaseStatus, reason: Reason = Reason.NEW_MESSAGES, wait_until: float = 0.0
+    ) -> CaseSnapshot:
         async with self.database.begin() as work:
             return await CaseStore(work.tx).transition(self.bug_id, to, reason, wait_until=wait_until)
 
-    async def end(self, reason: Reason) -> Marks:
+    async def end(self, reason: Reason) -> CaseSnapshot:
         async with self.database.begin() as work:
             return await CaseStore(work.tx).end(self.bug_id, reason)
 
@@ -88,7 +90,7 @@ class Scene:
         assert isinstance(claim, TurnClaim)
         return claim
 
-    async def opened(self, *batch: IncomingMessage) -> Marks:
+    async def opened(self, *batch: IncomingMessage) -> CaseSnapshot:
         """The case with its report, under investigation."""
         await self.flush(report(), *batch)
         return await self.become(CaseStatus.INVESTIGATING, Reason.REPORTED)

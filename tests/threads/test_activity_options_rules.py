@@ -2,7 +2,7 @@
 
 from threadline.approvals.contract import CARRY_OUT
 from threadline.cases.contract import agent_turn_options
-from threadline.cases.model import Limits
+from threadline.cases.model import CaseLimits
 from threadline.slack.client import HTTP_TOTAL
 from threadline.threads.activity_options import POST, options_by_name, should_alert
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
@@ -59,7 +59,7 @@ def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
 
 
 def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:
-    chosen = agent_turn_options(limits := Limits(turn_timeout=60))
+    chosen = agent_turn_options(limits := CaseLimits(turn_timeout=60))
     assert chosen.retry.maximum_attempts == 1
     assert chosen.start_to_close > limits.turn_timeout
     assert chosen.heartbeat

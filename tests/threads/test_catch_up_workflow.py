@@ -271,7 +271,7 @@ async def test_message_missed_before_a_close_does_not_reopen_the_case(home: Case
     await look(home)
     await until_stored(home, "It is in Firefox")
     async with home.database.begin() as work:
-        assert not (await CaseStore(work.tx).marks("BUG-1")).message_due
+        assert not (await CaseStore(work.tx).snapshot("BUG-1")).has_unread
     assert (await home.statuses())[-1] == CaseStatus.RESOLVED
 
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 
-from threadline.cases.contract import FlushRequest, Opened
-from threadline.cases.model import BugState, Limits, Marks
+from threadline.cases.contract import FlushRequest, OpenedCase
+from threadline.cases.model import BugState, CaseLimits, CaseSnapshot
 from threadline.jobs.model import AgentJob
 from threadline.slack.model import Thread
 from threadline.threads import payload_converter
@@ -24,7 +24,7 @@ SAID = IncomingMessage("m1", "message", "reporter", "U1", "Größe \u2028 \U0001
 VALUES: list[tuple[Any, Any]] = [
     (FlushRequest(THREAD, [SAID]), FlushRequest),
     (BugState(THREAD, pending=[SAID], seen={"m1": None}), BugState),
-    (Opened(Marks(rev=3), Limits()), Opened),
+    (OpenedCase(CaseSnapshot(rev=3), CaseLimits()), OpenedCase),
     (SAID, IncomingMessage | None),
     (None, IncomingMessage | None),
     ({"a": [1, "b", None]}, None),
@@ -42,10 +42,10 @@ def test_values_are_read_as_by_the_sdks_converter(value: Any, hint: Any) -> None
 
 
 def test_empty_defaults_are_left_out_and_other_defaults_written() -> None:
-    (payload,) = SharedPayloadConverter().to_payloads([Opened(Marks(rev=3), Limits())])
+    (payload,) = SharedPayloadConverter().to_payloads([OpenedCase(CaseSnapshot(rev=3), CaseLimits())])
     written = json.loads(payload.data)
-    assert written["marks"] == {"rev": 3, "status": "new", "severity": "S3"}
-    assert written["limits"] == {name: each for name, each in dataclasses.asdict(Limits()).items() if each}
+    assert written["case"] == {"rev": 3, "status": "new", "severity": "S3"}
+    assert written["limits"] == {name: each for name, each in dataclasses.asdict(CaseLimits()).items() if each}
 
 
 # A job is stored, and travels in no payload.

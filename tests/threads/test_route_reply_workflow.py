@@ -6,10 +6,10 @@ import pytest
 from temporalio import activity
 
 from tests.support.temporal import skipping_time, worker
-from threadline.cases.contract import Forward
 from threadline.errors import Permanent, Transient
 from threadline.slack.model import Thread
 from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE
+from threadline.threads.contract import ForwardedReply
 from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
 from threadline.threads.workflow import RouteReplyWorkflow
 
@@ -27,11 +27,11 @@ class ReplyScene:
     forwarded: list[IncomingMessage] = field(default_factory=list)
 
     @activity.defn
-    async def forward_reply(self, forward: Forward) -> bool:
+    async def forward_reply(self, reply: ForwardedReply) -> bool:
         if self.trouble:
             trouble, self.trouble = self.trouble, None
             raise trouble
-        self.forwarded.append(forward.message)
+        self.forwarded.append(reply.message)
         return self.known
 
 

@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, outcome
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Limits, Reason
+from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -116,7 +116,7 @@ async def keep(home: CaseScene, words: str) -> None:
     """A reporter's message that was stored, and of which no workflow knows."""
     message = home.message("message", "reporter", REPORTER, words, reply(home, words).ts)
     async with home.database.begin() as work:
-        assert (await CaseMessageStore(work.tx).flush(home.thread, [message])).marks.message_due
+        assert (await CaseMessageStore(work.tx).flush(home.thread, [message])).case.has_unread
 
 
 async def until_second_turn(home: CaseScene) -> None:
@@ -157,7 +157,7 @@ async def test_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
     database: Database, agent_database: Database
 ) -> None:
     script = outcome(Action.ASK_REPORTER), outcome(Action.POST_FINDINGS)
-    async with case_scene(database, agent_database, *script, limits=Limits(reporter_timeout=3600)) as home:
+    async with case_scene(database, agent_database, *script, limits=CaseLimits(reporter_timeout=3600)) as home:
         await install(home)
         await home.report()
         await home.until_status(CaseStatus.AWAITING_REPORTER)

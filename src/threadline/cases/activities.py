@@ -1,75 +1,96 @@
-"""The case in the database, as its workflow asks for it."""
+"""LiveCaseActivities: the case in the database, its report in Slack, and its fix at the code host."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
 from temporalio import activity
 
 from threadline.cases.contract import (
+    FETCH_ATTEMPTS,
     CaseActivities,
     EndRequest,
     FlushRequest,
-    Opened,
+    OpenedCase,
     SaveRequest,
     StatusChange,
     TurnRef,
 )
-from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Limits, Marks, Settled
-from threadline.cases.store import CaseStore
+from threadline.cases.message_store import CaseMessageStore, PendingFile
+from threadline.cases.model import Action, CaseLimits, CaseSnapshot, CaseStatus, Reason, Settled
+from threadline.cases.posts import LiveCasePostActivities
+from threadline.cases.store import CaseRecord, CaseStore, PullRequest, TurnRecord
 from threadline.db.engine import Database
-from threadline.errors import IllegalTransition, Transient
+from threadline.errors import IllegalTransition, Permanent, Transient
+from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
+from threadline.privacy.redaction import redact
+from threadline.slack.client import Slack
+from threadline.slack.files import download, redact_files
 from threadline.slack.model import Thread
+from threadline.threads import addressing, messages
 from threadline.threads.message_table import log_quarantined, redact_message
+from threadline.threads.messages import IncomingMessage
 
 _log = structlog.get_logger(__name__)
 
 
-async def take_step(database: Database, change: StatusChange) -> Marks:
-    """A step that the status no longer allows is not taken: the marks say where the case is instead."""
+async def set_status(database: Database, change: StatusChange) -> CaseSnapshot:
+    """A step that the status no longer allows is not taken: the snapshot says where the case is."""
     try:
         async with database.begin() as work:
-            marks = await CaseStore(work.tx).transition(
+            snapshot = await CaseStore(work.tx).transition(
                 change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
             )
     except IllegalTransition as error:
         _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
         async with database.begin() as work:
-            return await CaseStore(work.tx).marks(change.bug_id)
+            return await CaseStore(work.tx).snapshot(change.bug_id)
     _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
-    return marks
+    return snapshot
 
 
 class LiveCaseActivities(CaseActivities):
-    """Args: `post_findings` posts what a turn has found."""
+    """Args: `bot_user` is our own user's id, whose messages are no reports."""
 
-    def __init__(self, database: Database, limits: Limits, post_findings: Callable[[TurnRef], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        slack: Slack,
+        posts: LiveCasePostActivities,
+        pull_requests: PullRequests,
+        *,
+        limits: CaseLimits,
+        bot_user: str,
+    ) -> None:
         self._database = database
+        self._slack = slack
+        self._posts = posts
+        self._pull_requests = pull_requests
         self._limits = limits
-        self._post_findings = post_findings
+        self._bot_user = bot_user
 
     @activity.defn
-    async def open_case(self, thread: Thread) -> Opened:
+    async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as work:
             store = CaseStore(work.tx)
-            marks = await store.marks_in(thread)
-            end_unsaid = marks.status is CaseStatus.RESOLVED and await store.closing_is_unposted(marks.bug_id)
-            return Opened(marks, self._limits, end_unsaid)
+            snapshot = await store.snapshot_of(thread)
+            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await store.closing_is_unposted(
+                snapshot.bug_id
+            )
+            return OpenedCase(snapshot, self._limits, closing_unposted)
 
     @activity.defn
-    async def flush_messages(self, request: FlushRequest) -> Marks:
+    async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
         async with self._database.begin() as work:
             batch = [redact_message(each) for each in request.messages]
-            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch, start_turn=request.begin)
-        log_quarantined(request.thread, flushed.quarantined, case=flushed.marks.bug_id)
+            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch, start_turn=request.start_turn)
+        log_quarantined(request.thread, flushed.quarantined, case=flushed.case.bug_id)
         if flushed.turn_started:
-            _log.info("status_changed", case=flushed.marks.bug_id, status=flushed.marks.status)
-        return flushed.marks
+            _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
+        return flushed.case
 
     @activity.defn
-    async def update_status(self, change: StatusChange) -> Marks:
-        return await take_step(self._database, change)
+    async def update_status(self, change: StatusChange) -> CaseSnapshot:
+        return await set_status(self._database, change)
 
     @activity.defn
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
@@ -77,16 +98,16 @@ class LiveCaseActivities(CaseActivities):
             settled = await CaseStore(work.tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
-        dropped = settled.marks.close_due and activity.info().attempt == 1
-        if request.then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
-            return await self._post_settled(settled, TurnRef(request.bug_id, request.turn), request.then)
+        dropped = settled.case.close_requested and activity.info().attempt == 1
+        if request.post_then and settled.action is Action.POST_FINDINGS and not (settled.has_fix or dropped):
+            return await self._post_settled(settled, TurnRef(request.bug_id, request.turn), request.post_then)
         return settled
 
     async def _post_settled(self, settled: Settled, turn: TurnRef, then: StatusChange) -> Settled:
         """Post the findings in this activity, which saves one; while Slack does not take them, it is tried again."""
         try:
-            await self._post_findings(turn)
-            return replace(settled, marks=await take_step(self._database, _from_now(then)), posted=True)
+            await self._posts.post_findings(turn)
+            return replace(settled, case=await set_status(self._database, _from_now(then)), posted=True)
         except Transient:
             raise
         except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow posts in a step of its own
@@ -94,11 +115,97 @@ class LiveCaseActivities(CaseActivities):
             return settled
 
     @activity.defn
-    async def end_case(self, request: EndRequest) -> Marks:
+    async def end_case(self, request: EndRequest) -> CaseSnapshot:
         async with self._database.begin() as work:
-            marks = await CaseStore(work.tx).end(request.bug_id, request.reason, actor=request.actor)
-        _log.info("case_ended", case=request.bug_id, status=marks.status, reason=request.reason)
-        return marks
+            snapshot = await CaseStore(work.tx).end(request.bug_id, request.reason, actor=request.actor)
+        _log.info("case_ended", case=request.bug_id, status=snapshot.status, reason=request.reason)
+        return snapshot
+
+    # -- read from Slack ---------------------------------------------------------------------------------------------
+
+    @activity.defn
+    async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or not root.user or root.bot_id or root.user == self._bot_user:
+            return None
+        return IncomingMessage(
+            id=addressing.message_id(thread.team, thread.channel, thread.ts),
+            kind=messages.REPORT,
+            sender_type=messages.REPORTER,
+            sender_id=root.user,
+            text=messages.clean(redact(root.text)),
+            channel=thread.channel,
+            ts=thread.ts,
+            files=redact_files(root.files),
+        )
+
+    @activity.defn
+    async def fetch_attachments(self, bug_id: str) -> int:
+        """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
+        async with self._database.begin() as work:
+            pending = await CaseMessageStore(work.tx).pending_files(bug_id)
+        for file in pending:
+            await self._fetch(file)
+        async with self._database.begin() as work:
+            missing, readable = (
+                await CaseMessageStore(work.tx).pending_files(bug_id),
+                await CaseMessageStore(work.tx).readable_files(bug_id),
+            )
+        if missing:
+            raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
+        return readable
+
+    async def _fetch(self, file: PendingFile) -> None:
+        """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
+        try:
+            content = (await download(self._slack.client, file.file_id)).content
+        except (Permanent, Transient) as error:
+            if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
+                async with self._database.begin() as work:
+                    await CaseMessageStore(work.tx).fail_file(file.id, str(error))
+            return
+        async with self._database.begin() as work:
+            await CaseMessageStore(work.tx).store_file(file.id, content)
+
+    # -- its fix -----------------------------------------------------------------------------------------------------
+
+    @activity.defn
+    async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
+        async with self._database.begin() as work:
+            case = await CaseStore(work.tx).get(turn.bug_id)
+            record = await CaseStore(work.tx).turn(turn.bug_id, turn.turn)
+            if case.status is CaseStatus.RESOLVED:
+                return await CaseStore(work.tx).snapshot(turn.bug_id)
+        opened = await self._pull_requests.open(_request(case, record))
+        async with self._database.begin() as work:
+            snapshot = await CaseStore(work.tx).save_pull_request(
+                turn.bug_id,
+                PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn),
+            )
+        try:
+            await self._posts.post_pull_request(case, turn.turn, opened.url)
+        except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
+            _log.error("fix_post_refused", case=turn.bug_id, reason=str(error))
+        _log.info("pull_request_opened", case=turn.bug_id, url=opened.url, commit=opened.commit)
+        return snapshot
+
+    @activity.defn
+    async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
+        async with self._database.begin() as work:
+            known = await CaseStore(work.tx).pull_request(bug_id)
+            snapshot = await CaseStore(work.tx).snapshot(bug_id)
+        if known is None or known.state != "open":
+            return snapshot
+        opened = OpenedPullRequest(known.repository, known.url, known.number, known.branch, known.commit)
+        state = await self._pull_requests.state(opened)
+        if state == "open":
+            return snapshot
+        settled = PullRequest(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
+        async with self._database.begin() as work:
+            snapshot = await CaseStore(work.tx).save_pull_request(bug_id, settled)
+            if state == "merged" and snapshot.status is not CaseStatus.RESOLVED:
+                snapshot = await CaseStore(work.tx).end(bug_id, Reason.FIX_MERGED)
+        return snapshot
 
 
 def _from_now(change: StatusChange) -> StatusChange:
@@ -106,3 +213,33 @@ def _from_now(change: StatusChange) -> StatusChange:
     info = activity.info()
     late = (info.started_time - info.scheduled_time).total_seconds()
     return replace(change, wait_until=change.wait_until + max(0.0, late)) if change.wait_until else change
+
+
+def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
+    """Raises `Permanent` when the fix is not in exactly one repository."""
+    changed = {name: diff for name, diff in record.diffs.items() if diff}
+    if len(changed) != 1:
+        where = ", ".join(sorted(changed)) or "none"
+        raise Permanent(
+            f"a fix may change one repository, and this one changes {where}: ask for one repository at a time"
+        )
+    [(repository, diff)] = changed.items()
+    body = "\n\n".join(
+        filter(
+            None,
+            (
+                record.outcome.summary,
+                record.outcome.root_cause,
+                f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere.",
+            ),
+        )
+    )
+    return FixRequest(
+        bug_id=case.bug_id,
+        repository=repository,
+        base=record.base.get(repository, ""),
+        diff=diff,
+        title=messages.clean(redact(case.title)),
+        body=messages.clean(redact(body)),
+        key=record.fix_requested_by,
+    )

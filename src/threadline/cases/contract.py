@@ -14,9 +14,9 @@ from temporalio.common import RetryPolicy
 from threadline.cases.model import (
     Action,
     BugState,
+    CaseLimits,
+    CaseSnapshot,
     CaseStatus,
-    Limits,
-    Marks,
     NoticeKind,
     Reason,
     Settled,
@@ -39,6 +39,8 @@ from threadline.threads.messages import CLOSE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
+FORGE = ActivityOptions(start_to_close=660, retry=retry_policy(2, 120), schedule_to_close=3600)
+"""After an hour without the code host people are told, and may ask again."""
 FETCH_FILES = ActivityOptions(start_to_close=300, retry=retry_policy(1, 10, attempts=FETCH_ATTEMPTS))
 CLEANUP = ActivityOptions(
     start_to_close=120, retry=retry_policy(5, 60, attempts=5), task_queue=AGENTS_QUEUE, schedule_to_close=900
@@ -46,7 +48,7 @@ CLEANUP = ActivityOptions(
 TURN_GRACE = 120.0
 """Seconds beyond the turn's own limit: laying the workspace, taking the diff, committing the outcome."""
 AGENT_TURN = ActivityOptions(
-    start_to_close=Limits().turn_timeout + TURN_GRACE,
+    start_to_close=CaseLimits().turn_timeout + TURN_GRACE,
     retry=RetryPolicy(maximum_attempts=1),
     task_queue=AGENTS_QUEUE,
     heartbeat=30,
@@ -54,28 +56,28 @@ AGENT_TURN = ActivityOptions(
 """Tried once: only the workflow knows whether a turn may be tried again, and how."""
 
 
-def agent_turn_options(limits: Limits) -> ActivityOptions:
+def agent_turn_options(limits: CaseLimits) -> ActivityOptions:
     """Of one attempt at a turn of this case; what runs out first is the turn's own limit, inside the activity."""
     return replace(AGENT_TURN, start_to_close=limits.turn_timeout + TURN_GRACE)
 
 
 @dataclass(frozen=True)
-class Opened:
-    """What is known of a thread when a run starts; `marks.bug_id` is empty when it has no case."""
+class OpenedCase:
+    """What is known of a thread when a run starts; `case.bug_id` is empty when it has no case."""
 
-    marks: Marks
-    limits: Limits
-    end_unsaid: bool = False
+    case: CaseSnapshot
+    limits: CaseLimits
+    closing_unposted: bool = False
     """The case has ended, and its run was terminated before people were told."""
 
 
 @dataclass(frozen=True)
 class FlushRequest:
-    """At most 100 messages, 256 KiB. With `begin` the case becomes `investigating` at once when a turn is due."""
+    """At most 100 messages, 256 KiB. With `start_turn` the case becomes `investigating` at once when a turn is due."""
 
     thread: Thread
     messages: list[IncomingMessage]
-    begin: bool = False
+    start_turn: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class TurnRequest:
     turn: int
     attempt: int
     session_id: str
-    limits: Limits
+    limits: CaseLimits
     unanswered: bool = False
 
 
@@ -126,12 +128,12 @@ class SaveRequest:
     bug_id: str
     turn: int
     failure: str = ""
-    then: StatusChange | None = None
+    post_then: StatusChange | None = None
 
 
 @dataclass(frozen=True)
 class EndRequest:
-    """Resolve a case. It is refused (the marks come back unresolved) when an unused message speaks against it."""
+    """Resolve a case. It is refused (the snapshot comes back unresolved) when an unused message speaks against it."""
 
     bug_id: str
     reason: Reason
@@ -149,7 +151,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Reactions:
+class CaseReactions:
     """`items` are (channel, ts) pairs."""
 
     bug_id: str
@@ -179,33 +181,25 @@ class SlaNotice:
     tier: int
 
 
-@dataclass(frozen=True)
-class Forward:
-    """A reply in a thread that the gateway could not place in time."""
-
-    thread: Thread
-    message: IncomingMessage
-
-
 class CaseActivities(ABC):
-    """The case in the database. Run in the core worker."""
+    """The case in the database, its report in Slack and its fix at the code host. Run in the core worker."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def open_case(self, thread: Thread) -> Opened:
+    async def open_case(self, thread: Thread) -> OpenedCase:
         """Read what is known of a thread, with the limits in force."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def flush_messages(self, request: FlushRequest) -> Marks:
+    async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
         """Store a batch. A thread's first message opens its case, and its title is read from it. Safe to repeat."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def update_status(self, change: StatusChange) -> Marks:
+    async def update_status(self, change: StatusChange) -> CaseSnapshot:
         """Take one step of the case's life and record it."""
 
     @activity_options(replace(STORE, start_to_close=60))
@@ -217,12 +211,8 @@ class CaseActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def end_case(self, request: EndRequest) -> Marks:
+    async def end_case(self, request: EndRequest) -> CaseSnapshot:
         """Resolve the case, take the claim of a running turn away, and mark the messages this answers."""
-
-
-class IntakeActivities(ABC):
-    """What is read from Slack. Run in the core worker."""
 
     @activity_options(READ_SLACK)
     @activity.defn
@@ -236,14 +226,20 @@ class IntakeActivities(ABC):
     async def fetch_attachments(self, bug_id: str) -> int:
         """Download what was attached and is not stored yet; returns how many files are readable."""
 
-    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
+    @activity_options(FORGE)
     @activity.defn
     @abstractmethod
-    async def forward_reply(self, forward: Forward) -> bool:
-        """Find the case of a thread and hand it the message; False when the thread belongs to no case."""
+    async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
+        """Bring the turn's fix to the code host, and say so in the summary thread."""
+
+    @activity_options(ActivityOptions(start_to_close=660, retry=retry_policy(2, 60, attempts=5)))
+    @activity.defn
+    @abstractmethod
+    async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
+        """Ask the code host whether the case's fix was merged; a merge is recorded and resolves the case."""
 
 
-class SlackActivities(ABC):
+class CasePostActivities(ABC):
     """What is said in Slack. Run in the core worker."""
 
     @activity_options(POST)
@@ -291,7 +287,7 @@ class SlackActivities(ABC):
     @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
-    async def add_reactions(self, reactions: Reactions) -> None:
+    async def add_reactions(self, reactions: CaseReactions) -> None:
         """Cosmetic: may come late or never."""
 
     @activity_options(COSMETIC)

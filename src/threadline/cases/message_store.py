@@ -12,10 +12,10 @@ from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
     REPORT,
+    CaseSnapshot,
     CaseStatus,
     ConversationPage,
     Entry,
-    Marks,
     Reason,
     case_owner,
     entry_of,
@@ -84,7 +84,7 @@ WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
 class Flushed:
     """`quarantined`: ids of the messages that are in quarantine since. `turn_started`: it is `investigating` since."""
 
-    marks: Marks
+    case: CaseSnapshot
     quarantined: list[str]
     turn_started: bool = False
 
@@ -123,7 +123,7 @@ class CaseMessageStore:
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
         if case is None:
             unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
-            return Flushed(Marks(), await Quarantine(self._tx).keep(thread, unreadable))
+            return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
         columns = _columns(case, await self._closed_until(case))
         stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
@@ -133,12 +133,12 @@ class CaseMessageStore:
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
             await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
-        marks, count = await self._cases.marks(case.bug_id), case.message_count + len(stored.new)
-        starts = start_turn and may_start_turn(marks)
-        is_new = marks.turn == 0 and marks.closings == 0 and not marks.title
+        snapshot, count = await self._cases.snapshot(case.bug_id), case.message_count + len(stored.new)
+        starts = start_turn and may_start_turn(snapshot)
+        is_new = snapshot.turn == 0 and snapshot.closings == 0 and not snapshot.title
         report = await self.parse_report(case.bug_id) if is_new else None
-        marks = await self._cases.record_batch(case, marks, count, report, start_turn=starts)
-        return Flushed(marks, stored.quarantined, starts)
+        snapshot = await self._cases.record_batch(case, snapshot, count, report, start_turn=starts)
+        return Flushed(snapshot, stored.quarantined, starts)
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""

@@ -150,7 +150,7 @@ class NoticeKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class CaseLimits:
     """What bounds a case; it reaches the workflow with the case, never from the worker's environment. Seconds."""
 
     reporter_timeout: float = 2 * 3600
@@ -166,11 +166,11 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Marks:
+class CaseSnapshot:
     """What the database knows of a case, as of revision `rev`.
 
-    Results of activities arrive in another order than their commits: whoever holds marks keeps those with the highest
-    `rev`. The four `*_due` flags are computed under the case row's lock from the messages that no settled turn has
+    Results of activities arrive in another order than their commits: keep the one with the highest `rev`.
+    The flags about messages are computed under the case row's lock from the messages that no settled turn has
     used, so that an answer lost on its way says the same when asked for again.
     """
 
@@ -181,7 +181,7 @@ class Marks:
     status: CaseStatus = CaseStatus.NEW
     severity: Severity = Severity.S3
     reporter_id: str = ""
-    stored: int = 0
+    message_count: int = 0
     """How many messages of people are stored: the highest `seq`."""
     turn: int = 0
     """The last settled turn; the next one is `turn + 1`, also in a case that was reopened."""
@@ -192,14 +192,14 @@ class Marks:
     """Silence never resolves a case that humans were asked to take; reset when it is resolved."""
     wait_until: float = 0.0
     """When the present wait ends, in seconds since 1970; 0 when nothing is waited for with a limit."""
-    message_due: bool = False
+    has_unread: bool = False
     """Some message wants a turn: not a correction, nor thanks after the end."""
-    reporter_due: bool = False
+    reporter_wrote: bool = False
     """Some unused message or edit is by the reporter."""
-    developer_due: bool = False
-    close_due: bool = False
+    developer_wrote: bool = False
+    close_requested: bool = False
     """The reporter's last word is to close the case."""
-    files_due: bool = False
+    attachments_pending: bool = False
     """Something was attached that was not fetched yet."""
     attempts: int = 0
     """How often the next turn was claimed already: its next attempt has the number after this one."""
@@ -209,7 +209,7 @@ class Marks:
     """The start of what was last asked, for the sentence that Temporal's UI shows."""
     session_id: str = ""
     cost_usd: float = 0.0
-    presented: bool = False
+    has_summary_thread: bool = False
     """The case has its summary thread."""
     unanswered: bool = False
     """The last question timed out and the reporter has written nothing since: the next turn may not ask again."""
@@ -219,7 +219,7 @@ class Marks:
 class Settled:
     """`action` is None when the turn had committed nothing: it may be tried again."""
 
-    marks: Marks
+    case: CaseSnapshot
     action: Action | None = None
     has_fix: bool = False
     may_resolve: bool = False
@@ -237,13 +237,13 @@ START_REASONS = {
 """Why a turn starts, by what the case was. A reopening is told to people first, and the workflow takes that step."""
 
 
-def may_start_turn(marks: Marks) -> bool:
+def may_start_turn(snapshot: CaseSnapshot) -> bool:
     """Whether storing a batch may start the turn at once: as the workflow decides it for a case that is at rest."""
-    due = marks.reporter_due if marks.status is CaseStatus.AWAITING_REPORTER else marks.message_due
-    return due and not marks.close_due and marks.status in START_REASONS
+    due = snapshot.reporter_wrote if snapshot.status is CaseStatus.AWAITING_REPORTER else snapshot.has_unread
+    return due and not snapshot.close_requested and snapshot.status in START_REASONS
 
 
-def describe_state(case: Marks, trouble: str) -> str:
+def describe_state(case: CaseSnapshot, trouble: str) -> str:
     """What Temporal's UI shows of a case: a heading and a sentence.
 
     Args:
@@ -268,8 +268,8 @@ class BugState:
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
-    marks: Marks = field(default_factory=Marks)
-    limits: Limits = field(default_factory=Limits)
+    case: CaseSnapshot = field(default_factory=CaseSnapshot)
+    limits: CaseLimits = field(default_factory=CaseLimits)
     acted_turn: int = 0
     """The last turn whose action was done. The action of a later settled turn is still to be done."""
     sla_clock: int = 0

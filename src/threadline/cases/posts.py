@@ -13,7 +13,7 @@ from temporalio import activity
 
 from threadline.cases import audience, blocks
 from threadline.cases.blocks import Findings
-from threadline.cases.contract import Escalation, Notice, Reactions, SlackActivities, SlaNotice, TurnRef
+from threadline.cases.contract import CasePostActivities, CaseReactions, Escalation, Notice, SlaNotice, TurnRef
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     DEFAULT_TARGETS,
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Places:
+class CaseChannels:
     """Where things are said, and who is called.
 
     `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and group ids by tier of
@@ -62,14 +62,14 @@ class Places:
         return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
 
 
-class LiveSlackActivities(SlackActivities):
+class LiveCasePostActivities(CasePostActivities):
     """Args: `slack` for reactions; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox, places: Places) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox, channels: CaseChannels) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox
-        self._places = places
+        self._channels = channels
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class LiveSlackActivities(SlackActivities):
         if case.summary:
             return case.summary
         rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
-        opens, channel = case_owner(case.thread, SUMMARY), self._places.summaries
+        opens, channel = case_owner(case.thread, SUMMARY), self._channels.summaries
         ts = await self._outbox.publish(Post(f"{case.bug_id}:summary", channel, None, rendered, opens))
         return Thread(case.thread.team, channel, ts)
 
@@ -139,6 +139,17 @@ class LiveSlackActivities(SlackActivities):
         except Permanent as error:
             _log.error("reporter_not_notified", case=case.bug_id, turn=turn, reason=str(error))
 
+    async def post_pull_request(self, case: CaseRecord, turn: int, url: str) -> None:
+        """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
+        async with self._database.begin() as work:
+            closed = (await CaseStore(work.tx).get(case.bug_id)).status is CaseStatus.RESOLVED
+        said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
+        if case.summary:
+            text = blocks.late_pull_request_text if closed else blocks.pull_request_text
+            said.insert(0, (case.summary, text(case.bug_id, url)))
+        for thread, words in said:
+            await self._post(case, thread, f"turn:{turn}:fix:{thread.channel}", formatting.notice(words))
+
     @activity.defn
     async def escalate_to_humans(self, turn: TurnRef) -> Escalation:
         told = await self._load(turn)
@@ -146,17 +157,17 @@ class LiveSlackActivities(SlackActivities):
         why = told.outcome.summary or told.failure
         root = formatting.notice(
             blocks.escalation_text(why),
-            mentions=tuple(self._places.on_call(0)),
+            mentions=tuple(self._channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
         await self._open_escalation(case, number, root)
         words = blocks.escalated_text(case.bug_id, audience.reporter_text(told.result, told.reporter_words))
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
-        return Escalation(case.bug_id, number, self._places.target(case.severity), len(self._places.tiers))
+        return Escalation(case.bug_id, number, self._channels.target(case.severity), len(self._channels.tiers))
 
     async def _open_escalation(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> None:
         """An escalation has a thread of its own, or the case's summary thread when both share a channel."""
-        key, channel = f"{case.bug_id}:escalation:{number}", self._places.escalations
+        key, channel = f"{case.bug_id}:escalation:{number}", self._channels.escalations
         if case.summary and case.summary.channel == channel:
             await self._outbox.publish(Post(key, channel, case.summary.ts, root))
         else:
@@ -166,9 +177,9 @@ class LiveSlackActivities(SlackActivities):
     async def report_sla_event(self, notice: SlaNotice) -> bool:
         async with self._database.begin() as work:
             store = CaseStore(work.tx)
-            case, marks = await store.get(notice.bug_id), await store.marks(notice.bug_id)
+            case, snapshot = await store.get(notice.bug_id), await store.snapshot(notice.bug_id)
             root = await PostStore(work.tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
-        if not (root and marks.escalated and marks.escalations == notice.escalation):
+        if not (root and snapshot.escalated and snapshot.escalations == notice.escalation):
             return False
 
         async def is_open(tx: Transaction) -> bool:
@@ -178,12 +189,12 @@ class LiveSlackActivities(SlackActivities):
             event = (notice.escalation, notice.ordinal, notice.kind, notice.tier)
             await CaseStore(tx).record_sla_event(notice.bug_id, *event)
 
-        shared = case.summary and case.summary.channel == self._places.escalations
+        shared = case.summary and case.summary.channel == self._channels.escalations
         thread_ts = case.summary.ts if case.summary and shared else root
-        mentions = tuple(self._places.on_call(notice.tier))
+        mentions = tuple(self._channels.on_call(notice.tier))
         rendered = formatting.notice(blocks.sla_text(notice.bug_id, notice.kind), mentions=mentions)
         key = f"{notice.bug_id}:sla:{notice.escalation}:{notice.ordinal}"
-        post = Post(key, self._places.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
+        post = Post(key, self._channels.escalations, thread_ts, rendered, valid_if=is_open, on_posted=record)
         return bool(await self._outbox.publish(post))
 
     @activity.defn
@@ -218,7 +229,7 @@ class LiveSlackActivities(SlackActivities):
     # -- cosmetics ---------------------------------------------------------------------------------------------------
 
     @activity.defn
-    async def add_reactions(self, reactions: Reactions) -> None:
+    async def add_reactions(self, reactions: CaseReactions) -> None:
         await add_reactions(self._slack, reactions.name, reactions.items)
 
     @activity.defn

@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exce
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import Escalation, SlackActivities, SlaNotice
+    from threadline.cases.contract import CasePostActivities, Escalation, SlaNotice
     from threadline.cases.model import DAY, SlaEventKind, Target
     from threadline.threads import addressing
 
@@ -138,7 +138,7 @@ class SLATrackingWorkflow:
         tier = tier_for(due.kind, self._breaches, self._escalation.tiers)
         notice = SlaNotice(self._escalation.bug_id, self._escalation.number, due.kind, due.ordinal, tier)
         try:
-            return await call(SlackActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
+            return await call(CasePostActivities.report_sla_event, notice, summary=due.kind.replace("_", " "))
         except ActivityError as error:  # the channel is gone, say: the clock goes on, a later event may get through
             workflow.logger.warning("sla_event_not_posted", extra={"reason": fault_of(error).message})
             return True

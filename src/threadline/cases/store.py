@@ -1,6 +1,6 @@
 """CaseStore: a case's row, its turns, its pull request and the directory of services.
 
-Every write locks the case's row, raises its revision, and returns the marks as of that revision: the workflow keeps
+Every write locks the case's row, raises its revision, and returns the snapshot as of that revision: the workflow keeps
 those with the highest one. What people wrote is in `cases/message_store.py`.
 """
 
@@ -18,8 +18,8 @@ from threadline.cases.model import (
     TRANSITIONS,
     Action,
     CaseNotFound,
+    CaseSnapshot,
     CaseStatus,
-    Marks,
     Reason,
     Service,
     Settled,
@@ -53,20 +53,23 @@ _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 _QUESTION_SHOWN = 200
 
 SNAPSHOT = text("""
-SELECT c.*, EXISTS (SELECT FROM threads t WHERE t.workflow_id = c.workflow_id AND t.kind = 'case:summary') AS presented,
-       coalesce(u.message_due, false) AS message_due, coalesce(u.reporter_due, false) AS reporter_due,
-       coalesce(u.developer_due, false) AS developer_due,
-       c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_due,
+SELECT c.*,
+       EXISTS (SELECT FROM threads t
+               WHERE t.workflow_id = c.workflow_id AND t.kind = 'case:summary') AS has_summary_thread,
+       coalesce(u.has_unread, false) AS has_unread, coalesce(u.reporter_wrote, false) AS reporter_wrote,
+       coalesce(u.developer_wrote, false) AS developer_wrote,
+       c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_requested,
        EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
-       c.status = 'investigating' AND c.last_action = 'ask_reporter' AND NOT coalesce(u.reporter_due, false)
+       c.status = 'investigating' AND c.last_action = 'ask_reporter' AND NOT coalesce(u.reporter_wrote, false)
            AND (SELECT t.reason FROM case_transitions t WHERE t.bug_id = c.bug_id ORDER BY t.rev DESC LIMIT 1)
                = 'question_unanswered' AS unanswered,
-       EXISTS (SELECT FROM attachments a WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS files_due,
+       EXISTS (SELECT FROM attachments a
+               WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS attachments_pending,
        coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
 FROM cases c CROSS JOIN LATERAL (
-    SELECT bool_or(wants_turn) AS message_due,
-           bool_or(speaks AND sender_type = 'reporter') AS reporter_due,
-           bool_or(speaks AND sender_type = 'developer') AS developer_due,
+    SELECT bool_or(wants_turn) AS has_unread,
+           bool_or(speaks AND sender_type = 'reporter') AS reporter_wrote,
+           bool_or(speaks AND sender_type = 'developer') AS developer_wrote,
            (array_agg(message_type = 'close' ORDER BY said_at DESC, seq DESC)
                FILTER (WHERE sender_type IN ('reporter', 'operator') AND wants_turn))[1] AS closed_last
     FROM (
@@ -428,17 +431,17 @@ class CaseStore:
         row = {"from_status": before, "to_status": to, "reason": reason, "actor": actor}
         await self._tx.execute(insert(case_transitions).values(bug_id=bug_id, rev=rev, **row))
 
-    async def marks(self, bug_id: str) -> Marks:
+    async def snapshot(self, bug_id: str) -> CaseSnapshot:
         """What is known of a case, as this transaction sees it. Raises `CaseNotFound`."""
         row = (await self._tx.execute(SNAPSHOT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
-        return _marks(row)
+        return _snapshot(row)
 
-    async def marks_in(self, thread: Thread) -> Marks:
+    async def snapshot_of(self, thread: Thread) -> CaseSnapshot:
         """What is known of the case that was reported in a thread; `bug_id` is empty when there is none."""
         bug_id = await self.bug_id(thread)
-        return await self.marks(bug_id) if bug_id else Marks()
+        return await self.snapshot(bug_id) if bug_id else CaseSnapshot()
 
     async def bug_id(self, thread: Thread) -> str:
         """The case that was reported in a thread; empty when there is none."""
@@ -446,27 +449,27 @@ class CaseStore:
         return str(row.bug_id) if row else ""
 
     async def record_batch(
-        self, case: Case, marks: Marks, message_count: int, report: ParsedReport | None, *, start_turn: bool
-    ) -> Marks:
+        self, case: Case, snapshot: CaseSnapshot, message_count: int, report: ParsedReport | None, *, start_turn: bool
+    ) -> CaseSnapshot:
         """Write what a stored batch changes in its case, in the transaction that stored it.
 
         Args:
             case: the locked row.
-            marks: as they were read in this transaction.
+            snapshot: as they were read in this transaction.
             message_count: the highest `seq` by now.
             report: what the rules read out of the report; None where the case has a title.
             start_turn: make the case `investigating`.
         """
-        before, now = marks.status, CaseStatus.INVESTIGATING
+        before, now = snapshot.status, CaseStatus.INVESTIGATING
         fields: dict[str, object] = dict(vars(report)) if report else {}
         if report:
-            marks = replace(marks, title=report.title, severity=report.severity)
+            snapshot = replace(snapshot, title=report.title, severity=report.severity)
         if not start_turn:
             rev = await self.write(case.bug_id, message_count=message_count, **fields)
-            return replace(marks, rev=rev, stored=message_count)
+            return replace(snapshot, rev=rev, message_count=message_count)
         rev = await self.write(case.bug_id, message_count=message_count, status=now, wait_until=0.0, **fields)
         await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
-        return replace(marks, rev=rev, stored=message_count, status=now, wait_until=0.0)
+        return replace(snapshot, rev=rev, message_count=message_count, status=now, wait_until=0.0)
 
     # -- its steps -----------------------------------------------------------------------------------------------------
 
@@ -478,7 +481,7 @@ class CaseStore:
         *,
         actor: str = "threadline",
         wait_until: float = 0.0,
-    ) -> Marks:
+    ) -> CaseSnapshot:
         """Take one step. Taking it again changes `wait_until` alone, and records nothing twice.
 
         Args:
@@ -496,10 +499,10 @@ class CaseStore:
             reopened = {"close_reason": "", "resolved_at": None, "escalated": False}
             values = reopened if case.status == CaseStatus.RESOLVED else {}
             await self._step(case, to, reason, actor, wait_until=wait_until, **values)
-        return await self.marks(bug_id)
+        return await self.snapshot(bug_id)
 
-    async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> Marks:
-        """Resolve the case, unless an unused message speaks against it: then the marks come back unresolved.
+    async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> CaseSnapshot:
+        """Resolve the case, unless an unused message speaks against it: then the snapshot comes back unresolved.
 
         A close by an operator is recorded as theirs, also when `reason` says that the reporter closed it.
 
@@ -507,9 +510,9 @@ class CaseStore:
         the ending answers counts as used; what was said after it stays unused, and reopens the case.
         """
         case = await self.lock(bug_id)
-        marks = await self.marks(bug_id)
-        if case.status == CaseStatus.RESOLVED or not _may_end(reason, marks):
-            return marks
+        snapshot = await self.snapshot(bug_id)
+        if case.status == CaseStatus.RESOLVED or not _may_end(reason, snapshot):
+            return snapshot
         which = {"bug_id": bug_id, "settled": case.turn}
         if reason is Reason.REPORTER_CLOSED:
             closer = (await self._tx.execute(_CLOSER, which)).one()
@@ -520,7 +523,7 @@ class CaseStore:
         elif reason in _BY_OPERATOR:
             await self._tx.execute(_ANSWERED_BY_OPERATOR, which)
         await self._resolve(case, reason, actor)
-        return await self.marks(bug_id)
+        return await self.snapshot(bug_id)
 
     async def _resolve(self, case: Case, reason: Reason, actor: str) -> None:
         which = {"bug_id": case.bug_id, "settled": case.turn}
@@ -569,16 +572,16 @@ class CaseStore:
             raise Permanent(f"turn {turn} of {bug_id} cannot be settled: the last settled one is {case.turn}")
         if turn > case.turn and case.status != CaseStatus.RESOLVED:
             row = await self._close(case, turn, row, failure)
-        marks = await self.marks(bug_id)
+        snapshot = await self.snapshot(bug_id)
         if row is None or row.status != "done":
-            return Settled(marks)
+            return Settled(snapshot)
         # A fix that was kept but never opened (refused, say) is opened when a developer asks again.
-        asked_again = bool(row.fix_requested_by and any(row.diffs.values()) and not marks.pull_request_open)
+        asked_again = bool(row.fix_requested_by and any(row.diffs.values()) and not snapshot.pull_request_open)
         has_fix = row.has_fix or asked_again
         may_resolve = row.action == Action.RESOLVED and not has_fix
-        if may_resolve and marks.pull_request_open:  # a fix is judged by a developer, not by the agent that wrote it
+        if may_resolve and snapshot.pull_request_open:  # a fix is judged by a developer, not by the agent that wrote it
             may_resolve = await self._developer_spoke(bug_id, turn)
-        return Settled(marks, Action(row.action), has_fix, may_resolve)
+        return Settled(snapshot, Action(row.action), has_fix, may_resolve)
 
     async def turn(self, bug_id: str, turn: int) -> TurnRecord:
         """Raises `Permanent` when nothing ever ran under this number."""
@@ -664,14 +667,14 @@ class CaseStore:
             return None
         return PullRequest(row.repository, row.branch, row.url, row.number, row.commit, row.turn, row.state)
 
-    async def save_pull_request(self, bug_id: str, request: PullRequest) -> Marks:
+    async def save_pull_request(self, bug_id: str, request: PullRequest) -> CaseSnapshot:
         """Keep it as it is at the code host now; a later fix, a merge or a closing replaces what was known."""
         await self.lock(bug_id)
         row = {**vars(request), "merged_at": func.now() if request.state == "merged" else None}
         known = insert(pull_requests).values(bug_id=bug_id, opened_at=func.now(), **row)
         await self._tx.execute(known.on_conflict_do_update(index_elements=["bug_id"], set_=row))
         await self.write(bug_id)
-        return await self.marks(bug_id)
+        return await self.snapshot(bug_id)
 
     async def record_sla_event(self, bug_id: str, escalation: int, ordinal: int, kind: SlaEventKind, tier: int) -> bool:
         """Keep an event of an escalation's clock once; False when it was there already."""
@@ -823,39 +826,39 @@ def _not_found(bug_id: str) -> CaseNotFound:
     return CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
 
 
-def _may_end(reason: Reason, marks: Marks) -> bool:
+def _may_end(reason: Reason, snapshot: CaseSnapshot) -> bool:
     if reason in _BY_OPERATOR:
         return True
-    return marks.close_due if reason is Reason.REPORTER_CLOSED else not marks.message_due
+    return snapshot.close_requested if reason is Reason.REPORTER_CLOSED else not snapshot.has_unread
 
 
-def _marks(row: Row[Any]) -> Marks:
-    return Marks(
+def _snapshot(row: Row[Any]) -> CaseSnapshot:
+    return CaseSnapshot(
         rev=row.rev,
         bug_id=row.bug_id,
         title=row.title,
         status=CaseStatus(row.status),
         severity=Severity(row.severity),
         reporter_id=row.reporter_id,
-        stored=row.message_count,
+        message_count=row.message_count,
         turn=row.turn,
         questions=row.questions,
         escalations=row.escalations,
         closings=row.closings,
         escalated=row.escalated,
         wait_until=row.wait_until,
-        message_due=row.message_due,
-        reporter_due=row.reporter_due,
-        developer_due=row.developer_due,
-        close_due=row.close_due,
-        files_due=row.files_due,
+        has_unread=row.has_unread,
+        reporter_wrote=row.reporter_wrote,
+        developer_wrote=row.developer_wrote,
+        close_requested=row.close_requested,
+        attachments_pending=row.attachments_pending,
         attempts=row.attempts,
         pull_request_open=row.pull_request_open,
         last_action=row.last_action,
         question=row.last_question[:_QUESTION_SHOWN],
         session_id=row.last_session_id,
         cost_usd=float(row.cost_usd),
-        presented=row.presented,
+        has_summary_thread=row.has_summary_thread,
         unanswered=row.unanswered,
     )
 

@@ -6,7 +6,7 @@ import structlog
 
 from threadline.cases.contract import Escalation, TurnRef, case_start, clock_start
 from threadline.cases.model import Severity, Target
-from threadline.cases.posts import LiveSlackActivities
+from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store import CaseStore, MissingAnswer, OpenCase, OpenEscalation
 from threadline.db.engine import Database, Transaction
 from threadline.threads.sweep import Sweep, WorkflowSweep
@@ -59,7 +59,7 @@ class MissingAnswers(Sweep[MissingAnswer]):
 
     name = "missing answers"
 
-    def __init__(self, posts: LiveSlackActivities) -> None:
+    def __init__(self, posts: LiveCasePostActivities) -> None:
         self._posts = posts
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:

@@ -23,25 +23,23 @@ with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import (
         AgentActivities,
         CaseActivities,
+        CasePostActivities,
+        CaseReactions,
         EndRequest,
         FlushRequest,
-        IntakeActivities,
         Notice,
-        Reactions,
         SaveRequest,
-        SlackActivities,
         StatusChange,
         TurnRef,
         TurnRequest,
         agent_turn_options,
     )
-    from threadline.cases.fix_contract import FixActivities
     from threadline.cases.model import (
         STATE_OF,
         Action,
         BugState,
+        CaseSnapshot,
         CaseStatus,
-        Marks,
         NoticeKind,
         Reason,
         Settled,
@@ -78,7 +76,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         self.inbox = Inbox(state.pending, state.seen)
         self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
-        self._closing_unsaid = False
+        self._closing_unposted = False
         self._received: list[tuple[str, str]] = []
         """(channel, ts) of messages whose authors get a reaction when the burst is stored."""
         self._sla_signal: asyncio.Task[None] | None = None
@@ -99,22 +97,22 @@ class BugInvestigationWorkflow(ThreadHandler):
         return await self.thread_run.run()
 
     @property
-    def case(self) -> Marks:
-        return self.state.marks
+    def case(self) -> CaseSnapshot:
+        return self.state.case
 
     @property
     def _closing(self) -> bool:
         """The case is to end now: its reporter said so, or somebody cancelled the workflow in Temporal."""
-        return self.case.close_due or self.state.cancelled
+        return self.case.close_requested or self.state.cancelled
 
     # -- ThreadHandler: load, store, choose the step -----------------------------------------------------------------
 
     async def open(self) -> None:
         opened = await call(CaseActivities.open_case, self.state.thread, summary="load the case")
         self.state.limits = opened.limits
-        self._update(opened.marks)
-        self._closing_unsaid = opened.end_unsaid
-        if not opened.marks.bug_id and not self.inbox.holds_report():
+        self._update(opened.case)
+        self._closing_unposted = opened.closing_unposted
+        if not opened.case.bug_id and not self.inbox.holds_report():
             await self._fetch_report()
 
     async def _fetch_report(self) -> None:
@@ -127,7 +125,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         if not (senders or fresh):
             return
         try:
-            report = await call(IntakeActivities.fetch_report, self.state.thread, summary="fetch the report")
+            report = await call(CaseActivities.fetch_report, self.state.thread, summary="fetch the report")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -138,7 +136,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def store_messages(self) -> None:
         batch = self.inbox.batch()
-        request = FlushRequest(self.state.thread, batch, begin=not self.thread_run.busy and not self._closing)
+        request = FlushRequest(self.state.thread, batch, start_turn=not self.thread_run.busy and not self._closing)
         self._update(await call(CaseActivities.flush_messages, request, summary=f"store {len(batch)} messages"))
         self.inbox.stored(len(batch))
         if not self.case.bug_id:
@@ -149,8 +147,8 @@ class BugInvestigationWorkflow(ThreadHandler):
         if self._received and not (self.inbox and self.collects_burst):
             received, self._received = self._received, []
             name = "+1" if self.ended else "eyes"
-            reactions = Reactions(self.case.bug_id, name, received)
-            self.background.start(SlackActivities.add_reactions, reactions, summary=name)
+            reactions = CaseReactions(self.case.bug_id, name, received)
+            self.background.start(CasePostActivities.add_reactions, reactions, summary=name)
 
     def _is_acknowledged(self, message: messages.IncomingMessage) -> bool:
         """Whether its author sees that it was received. A third party's reply is ignored silently."""
@@ -165,12 +163,12 @@ class BugInvestigationWorkflow(ThreadHandler):
     def next_step(self) -> Step | None:
         """The source design's loop, decided from the snapshot alone, so that a new run decides the same."""
         case, state = self.case, self.state
-        closing_unsaid, self._closing_unsaid = self._closing_unsaid, False
+        closing_unsaid, self._closing_unposted = self._closing_unposted, False
         if self.ended:
             state.cancelled = False  # cancelled when there was nothing left to close
             return self._post_closing() if closing_unsaid else None
         if self._closing:
-            return self._close(Reason.REPORTER_CLOSED if case.close_due else Reason.OPERATOR_CANCELLED)
+            return self._close(Reason.REPORTER_CLOSED if case.close_requested else Reason.OPERATOR_CANCELLED)
         undecided = case.status is CaseStatus.INVESTIGATING and bool(case.last_action) and not case.unanswered
         if undecided and state.acted_turn < case.turn:
             return self._resume_action()  # a close was taken back, or an earlier run was terminated before the action
@@ -184,9 +182,9 @@ class BugInvestigationWorkflow(ThreadHandler):
     def _turn_due(self) -> bool:
         case = self.case
         if case.status is CaseStatus.AWAITING_REPORTER:
-            return case.reporter_due  # what developers wrote waits, and is in the same batch
+            return case.reporter_wrote  # what developers wrote waits, and is in the same batch
         asked = case.status is CaseStatus.INVESTIGATING and case.last_action == Action.ASK_REPORTER
-        return case.message_due or case.unanswered or (asked and case.reporter_due)
+        return case.has_unread or case.unanswered or (asked and case.reporter_wrote)
 
     def _timeout_step(self) -> Step | None:
         timer = self.thread_run.timer
@@ -211,7 +209,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     @property
     def ended(self) -> bool:
-        return not self.case.bug_id or (self.case.status is CaseStatus.RESOLVED and not self.case.message_due)
+        return not self.case.bug_id or (self.case.status is CaseStatus.RESOLVED and not self.case.has_unread)
 
     @property
     def blocks_continue_as_new(self) -> bool:
@@ -242,12 +240,12 @@ class BugInvestigationWorkflow(ThreadHandler):
         if before.status is not CaseStatus.INVESTIGATING:
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
             await self._set_status(CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES))
-        if before.developer_due:
+        if before.developer_wrote:
             notice = Notice(before.bug_id, NoticeKind.FORWARDED, before.turn + 1)
-            self.background.start(SlackActivities.post_notice, notice, summary="tell developers", options=COSMETIC)
+            self.background.start(CasePostActivities.post_notice, notice, summary="tell developers", options=COSMETIC)
         return asyncio.create_task(self._announce(before))
 
-    async def _announce(self, before: Marks) -> None:
+    async def _announce(self, before: CaseSnapshot) -> None:
         if before.turn == 0 and before.closings == 0:  # also when an earlier run ended before it could
             await self._notice(NoticeKind.INTAKE)
         elif before.status is CaseStatus.RESOLVED:
@@ -261,13 +259,13 @@ class BugInvestigationWorkflow(ThreadHandler):
         """
         bug_id, budget = self.case.bug_id, RetryBudget()
         while True:
-            if self.case.files_due:
-                await attempt(IntakeActivities.fetch_attachments, bug_id, summary="fetch attachments")
+            if self.case.attachments_pending:
+                await attempt(CaseActivities.fetch_attachments, bug_id, summary="fetch attachments")
             if self._closing:
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
             then = self._after_findings() if may_post() and not self._closing else None
-            settled = await self._settle(SaveRequest(bug_id, number, then=then))
+            settled = await self._settle(SaveRequest(bug_id, number, post_then=then))
             delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
             self._show_trouble(fault.message if fault and not settled.action else "")
             if delay is None and fault and not (settled.action or self._closing):
@@ -295,7 +293,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _settle(self, request: SaveRequest) -> Settled:
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
-        self._update(settled.marks)
+        self._update(settled.case)
         return settled
 
     # -- what the agent asked for ------------------------------------------------------------------------------------
@@ -321,7 +319,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             if settled.action is Action.ESCALATE:
                 await self._escalate(turn)
             elif settled.may_resolve:
-                if not self.inbox and not self.case.message_due:
+                if not self.inbox and not self.case.has_unread:
                     await self._close(Reason.AGENT_RESOLVED)
             else:
                 await self._await_developers(Reason.FIX_PROPOSED if settled.has_fix else Reason.FINDINGS_POSTED)
@@ -330,7 +328,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     async def _ask_reporter(self, turn: TurnRef) -> None:
         if self._reporter_wrote():
             return  # it may be the answer: the next turn reads it first
-        if await attempt(SlackActivities.post_clarification_question, turn, summary="ask the reporter"):
+        if await attempt(CasePostActivities.post_clarification_question, turn, summary="ask the reporter"):
             await self._post_findings(turn)  # the reporter's thread cannot be written to
             await self._await_developers(Reason.FINDINGS_POSTED)
             return
@@ -341,11 +339,11 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _post_findings(self, turn: TurnRef) -> None:
         trouble = ""
-        if not self.case.presented:
+        if not self.case.has_summary_thread:
             trouble = await attempt(
-                SlackActivities.create_summary_thread, turn.bug_id, summary="open the summary thread"
+                CasePostActivities.create_summary_thread, turn.bug_id, summary="open the summary thread"
             )
-        trouble = trouble or await attempt(SlackActivities.post_investigation_results, turn, summary="post findings")
+        trouble = trouble or await attempt(CasePostActivities.post_investigation_results, turn, summary="post findings")
         if trouble:
             await self._notice(NoticeKind.UNDELIVERABLE, turn.turn, trouble)
         self._mark_used(turn)
@@ -355,7 +353,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         try:
             self._update(
                 await call_unless(
-                    lambda: self._closing, FixActivities.open_pull_request, turn, summary="open a pull request"
+                    lambda: self._closing, CaseActivities.open_pull_request, turn, summary="open a pull request"
                 )
             )
         except Interrupted:
@@ -365,7 +363,7 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _escalate(self, turn: TurnRef) -> None:
         try:
-            escalation = await call(SlackActivities.escalate_to_humans, turn, summary="call on-call")
+            escalation = await call(CasePostActivities.escalate_to_humans, turn, summary="call on-call")
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -396,7 +394,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         """A merged fix ends the case. Without an answer from the code host nothing changes."""
         try:
             bug_id = self.case.bug_id
-            self._update(await call(FixActivities.check_pull_request, bug_id, summary="check the pull request"))
+            self._update(await call(CaseActivities.check_pull_request, bug_id, summary="check the pull request"))
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
@@ -417,13 +415,13 @@ class BugInvestigationWorkflow(ThreadHandler):
         """Tell people how the case ended, and remove what it needed."""
         if self._sla_clock:
             await signal_clock(self.case.bug_id, self._sla_clock, "resolved")
-        await attempt(SlackActivities.post_closing, self.case.bug_id, summary="post how it ended")
+        await attempt(CasePostActivities.post_closing, self.case.bug_id, summary="post how it ended")
         self.background.start(AgentActivities.cleanup_workspace, self.case.bug_id, summary="remove the workspace")
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _reporter_wrote(self) -> bool:
-        return self.case.reporter_due or self.inbox.holds_from(self.case.reporter_id)
+        return self.case.reporter_wrote or self.inbox.holds_from(self.case.reporter_id)
 
     def _after_findings(self) -> StatusChange:
         timeout = self.state.limits.developer_timeout
@@ -441,10 +439,10 @@ class BugInvestigationWorkflow(ThreadHandler):
 
     async def _notice(self, kind: NoticeKind, ordinal: int = 0, detail: str = "") -> None:
         notice = Notice(self.case.bug_id, kind, ordinal, detail)
-        await attempt(SlackActivities.post_notice, notice, summary=f"notice: {kind}")
+        await attempt(CasePostActivities.post_notice, notice, summary=f"notice: {kind}")
 
     def _mark_used(self, turn: TurnRef) -> None:
-        self.background.start(SlackActivities.mark_used, turn, summary="check marks")
+        self.background.start(CasePostActivities.mark_used, turn, summary="check marks")
 
     @property
     def _sla_clock(self) -> int:
@@ -459,10 +457,10 @@ class BugInvestigationWorkflow(ThreadHandler):
             self._sla_signal = asyncio.create_task(signal)
             self.background.add(self._sla_signal)
 
-    def _update(self, case: Marks) -> None:
+    def _update(self, case: CaseSnapshot) -> None:
         """Take a snapshot over unless a newer one is known: results arrive in another order than commits."""
         if case.rev >= self.case.rev:
-            self.state.marks = case
+            self.state.case = case
             self._show()
 
     # -- what Temporal's UI shows ------------------------------------------------------------------------------------
@@ -504,7 +502,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         }
 
 
-def _memo(case: Marks) -> dict[str, Any]:
+def _memo(case: CaseSnapshot) -> dict[str, Any]:
     return {"case": case.bug_id, "title": case.title}
 
 

@@ -191,6 +191,22 @@ class SweepActivities(ABC):
         """
 
 
+@dataclass(frozen=True)
+class ForwardedReply:
+    """A reply in a thread that the gateway could not place in time."""
+
+    thread: Thread
+    message: IncomingMessage
+
+
+class RouteReplyActivities(ABC):
+    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
+    @activity.defn
+    @abstractmethod
+    async def forward_reply(self, reply: ForwardedReply) -> bool:
+        """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
+
+
 def catch_up_start(*, deep: bool) -> WorkflowStart:
     """The one catch-up, which is asked for a pass; `deep`: also at threads that show no change."""
     return WorkflowStart(

@@ -14,7 +14,6 @@ SHARED_MODULES = frozenset(
         "threadline.approvals.risk_table",
         "threadline.cases.audience",
         "threadline.cases.contract",
-        "threadline.cases.fix_contract",
         "threadline.cases.model",
         "threadline.conversations.call_pairing",
         "threadline.conversations.contract",

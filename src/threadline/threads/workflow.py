@@ -10,7 +10,6 @@ from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadySt
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.cases.contract import Forward, IntakeActivities
     from threadline.slack.model import Thread
     from threadline.threads import addressing, contract
     from threadline.threads.contract import (
@@ -18,9 +17,11 @@ with workflow.unsafe.imports_passed_through():
         CatchUpPlan,
         CatchUpState,
         ChannelRead,
+        ForwardedReply,
         HistoryWindow,
         LookScope,
         PageRequest,
+        RouteReplyActivities,
         SweepActivities,
         SweepPage,
         SweepRequest,
@@ -222,7 +223,9 @@ class RouteReplyWorkflow:
         outcome = "not a case"
         while batch := self._inbox.batch():
             try:
-                known = await call(IntakeActivities.forward_reply, Forward(thread, batch[0]), summary="find the case")
+                known = await call(
+                    RouteReplyActivities.forward_reply, ForwardedReply(thread, batch[0]), summary="find the case"
+                )
             except FailureError as error:
                 if not is_cancelled_exception(error):
                     raise RuntimeError("an activity with unlimited retries failed") from error

@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 
 from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.catch_up import CaseThreads
-from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
@@ -109,8 +109,8 @@ def live_catch_up(
 def all_sweeps(
     database: Database,
     workflows: WorkflowClient,
-    places: Places,
-    posts: LiveSlackActivities,
+    case_channels: CaseChannels,
+    posts: LiveCasePostActivities,
     jobs: PostgresJobs,
     conversation_quiet: float,
 ) -> list[Sweep[Any]]:
@@ -121,7 +121,7 @@ def all_sweeps(
     """
     return [
         OpenCases(database, workflows),
-        SlaClocks(database, workflows, places.targets, len(places.tiers)),
+        SlaClocks(database, workflows, case_channels.targets, len(case_channels.tiers)),
         MissingAnswers(posts),
         OpenConversations(database, workflows, conversation_quiet),
         OpenHandovers(database, workflows),

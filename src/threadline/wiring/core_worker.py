@@ -13,11 +13,9 @@ from temporalio.client import Client
 
 from threadline.approvals.contract import ApprovalActivities
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import CaseActivities, IntakeActivities, SlackActivities
-from threadline.cases.fix_activities import LiveFixActivities
-from threadline.cases.fix_contract import FixActivities
-from threadline.cases.model import CaseReaders, Limits, Service
-from threadline.cases.posts import LiveSlackActivities, Places
+from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
+from threadline.cases.model import CaseLimits, CaseReaders, Service
+from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store import CaseStore
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
@@ -49,9 +47,9 @@ from threadline.slack.errors import calling
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.contract import CatchUpActivities, SweepActivities
-from threadline.threads.intake_activities import LiveIntakeActivities
+from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
 from threadline.threads.outbox import Outbox
+from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.catch_up import all_sweeps, live_catch_up, mark_installation
@@ -89,7 +87,7 @@ class _Connected:
     outbox: Outbox
     dispatcher: Dispatcher
     identity: AsyncSlackResponse
-    places: Places
+    case_channels: CaseChannels
 
 
 @dataclass(frozen=True)
@@ -109,13 +107,13 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
         Permanent: the database has another schema, or Slack does not know us.
     """
     async with _connected(settings, client) as parts:
-        alerts = FailureAlerts(parts.outbox, parts.places.escalations)
+        alerts = FailureAlerts(parts.outbox, parts.case_channels.escalations)
         approvers = settings.talk.approval.approvers
         jobs = live_jobs(client, parts.database, parts.slack, parts.outbox, parts.dispatcher, approvers)
         host = _host(settings, parts, alerts, jobs)
-        speaking = LiveSlackActivities(parts.database, parts.slack, parts.outbox, parts.places)
+        speaking = LiveCasePostActivities(parts.database, parts.slack, parts.outbox, parts.case_channels)
         quiet = settings.talk.conversation.conversation_quiet
-        sweeps = all_sweeps(parts.database, WorkflowClient(client), parts.places, speaking, jobs.desk, quiet)
+        sweeps = all_sweeps(parts.database, WorkflowClient(client), parts.case_channels, speaking, jobs.desk, quiet)
         async with conversing(settings.talk, parts.database, parts.slack, parts.users, parts.outbox, host) as talk:
             served = [
                 *_of_cases(settings, parts, speaking),
@@ -150,38 +148,37 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
                 Outbox(slack, database),
                 Dispatcher(client, DatabaseThreadLookup(database), authors),
                 identity,
-                _places(identity, settings.channels, settings.case),
+                _case_channels(identity, settings.channels, settings.case),
             )
     finally:
         await database.dispose()
 
 
 def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs: Jobs) -> Host:
-    places, identity = parts.places, parts.identity
+    channels, identity = parts.case_channels, parts.identity
     return Host(
         alerts,
-        CaseReaders({places.summaries, places.escalations}, str(identity.get("url", ""))),
+        CaseReaders({channels.summaries, channels.escalations}, str(identity.get("url", ""))),
         str(identity.get("user") or "threadline"),
         settings.channels.external_people,
         WorkflowClient(parts.client),
         jobs.ports,
-        Reception(places.escalations, settings.talk.decision.handover_reminder),
+        Reception(channels.escalations, settings.talk.decision.handover_reminder),
     )
 
 
-def _of_cases(settings: CoreSettings, parts: _Connected, speaking: LiveSlackActivities) -> Activities:
-    database, slack, outbox, places = parts.database, parts.slack, parts.outbox, parts.places
-    relaying = Relaying(database, slack, outbox, places.bot_user)
-    forge = settings.forge
+def _of_cases(settings: CoreSettings, parts: _Connected, speaking: LiveCasePostActivities) -> Activities:
+    database, slack, outbox, channels = parts.database, parts.slack, parts.outbox, parts.case_channels
+    forge, limits = settings.forge, _limits(settings.case)
     pull_requests = PullRequests(remotes.repositories_by_name(settings.repository.repo), forge.token, forge.api_url)
+    cases = LiveCaseActivities(database, slack, speaking, pull_requests, limits=limits, bot_user=channels.bot_user)
+    relay = Relaying(database, slack, outbox, channels.bot_user).relay
+    workflows, starts = WorkflowClient(parts.client), {"case": case_start}
+    replies = LiveRouteReplyActivities(database, slack, channels.bot_user, workflows, starts, relay)
     return [
-        *registered(LiveCaseActivities(database, _limits(settings.case), speaking.post_findings), CaseActivities),
-        *registered(
-            LiveIntakeActivities(database, slack, places.bot_user, WorkflowClient(parts.client), relaying),
-            IntakeActivities,
-        ),
-        *registered(speaking, SlackActivities),
-        *registered(LiveFixActivities(database, pull_requests, outbox), FixActivities),
+        *registered(cases, CaseActivities),
+        *registered(speaking, CasePostActivities),
+        *registered(replies, RouteReplyActivities),
     ]
 
 
@@ -202,8 +199,8 @@ def _of_talk(talk: Conversing, jobs: Jobs) -> Activities:
     ]
 
 
-def _places(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> Places:
-    return Places(
+def _case_channels(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> CaseChannels:
+    return CaseChannels(
         team=str(identity["team_id"]),
         bot_user=str(identity["user_id"]),
         summaries=channels.summaries_channel,
@@ -229,8 +226,8 @@ async def _store_services(database: Database, directory: Path | None) -> None:
         await CaseStore(work.tx).replace_services(services)
 
 
-def _limits(case: CaseSettings) -> Limits:
-    return Limits(
+def _limits(case: CaseSettings) -> CaseLimits:
+    return CaseLimits(
         reporter_timeout=case.reporter_timeout,
         developer_timeout=case.developer_timeout,
         turn_timeout=case.turn_timeout,

@@ -17,8 +17,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.workflow import ApprovalWorkflow
-from threadline.cases.contract import AgentActivities, CaseActivities, IntakeActivities, SlackActivities
-from threadline.cases.fix_contract import FixActivities
+from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
@@ -32,15 +31,14 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
-from threadline.threads.contract import CatchUpActivities, SweepActivities
+from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
 CONTRACTS = (
     CaseActivities,
-    FixActivities,
-    IntakeActivities,
-    SlackActivities,
+    RouteReplyActivities,
+    CasePostActivities,
     AgentActivities,
     ConversationActivities,
     SpeakingActivities,

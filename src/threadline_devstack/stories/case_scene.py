@@ -120,7 +120,7 @@ class Scene(Watching):
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
         async with self._database.begin() as work:
-            found = await CaseStore(work.tx).marks_in(Thread(TEAM, REPORTS, self.report))
+            found = await CaseStore(work.tx).snapshot_of(Thread(TEAM, REPORTS, self.report))
         return found.bug_id
 
     async def case(self) -> CaseRecord:

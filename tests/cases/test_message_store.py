@@ -24,7 +24,7 @@ from tests.support.case_store import (
 )
 from threadline.cases import store as case_store
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import CaseStatus, Marks, Reason
+from threadline.cases.model import CaseSnapshot, CaseStatus, Reason
 from threadline.cases.store import CaseStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
@@ -35,11 +35,16 @@ from threadline.threads.store import ThreadStore
 
 
 async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> None:
-    marks = await scene.flush(report())
-    assert (marks.bug_id, marks.status, marks.reporter_id, marks.stored) == ("BUG-1", CaseStatus.NEW, REPORTER, 1)
-    assert marks.message_due
-    assert marks.reporter_due
-    assert not marks.developer_due
+    snapshot = await scene.flush(report())
+    assert (snapshot.bug_id, snapshot.status, snapshot.reporter_id, snapshot.message_count) == (
+        "BUG-1",
+        CaseStatus.NEW,
+        REPORTER,
+        1,
+    )
+    assert snapshot.has_unread
+    assert snapshot.reporter_wrote
+    assert not snapshot.developer_wrote
     async with scene.database.begin() as work:
         assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
         assert [(step.before, step.to) for step in await CaseStore(work.tx).transitions("BUG-1")] == [(None, "new")]
@@ -48,8 +53,8 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
 @pytest.mark.parametrize("kind", [messages.MESSAGE, messages.CLOSE])
 async def test_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: str) -> None:
     assert (await scene.flush(said(5, kind=kind))).bug_id == "BUG-1"
-    marks = await scene.flush(report())
-    assert (marks.bug_id, marks.stored) == ("BUG-1", 2)
+    snapshot = await scene.flush(report())
+    assert (snapshot.bug_id, snapshot.message_count) == ("BUG-1", 2)
 
 
 async def test_messages_without_a_report_open_no_case(scene: Scene) -> None:
@@ -60,7 +65,7 @@ async def test_messages_without_a_report_open_no_case(scene: Scene) -> None:
         messages.parse([1, 2, 3]),
         said(3, by=messages.DEVELOPER),
     )
-    assert await scene.flush(*batch) == Marks()
+    assert await scene.flush(*batch) == CaseSnapshot()
     assert await scene.rows("SELECT bug_id FROM cases") == []
 
 
@@ -68,7 +73,7 @@ async def test_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -> 
     batch = (report(), said(1), said(1), edit(1, "better", 2))
     first = await scene.flush(*batch)
     again = await scene.flush(*batch)
-    assert first.stored == again.stored == 3
+    assert first.message_count == again.message_count == 3
     assert again.rev > first.rev
     assert [row["seq"] for row in await scene.rows("SELECT seq FROM bug_conversations ORDER BY seq")] == [1, 2, 3]
 
@@ -76,7 +81,7 @@ async def test_repeated_batch_changes_nothing_but_the_revision(scene: Scene) -> 
 async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(scene: Scene) -> None:
     batches = [(report(), *(said(at) for at in range(1, 12))), (*(said(at) for at in range(6, 20)), report())]
     results = await asyncio.gather(*(scene.flush(*batch) for batch in batches * 3))
-    assert {marks.bug_id for marks in results} == {results[0].bug_id}
+    assert {snapshot.bug_id for snapshot in results} == {results[0].bug_id}
     rows = await scene.rows("SELECT seq, message_id FROM bug_conversations ORDER BY seq")
     assert [row["seq"] for row in rows] == list(range(1, 21))
     assert len({row["message_id"] for row in rows}) == 20
@@ -84,10 +89,11 @@ async def test_two_flushes_at_once_open_one_case_and_store_each_message_once(sce
 
 async def test_late_results_are_known_by_their_revision(scene: Scene) -> None:
     results = await asyncio.gather(*(scene.flush(report(), said(at)) for at in range(1, 9)))
-    by_revision = sorted(results, key=lambda marks: marks.rev)
-    assert len({marks.rev for marks in results}) == len(results)
-    assert [marks.stored for marks in by_revision] == sorted(marks.stored for marks in results)
-    assert await scene.marks() == by_revision[-1]
+    by_revision = sorted(results, key=lambda snapshot: snapshot.rev)
+    assert len({snapshot.rev for snapshot in results}) == len(results)
+    counts = [snapshot.message_count for snapshot in by_revision]
+    assert counts == sorted(counts)
+    assert await scene.snapshot() == by_revision[-1]
 
 
 async def test_messages_are_read_in_the_order_in_which_they_were_written(scene: Scene) -> None:
@@ -99,8 +105,8 @@ async def test_messages_are_read_in_the_order_in_which_they_were_written(scene: 
 async def test_message_of_an_unknown_sender_who_is_not_the_reporter_is_dropped(scene: Scene) -> None:
     await scene.flush(report("report"))
     third = said(1, "me too", by=messages.UNKNOWN, sender_id=STRANGER)
-    marks = await scene.flush(third, said(2, "mine", by=messages.UNKNOWN, sender_id=REPORTER))
-    assert marks.stored == 2
+    snapshot = await scene.flush(third, said(2, "mine", by=messages.UNKNOWN, sender_id=REPORTER))
+    assert snapshot.message_count == 2
     assert await scene.texts() == ["report", "mine"]
     assert await scene.rows("SELECT bug_id FROM bug_conversations WHERE sender_type = 'unknown'") == []
 
@@ -149,21 +155,21 @@ async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(sc
 async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
-    marks = await scene.flush(deletion(40), edit(0, "better words", 5), messages.parse([{"no": "id"}]))
-    assert not marks.message_due
-    assert marks.reporter_due
-    assert not marks.developer_due
+    snapshot = await scene.flush(deletion(40), edit(0, "better words", 5), messages.parse([{"no": "id"}]))
+    assert not snapshot.has_unread
+    assert snapshot.reporter_wrote
+    assert not snapshot.developer_wrote
 
 
 async def test_thanks_and_a_late_close_do_not_reopen_the_case(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
     await scene.end(Reason.AGENT_RESOLVED)
-    marks = await scene.flush(said(10, "Thanks a lot!"), close(11), said(12, "never mind"))
-    assert not marks.message_due
-    assert not marks.close_due
-    marks = await scene.flush(said(13, "It is broken again"))
-    assert marks.message_due
+    snapshot = await scene.flush(said(10, "Thanks a lot!"), close(11), said(12, "never mind"))
+    assert not snapshot.has_unread
+    assert not snapshot.close_requested
+    snapshot = await scene.flush(said(13, "It is broken again"))
+    assert snapshot.has_unread
 
 
 async def test_late_message_from_before_the_close_does_not_reopen(scene: Scene) -> None:
@@ -171,14 +177,14 @@ async def test_late_message_from_before_the_close_does_not_reopen(scene: Scene) 
     await scene.turn(1)
     await scene.flush(close(20))
     await scene.end(Reason.REPORTER_CLOSED)
-    marks = await scene.flush(
+    snapshot = await scene.flush(
         said(10, "It is in Firefox"), said(20, "In the same moment", by=messages.DEVELOPER, id="x")
     )
-    assert not marks.message_due
+    assert not snapshot.has_unread
     assert "It is in Firefox" in await scene.texts()
     late = await scene.rows("SELECT turn FROM bug_conversations WHERE message_type = 'message' ORDER BY seq")
     assert [row["turn"] for row in late] == [0, 0], "the close has answered them"
-    assert (await scene.flush(said(21, "It is back"))).message_due
+    assert (await scene.flush(said(21, "It is back"))).has_unread
 
 
 async def test_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
@@ -186,7 +192,7 @@ async def test_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
     await scene.turn(1)
     await scene.end(Reason.AGENT_RESOLVED)
     await scene.flush(close(20))
-    assert (await scene.flush(said(10, "It is in Firefox"))).message_due
+    assert (await scene.flush(said(10, "It is in Firefox"))).has_unread
 
 
 @pytest.mark.parametrize(
@@ -203,7 +209,7 @@ async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstor
     batch = (report("report"), said(1, **unstorable), said(2, "after", version="1\x00"))
     first = await scene.flush(*batch)
     again = await scene.flush(*batch)
-    assert first.stored == again.stored == 2
+    assert first.message_count == again.message_count == 2
     assert await scene.texts() == ["report", "after"]
     [row] = await scene.rows("SELECT * FROM quarantine")
     assert row["error"].startswith("the database refused this message")
@@ -220,12 +226,12 @@ async def test_row_refused_beside_a_known_message_holds_nothing_up(scene: Scene)
 
 async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> None:
     await scene.opened()
-    assert not (await scene.flush(said(4, "close", kind=messages.CLOSE, by=messages.DEVELOPER))).close_due
-    assert (await scene.flush(close(5))).close_due
-    assert not (await scene.flush(said(6, "wait, still broken"))).close_due
-    assert (await scene.flush(close(7))).close_due
-    assert (await scene.flush(said(3, "said before, came after"))).close_due
-    assert (await scene.flush(said(9, "a developer", by=messages.DEVELOPER))).close_due
+    assert not (await scene.flush(said(4, "close", kind=messages.CLOSE, by=messages.DEVELOPER))).close_requested
+    assert (await scene.flush(close(5))).close_requested
+    assert not (await scene.flush(said(6, "wait, still broken"))).close_requested
+    assert (await scene.flush(close(7))).close_requested
+    assert (await scene.flush(said(3, "said before, came after"))).close_requested
+    assert (await scene.flush(said(9, "a developer", by=messages.DEVELOPER))).close_requested
 
 
 async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
@@ -251,8 +257,8 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
             await CaseMessageStore(work.tx).record_bot_message(
                 "BUG-1", "question", "Which browser?", replace(THREAD, ts=ts(3))
             )
-    marks = await scene.flush(said(4, "Firefox", by=messages.DEVELOPER))
-    assert marks.stored == 2
+    snapshot = await scene.flush(said(4, "Firefox", by=messages.DEVELOPER))
+    assert snapshot.message_count == 2
     assert await scene.texts() == ["The cart total is wrong", "Which browser?", "Firefox"]
     assert [entry.sender_id for entry in (await scene.claim(2)).entries] == [DEVELOPER]
 
@@ -267,9 +273,9 @@ async def test_messages_used_by_a_turn_are_known_for_their_reactions(scene: Scen
 async def test_another_thread_opens_another_case(scene: Scene) -> None:
     await scene.flush(report())
     other = Thread("T1", "C1", ts(100))
-    marks = await scene.flush(said(100, kind=messages.REPORT), thread=other)
-    assert marks.bug_id not in ("", "BUG-1")
-    assert marks.stored == 1
+    snapshot = await scene.flush(said(100, kind=messages.REPORT), thread=other)
+    assert snapshot.bug_id not in ("", "BUG-1")
+    assert snapshot.message_count == 1
     assert identity(100) != identity(0)
 
 

@@ -1,0 +1,78 @@
+"""LiveRouteReplyActivities: finds out whose thread a reply is in, and hands it on."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+from temporalio import activity
+
+from threadline.db.engine import Database
+from threadline.slack.client import Slack
+from threadline.slack.model import Thread
+from threadline.threads import messages
+from threadline.threads.contract import ForwardedReply, RouteReplyActivities
+from threadline.threads.message_table import log_quarantined, redact_message
+from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import ThreadOwner, owner_in
+from threadline.threads.store import PostStore, Quarantine, ThreadStore
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+
+_log = structlog.get_logger(__name__)
+
+Relay = Callable[[Thread, IncomingMessage], Awaitable[bool]]
+Start = Callable[[Thread, IncomingMessage], WorkflowStart]
+
+
+class LiveRouteReplyActivities(RouteReplyActivities):
+    """Args:
+    bot_user: our own user's id.
+    starts: by feature (`ThreadOwner.feature`), the workflow that gets a reply in one of its threads.
+    relay: takes a reply first, and says whether it was one for a person who has taken a thread over.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        slack: Slack,
+        bot_user: str,
+        workflows: WorkflowClient,
+        starts: Mapping[str, Start],
+        relay: Relay | None = None,
+    ) -> None:
+        self._database = database
+        self._slack = slack
+        self._bot_user = bot_user
+        self._workflows = workflows
+        self._starts = starts
+        self._relay = relay
+
+    @activity.defn
+    async def forward_reply(self, reply: ForwardedReply) -> bool:
+        if self._relay and await self._relay(reply.thread, reply.message):
+            return True
+        owner = await self._owner_of(reply.thread)
+        if owner is None or owner.feature not in self._starts:
+            message = redact_message(reply.message)
+            unreadable = [(message, "")] if message.kind == messages.QUARANTINED else []
+            async with self._database.begin() as work:
+                quarantined = await Quarantine(work.tx).keep(reply.thread, unreadable)
+            log_quarantined(reply.thread, quarantined)
+            _log.debug("reply_ignored", slack_thread=reply.thread.key, reason="This thread belongs to no case.")
+            return False
+        await self._workflows.start(self._starts[owner.feature](owner.thread, reply.message))
+        return True
+
+    async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
+        """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
+        async with self._database.begin() as work:
+            if known := await ThreadStore(work.tx).owner(thread):
+                return known
+        root = await self._slack.message(thread.channel, thread.ts)
+        if root is None or root.user != self._bot_user:
+            return None  # only our own metadata says whose thread it is
+        owner = owner_in(root.payload)
+        if owner is None or owner.feature not in self._starts or owner.thread.team != thread.team:
+            return None
+        async with self._database.begin() as work:
+            await PostStore(work.tx).record_posted(str(root.payload.get("key", "")), thread.ts)
+            await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
+        return owner
