@@ -12,6 +12,7 @@ from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.answers import is_blank
 from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
+from threadline.db.values import storable
 from threadline.models.chat_model import ChatModel
 
 _log = structlog.get_logger(__name__)
@@ -55,7 +56,7 @@ class Summaries:
         begun = time.monotonic()
         answer = await model.ask(context.summary_prompt(past, piece))
         took = round((time.monotonic() - begun) * 1000)
-        summary = context.as_summary(answer.reply.text)
+        summary = context.as_summary(storable(answer.reply.text))
         async with self._database.begin() as work:
             await work.conversations.spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
             now = _past(await work.transcripts.read(turn.thread), turn.turn)
