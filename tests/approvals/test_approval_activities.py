@@ -6,13 +6,14 @@ import time
 import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
-from threadline.approvals.buttons import ButtonClick
-from threadline.approvals.contract import CARRY_OUT, ActionRef, ClickAnswer, ClickRequest, Expiry, Stage
+from threadline.approvals.contract import CARRY_OUT, ActionRef, DecideReply, DecideRequest, Expiry, Stage
+from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.approvals.proposing import Approving
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Outcome, OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import Facts, NewRfp
+from threadline.threads.model import ButtonPress
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.tools.postgres_ports import PostgresExecutionLog
@@ -31,11 +32,12 @@ async def click(
     key: str = "k1",
     at: float = 0.0,
     settings: Approving | None = None,
-) -> ClickAnswer:
+) -> DecideReply:
     action = await desk.action()
     thread = desk.talk.thread
-    pressed = ButtonClick(by, action.action_hash, approve, key, at, thread.channel, thread.ts)
-    request = ClickRequest(TEAM, "ACT-1", pressed)
+    button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
+    pressed = ButtonPress(by, button, value, key, at, thread.channel, thread.ts)
+    request = DecideRequest(TEAM, "ACT-1", pressed)
     return await desk.talk.run(desk.activities(settings).decide_action, request)
 
 
@@ -88,6 +90,22 @@ async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene
     assert (await desk.action()).decision is None
 
 
+@pytest.mark.parametrize(
+    ("button", "made_for", "of_it"),
+    [("handover_close", "ACT-1", True), (REJECT, "ACT-2", True), (APPROVE, "ACT-1", False), (REJECT, "ACT-1", False)],
+)
+async def test_button_that_is_not_for_this_action_decides_nothing(
+    desk: ApprovalScene, button: str, made_for: str, of_it: bool
+) -> None:
+    """`of_it`: whether the button has the hash of what is proposed."""
+    await desk.propose()
+    value = button_value(made_for, (await desk.action()).action_hash if of_it else "0" * 64)
+    pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, GENERAL, desk.talk.thread.ts)
+    reply = await desk.talk.run(desk.activities().decide_action, DecideRequest(TEAM, "ACT-1", pressed))
+    assert (reply.state.stage, (await desk.action()).decision) == (Stage.OPEN, None)
+    assert "not for what ACT-1 proposes" in reply.words
+
+
 @pytest.mark.parametrize(("pressed", "stage"), [(-1.0, Stage.APPROVED), (0.0, Stage.EXPIRED), (1.0, Stage.EXPIRED)])
 async def test_click_in_time_counts_when_it_is_handled_late(desk: ApprovalScene, pressed: float, stage: Stage) -> None:
     """`pressed`: seconds from the expiry on; the click is looked at an hour later."""
@@ -95,8 +113,9 @@ async def test_click_in_time_counts_when_it_is_handled_late(desk: ApprovalScene,
     action = await desk.action()
     expires = action.expires_at.timestamp()
     live = desk.activities(clock=lambda: expires + 3600)
-    button = ButtonClick(APPROVER, action.action_hash, True, "k", expires + pressed, GENERAL, desk.talk.thread.ts)
-    answer = await desk.talk.run(live.decide_action, ClickRequest(TEAM, "ACT-1", button))
+    value = button_value("ACT-1", action.action_hash)
+    button = ButtonPress(APPROVER, APPROVE, value, "k", expires + pressed, GENERAL, desk.talk.thread.ts)
+    answer = await desk.talk.run(live.decide_action, DecideRequest(TEAM, "ACT-1", button))
     assert answer.state.stage is stage
     assert ("Expired" in answer.words) == (stage is Stage.EXPIRED)
 
@@ -108,9 +127,10 @@ async def test_click_from_the_future_counts_as_now(desk: ApprovalScene) -> None:
 
 async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
     await desk.propose()
-    pressed = ButtonClick(APPROVER, "0" * 64, True, "k", 0.0, GENERAL, desk.talk.thread.ts)
+    value = button_value("ACT-99", "0" * 64)
+    pressed = ButtonPress(APPROVER, APPROVE, value, "k", 0.0, GENERAL, desk.talk.thread.ts)
     live = desk.activities()
-    unknown = await desk.talk.run(live.decide_action, ClickRequest(TEAM, "ACT-99", pressed))
+    unknown = await desk.talk.run(live.decide_action, DecideRequest(TEAM, "ACT-99", pressed))
     assert (unknown.state.stage, "no longer on record" in unknown.words) == (Stage.UNKNOWN, True)
     for ref in (ActionRef(TEAM, "ACT-99"), ActionRef("T0OTHER", "ACT-1")):
         assert (await desk.talk.run(live.open_approval, ref)).stage is Stage.UNKNOWN

@@ -16,15 +16,16 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
-from threadline.approvals.buttons import APPROVE, REJECT, button_value
 from threadline.approvals.contract import ApprovalActivities, approval_start
-from threadline.approvals.model import Decision
+from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads import addressing
+from threadline.threads.contract import ThreadActivities
+from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import GENERAL, TEAM
@@ -43,6 +44,7 @@ class ApprovalWorkflows:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         activities = activities_of(self.desk.activities(), ApprovalActivities)
+        activities += activities_of(LiveThreadActivities(self.desk.slack), ThreadActivities)
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
@@ -283,7 +285,7 @@ async def test_click_on_an_unknown_action_is_answered(house: ApprovalWorkflows) 
 
 
 async def test_endless_clicks_continue_as_new(house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.threads.buttons.MOST_EVENTS", 40)
+    monkeypatch.setattr("threadline.threads.model.MAX_PRESS_EVENTS", 40)
     async with house.working():
         message = await house.proposed()
         first = (await house.handle().describe()).run_id

@@ -7,8 +7,7 @@ import pytest
 
 from threadline.approvals import blocks as approvals
 from threadline.approvals.blocks import Verdict
-from threadline.approvals.buttons import APPROVE, REJECT, button_read
-from threadline.approvals.model import Decision
+from threadline.approvals.model import APPROVE, REJECT, Decision, parse_button
 from threadline.conversations.blocks import answer_of
 from threadline.slack.formatting import Rendered
 from threadline_devstack.slack.blocks import check_blocks
@@ -50,7 +49,7 @@ def test_card_shows_the_action_its_reason_and_who_decides() -> None:
     for each in ("<@U2>, <@U3>", "<!date^1790000000^", "<@U1>"):
         assert each in said
     assert [each["action_id"] for each in buttons["elements"]] == [APPROVE, REJECT]
-    assert {button_read(each["value"]) for each in buttons["elements"]} == {("ACT-7", HASH)}
+    assert {parse_button(each["value"]) for each in buttons["elements"]} == {("ACT-7", HASH)}
     assert "Status: won" in message.text
 
 

@@ -8,9 +8,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import SOCKET, KnownThreads
-from threadline.approvals.buttons import APPROVE, REJECT, ButtonClick
+from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
 from threadline.threads.addressing import BUTTON_PRESSED, approval_workflow_id
+from threadline.threads.model import ButtonPress
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -40,9 +41,10 @@ async def test_each_click_is_acknowledged_when_temporal_has_it(
     async for event in handle.fetch_history_events():
         signal = event.workflow_execution_signaled_event_attributes
         if signal.signal_name == BUTTON_PRESSED:
-            clicks += await temporal.data_converter.decode(list(signal.input.payloads), [ButtonClick])
-    told = [(each.user_id, each.approve, each.action_hash, each.thread_ts) for each in clicks]
-    assert told == [(identity.DEVELOPER, True, HASH, ts), (identity.REPORTER, False, HASH, ts)]
+            clicks += await temporal.data_converter.decode(list(signal.input.payloads), [ButtonPress])
+    told = [(each.user_id, each.action_id, each.value, each.thread_ts) for each in clicks]
+    value = button_value("ACT-71", HASH)
+    assert told == [(identity.DEVELOPER, APPROVE, value, ts), (identity.REPORTER, REJECT, value, ts)]
     assert len({each.key for each in clicks}) == 2
 
 

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from threadline.approvals.buttons import APPROVE, REJECT, button_value
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
 from threadline.gateway import interactions as clicks
-from threadline.gateway.routes import Clicked, Ignored, IgnoreReason, Pressed
-from threadline.handovers.model import CLOSE, TAKE, HandoverRef
+from threadline.gateway.routes import Ignored, IgnoreReason, Pressed
+from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef
 from threadline.slack.model import Thread
+from threadline.threads import addressing
+from threadline.threads.model import ButtonPress
 
 HASH = "0f" * 32
 
@@ -32,18 +34,29 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
     return plain | given
 
 
+def press_in(body: dict[str, Any]) -> ButtonPress:
+    """What the workflow is sent."""
+    route = clicks.route(body)
+    assert isinstance(route, Pressed)
+    assert route.start.signal == addressing.BUTTON_PRESSED
+    (press,) = route.start.signal_args
+    assert isinstance(press, ButtonPress)
+    return press
+
+
 def test_click_says_who_decides_which_action_and_where() -> None:
     route = clicks.route(payload())
-    assert isinstance(route, Clicked)
-    assert (route.team, route.action_id) == ("T1", "ACT-1")
-    click = route.click
-    assert (click.user_id, click.action_hash, click.approve, click.at) == ("U1", HASH, True, 1790000000.5)
-    assert (click.channel, click.thread_ts) == ("C1", "1789999990.000100")
-    assert clicks.route(payload({"action_id": REJECT})).click.approve is False  # type: ignore[union-attr]
+    assert isinstance(route, Pressed)
+    assert route.start.workflow_id == addressing.approval_workflow_id("T1", "ACT-1")
+    assert route.start.argument == ApprovalRun("T1", "ACT-1")
+    press, value = press_in(payload()), button_value("ACT-1", HASH)
+    assert (press.user_id, press.value, press.action_id, press.at) == ("U1", value, APPROVE, 1790000000.5)
+    assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
+    assert press_in(payload({"action_id": REJECT})).action_id == REJECT
 
 
 def test_each_press_has_a_key_of_its_own() -> None:
-    keys = [clicks.route(payload({"action_ts": ts})).click.key for ts in ("1.5", "1.5", "1.6")]  # type: ignore[union-attr]
+    keys = [press_in(payload({"action_ts": ts})).key for ts in ("1.5", "1.5", "1.6")]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -59,6 +72,10 @@ def test_each_press_has_a_key_of_its_own() -> None:
         payload({"value": f"ACT-1/../x:{HASH}"}),
         payload(user={"id": ""}),
         payload(user=None),
+        payload({"action_id": TAKE}),
+        payload({"action_id": CLOSE}),
+        payload({"value": "T1:C0GENERAL:1789999990.000100:4"}),
+        payload(team={"id": ""}, user={"id": "U1"}),
     ],
 )
 def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
@@ -67,18 +84,20 @@ def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
 
 def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
     ref = HandoverRef(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
-    for button, closes in ((TAKE, False), (CLOSE, True)):
-        route = clicks.route(payload({"action_id": button, "value": ref.key}))
+    for button in (TAKE, CLOSE):
+        body = payload({"action_id": button, "value": ref.key})
+        route, press = clicks.route(body), press_in(body)
         assert isinstance(route, Pressed)
-        assert (route.ref, route.click.user_id, route.click.close) == (ref, "U1", closes)
-        assert (route.click.channel, route.click.thread_ts) == ("C1", "1789999990.000100")
+        assert route.start.workflow_id == addressing.handover_workflow_id(ref.thread, 4)
+        assert (route.start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
+        assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})
     assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_APPROVAL)
 
 
 def test_unreadable_time_is_left_open() -> None:
     for moment in ("nan", "soon", "-5", "1e300"):
-        assert clicks.route(payload({"action_ts": moment})).click.at == 0.0  # type: ignore[union-attr]
+        assert press_in(payload({"action_ts": moment})).at == 0.0
 
 
 json_values = st.recursive(
@@ -94,4 +113,4 @@ json_values = st.recursive(
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
 def test_any_json_gets_a_route(body: dict[str, Any]) -> None:
-    assert isinstance(clicks.route(body), Clicked | Ignored)
+    assert isinstance(clicks.route(body), Pressed | Ignored)

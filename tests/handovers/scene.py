@@ -20,16 +20,19 @@ from threadline.conversations.contract import TalkTurn
 from threadline.gateway.event_handling import Door
 from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
-from threadline.handovers.contract import HandoverActivities, HandoverState, PressRequest
-from threadline.handovers.model import Handing, HandoverClick, HandoverRef
+from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState
+from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
+from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads import addressing
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.contract import RouteReplyActivities
+from threadline.threads.contract import RouteReplyActivities, ThreadActivities
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import ButtonPress
+from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.workflow import RouteReplyWorkflow
 from threadline.threads.workflow_client import WorkflowClient
@@ -105,9 +108,9 @@ class HandoverScene:
 
     async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:
         """Somebody presses a button of the card."""
-        return await self.talk.run(
-            self.activities.press_handover, PressRequest(self.ref, HandoverClick(by, close, "click", at))
-        )
+        card = Thread(TEAM, ESCALATIONS, await self.card_ts())
+        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, "click", at, card.channel, card.ts)
+        return await self.talk.run(self.activities.press_handover, HandoverPress(self.ref, press))
 
     async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
         """The asker writes, and a silent turn relays it."""
@@ -144,6 +147,7 @@ class HandoverWorkflowScene(HandoverScene):
         slack, relay = talk.speaking._slack, self.relaying.relay
         replies = LiveRouteReplyActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(replies, RouteReplyActivities)]
+        served += activities_of(LiveThreadActivities(slack), ThreadActivities)
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 
     @property
@@ -154,7 +158,7 @@ class HandoverWorkflowScene(HandoverScene):
     async def start(self) -> None:
         identity = addressing.handover_workflow_id(self.talk.thread, 1)
         await self.environment.client.start_workflow(
-            addressing.HANDOVER_WORKFLOW, Handing(self.ref), id=identity, task_queue=addressing.CORE_QUEUE
+            addressing.HANDOVER_WORKFLOW, HandoverInput(self.ref), id=identity, task_queue=addressing.CORE_QUEUE
         )
 
     async def card(self) -> Message:

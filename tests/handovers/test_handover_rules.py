@@ -4,7 +4,7 @@ import pytest
 
 from threadline.handovers import blocks
 from threadline.handovers.blocks import Told
-from threadline.handovers.model import HandoverRef, button_read, button_value
+from threadline.handovers.model import HandoverRef, button_value, parse_button
 from threadline.slack.model import Thread
 from threadline_devstack.slack.blocks import check_blocks
 
@@ -21,6 +21,6 @@ def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
 
 
 def test_button_value_names_its_handover_and_others_are_not_read() -> None:
-    assert button_read(button_value(REF)) == REF
+    assert parse_button(button_value(REF)) == REF
     for value in ("", "T1:C1234:1700000000.000100", "T1:C1234:x:3", "a/b:C1:1.1:1", f"{REF.key}x"):
-        assert button_read(value) is None
+        assert parse_button(value) is None

@@ -91,6 +91,7 @@ record_channel
 relay_to_person
 remember_turn
 remind_handover
+reply_privately
 report_sla_event acknowledge_breach
 report_sla_event acknowledge_reminder
 report_sla_event daily_reminder
@@ -141,8 +142,6 @@ update_status question_asked
 update_status question_unanswered
 update_status reopened
 weigh
-whisper
-whisper_handover
 """.strip().splitlines()
 )
 """What recorded workflows did, all together, as `histories.facts` says it."""

@@ -16,8 +16,8 @@ from tests.support.tool_results import message_of
 from threadline.approvals import rehearsal as proposing
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import Hands, LiveApprovalActivities
-from threadline.approvals.buttons import ButtonClick
-from threadline.approvals.contract import ActionRef, ClickRequest, Stage
+from threadline.approvals.contract import ActionRef, DecideRequest, Stage
+from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
 from threadline.models.model import Outcome, OutcomeKind, ToolCall
@@ -30,6 +30,7 @@ from threadline.sales.email_sending import PostgresOutbox, Sending
 from threadline.sales.email_tools import MAILER, OUTBOX
 from threadline.sales.mail_account import parse_account
 from threadline.slack.users import UserDirectory
+from threadline.threads.model import ButtonPress
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import ToolResult
@@ -109,8 +110,9 @@ class Office:
         async with self.talk.database.begin() as work:
             action = await work.proposed_actions.get(TEAM, "ACT-1")
         thread = self.talk.thread
-        pressed = ButtonClick(APPROVER, action.action_hash, approve, "k1", 0.0, thread.channel, thread.ts)
-        return (await self.talk.run(self.approval.decide_action, ClickRequest(TEAM, "ACT-1", pressed))).state.stage
+        button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
+        pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, thread.channel, thread.ts)
+        return (await self.talk.run(self.approval.decide_action, DecideRequest(TEAM, "ACT-1", pressed))).state.stage
 
     def said(self) -> list[str]:
         return [each.text for each in self.talk.posted(GENERAL)]

@@ -17,13 +17,21 @@ from threadline.approvals.contract import (
     ActionRef,
     ActionState,
     ApprovalActivities,
-    ClickAnswer,
-    ClickRequest,
+    DecideReply,
+    DecideRequest,
     Expiry,
     Stage,
-    Whisper,
 )
-from threadline.approvals.model import ActionNotFound, Click, Decision, DecisionRefused, ProposedAction, Risk
+from threadline.approvals.model import (
+    APPROVE,
+    ActionNotFound,
+    Click,
+    Decision,
+    DecisionRefused,
+    ProposedAction,
+    Risk,
+    hash_pressed,
+)
 from threadline.approvals.posts import operation_of, unjournalled
 from threadline.approvals.proposing import Approving
 from threadline.db.engine import Database
@@ -77,26 +85,27 @@ class LiveApprovalActivities(ApprovalActivities):
             return await _state(work, ref.team, action)
 
     @activity.defn
-    async def decide_action(self, request: ClickRequest) -> ClickAnswer:
-        given = request.click
+    async def decide_action(self, request: DecideRequest) -> DecideReply:
+        press = request.press
         now = self._hands.clock()
-        at = min(given.at or now, now)
-        click = Click(given.user_id, given.action_hash, given.approve, given.key, at)
+        at = min(press.at or now, now)
+        made_for = hash_pressed(press, request.action_id)
+        click = Click(press.user_id, made_for, press.action_id == APPROVE, press.key, at)
         async with self._database.begin() as work:
             actions = work.proposed_actions
             try:
                 decided = await actions.decide(request.team, request.action_id, click, self._settings.approvers)
             except ActionNotFound:
-                return ClickAnswer(ActionState(Stage.UNKNOWN), _GONE)
+                return DecideReply(ActionState(Stage.UNKNOWN), _GONE)
             except DecisionRefused as refused:
-                _log.info("approval_click_refused", action=request.action_id, user=given.user_id)
+                _log.info("approval_click_refused", action=request.action_id, user=press.user_id)
                 action = await actions.get(request.team, request.action_id)
-                return ClickAnswer(await _state(work, request.team, action), _sentence(str(refused)))
+                return DecideReply(await _state(work, request.team, action), _sentence(str(refused)))
             action = decided.action
             state = await _state(work, request.team, action)
         await approval_events.decided(self._database, request.team, action)
         _log.info("approval_click_handled", action=action.action_id, decision=action.decision, decided_now=decided.mine)
-        return ClickAnswer(state, "" if decided.mine else _too_late(action))
+        return DecideReply(state, "" if decided.mine else _too_late(action))
 
     @activity.defn
     async def expire_action(self, expiry: Expiry) -> ActionState:
@@ -105,11 +114,6 @@ class LiveApprovalActivities(ApprovalActivities):
             state = await _state(work, expiry.team, action)
         await approval_events.decided(self._database, expiry.team, action)
         return state
-
-    @activity.defn
-    async def whisper(self, whisper: Whisper) -> None:
-        click = whisper.click
-        await self._slack.whisper(click.channel, click.user_id, whisper.words, click.thread_ts)
 
     @activity.defn
     async def show_decision(self, ref: ActionRef) -> None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from threadline.approvals.buttons import APPROVE, REJECT, button_value
-from threadline.approvals.model import Decision
+from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
 from threadline.slack.formatting import Block, Rendered, context, mention, plain, section
 from threadline.tools import cells
 from threadline.tools.blocks import Shown

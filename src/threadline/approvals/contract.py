@@ -6,9 +6,10 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.approvals.buttons import Approval, ButtonClick
+from threadline.approvals.model import ApprovalRun, parse_button
 from threadline.threads import addressing
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.model import ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
 CARRY_OUT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 60), heartbeat=20)
@@ -53,24 +54,18 @@ class ActionState:
 
 
 @dataclass(frozen=True)
-class ClickRequest:
+class DecideRequest:
     team: str
     action_id: str
-    click: ButtonClick
+    press: ButtonPress
 
 
 @dataclass(frozen=True)
-class ClickAnswer:
-    """`words`: what whoever clicked is told, and nobody else; empty where the message itself will say it."""
+class DecideReply:
+    """`words`: what the person who pressed is told, and nobody else; empty where the message itself will say it."""
 
     state: ActionState
     words: str = ""
-
-
-@dataclass(frozen=True)
-class Whisper:
-    click: ButtonClick
-    words: str
 
 
 @dataclass(frozen=True)
@@ -94,20 +89,14 @@ class ApprovalActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def decide_action(self, request: ClickRequest) -> ClickAnswer:
-        """Let a click decide, if it may by the settings of now; of any number the first one counts."""
+    async def decide_action(self, request: DecideRequest) -> DecideReply:
+        """Let a press decide, if it may by the settings of now; of any number the first one counts."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
     async def expire_action(self, expiry: Expiry) -> ActionState:
         """Nobody has decided in time."""
-
-    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=5), schedule_to_close=300))
-    @activity.defn
-    @abstractmethod
-    async def whisper(self, whisper: Whisper) -> None:
-        """Tell one person what became of a click."""
 
     @activity_options(replace(POST, start_to_close=60, schedule_to_close=3600))
     @activity.defn
@@ -128,9 +117,15 @@ class ApprovalActivities(ABC):
         """Say in the thread what came of an approved action, once."""
 
 
-def approval_start(team: str, action_id: str, click: ButtonClick | None = None) -> WorkflowStart:
-    """The workflow in which a proposed action waits for a decision, with a click on one of its buttons, if there was
+def approval_start(team: str, action_id: str, press: ButtonPress | None = None) -> WorkflowStart:
+    """The workflow in which a proposed action waits for a decision, with a press of one of its buttons, if there was
     one."""
-    identity, given = addressing.approval_workflow_id(team, action_id), () if click is None else (click,)
+    identity, given = addressing.approval_workflow_id(team, action_id), () if press is None else (press,)
     signal = addressing.BUTTON_PRESSED if given else ""
-    return WorkflowStart(addressing.APPROVAL_WORKFLOW, identity, Approval(team, action_id), signal, given)
+    return WorkflowStart(addressing.APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, given)
+
+
+def approval_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
+    """The workflow that a press is for; None where the button was made for no approval."""
+    made_for = parse_button(press.value)
+    return approval_start(team, made_for[0], press) if made_for and team else None

@@ -1,7 +1,9 @@
-"""Actions that wait for somebody's word: what was proposed, how risky it is, who may decide, and what was decided."""
+"""Actions that wait for somebody's word: what was proposed, how risky it is, who may decide, by which buttons, and what
+was decided."""
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,10 +11,14 @@ from enum import StrEnum
 from typing import Any
 
 from threadline.errors import Permanent
+from threadline.threads.model import ButtonPress, ButtonState
 from threadline.tools.author import Author
 
+APPROVE, REJECT = "approval_approve", "approval_reject"
+"""The buttons' ids (`action_id` in Slack's words)."""
 MOST_ACTION = 64_000
 """Bytes of an action as JSON; a larger one is refused."""
+_VALUE = re.compile(r"(ACT-[0-9]{1,18}):([0-9a-f]{64})")
 
 
 class Risk(StrEnum):
@@ -88,6 +94,14 @@ class Decided:
     mine: bool
 
 
+@dataclass
+class ApprovalRun(ButtonState):
+    """One proposed action that waits: what its workflow starts with."""
+
+    team: str
+    action_id: str
+
+
 class ActionNotFound(Permanent):
     """The team has no such proposed action."""
 
@@ -104,6 +118,23 @@ def action_hash(action: Mapping[str, Any]) -> str:
     """The same for the same action alone, however its fields are ordered."""
     written = json.dumps(action, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+
+def button_value(action_id: str, action_hash: str) -> str:
+    """What a button carries: which action it was made for, and for what exactly."""
+    return f"{action_id}:{action_hash}"
+
+
+def parse_button(value: str) -> tuple[str, str] | None:
+    """The action's id and hash; None for what is no button of an approval."""
+    found = _VALUE.fullmatch(value)
+    return (found[1], found[2]) if found else None
+
+
+def hash_pressed(press: ButtonPress, action_id: str) -> str:
+    """The hash on the button that was pressed; empty, which decides nothing, where it is no button of this action."""
+    made_for = parse_button(press.value) if press.action_id in (APPROVE, REJECT) else None
+    return made_for[1] if made_for and made_for[0] == action_id else ""
 
 
 def deciders(risk: Risk, asked_by: str, approvers: Sequence[str]) -> tuple[str, ...]:

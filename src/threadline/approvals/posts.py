@@ -6,7 +6,6 @@ from typing import Any
 
 from threadline.approvals import blocks as approvals
 from threadline.approvals.blocks import Verdict
-from threadline.approvals.buttons import turn_of
 from threadline.approvals.model import ProposedAction
 from threadline.conversations.blocks import answer_of
 from threadline.db.unit_of_work import Work
@@ -54,7 +53,7 @@ async def shown_in(work: Work, team: str, action: ProposedAction) -> Place | Non
         Transient: it is not posted yet.
     """
     thread = thread_of(team, action)
-    turn = turn_of(action.author.correlation_id, thread)
+    turn = _turn_of(action.author.correlation_id, thread)
     settled = await work.conversations.settled(thread, turn)
     if settled is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
@@ -107,3 +106,9 @@ def _words(action: ProposedAction, record: ToolExecution | None, result: Mapping
         return f"{action.action_id} was approved but could not be carried out: {told}"
     said = sentence(str(result.get("display_text") or ""), "Done.")
     return f"{action.action_id} was approved and carried out: {said}"
+
+
+def _turn_of(correlation_id: str, thread: Thread) -> int:
+    """The turn whose message shows what was proposed in it; 0 where the correlation id names none."""
+    turn = correlation_id.removeprefix(f"{thread.key}:")
+    return int(turn) if turn != correlation_id and turn.isdecimal() else 0

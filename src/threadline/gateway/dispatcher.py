@@ -8,13 +8,11 @@ import structlog
 from temporalio.client import Client
 from temporalio.service import RetryConfig
 
-from threadline.approvals.contract import approval_start
 from threadline.cases.contract import case_start
 from threadline.conversations.contract import conversation_start
 from threadline.errors import Permanent, Transient
 from threadline.gateway.routes import (
     Addressed,
-    Clicked,
     Close,
     Ignored,
     Lookup,
@@ -28,7 +26,6 @@ from threadline.gateway.routes import (
     StopWord,
 )
 from threadline.gateway.thread_resolver import Placing, ThreadLookup
-from threadline.handovers.contract import handover_start
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import route_reply_start
@@ -86,15 +83,15 @@ class Dispatcher:
         self._placing = Placing(client, threads)
         self._authors = authors
 
-    async def dispatch(self, route: Route | Clicked | Pressed) -> str:
+    async def dispatch(self, route: Route | Pressed) -> str:
         """Return when Temporal has accepted the event, with an `Outcome` or, for an ignored one, the reason.
 
         Raises:
             NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who wrote it, or the
                 database whether anybody follows the thread.
         """
-        if isinstance(route, Clicked | Pressed):
-            return await self._accept_click(route)
+        if isinstance(route, Pressed):
+            return await self._accept_press(route)
         return route.reason if isinstance(route, Ignored) else await self._accept(route)
 
     async def ask(self, thread: Thread, message: IncomingMessage) -> None:
@@ -144,19 +141,15 @@ class Dispatcher:
             raise NotAccepted(str(exc)) from exc
         return Ignored(checked) if isinstance(checked, AuthorRefusal) else replace(placed, message=checked)
 
-    async def _accept_click(self, route: Clicked | Pressed) -> Outcome:
-        """Asks nobody: whose click counts is decided with what the button was made for, by the settings of then."""
-        if isinstance(route, Clicked):
-            start = approval_start(route.team, route.action_id, route.click)
-        else:
-            start = handover_start(route.ref, route.click)
+    async def _accept_press(self, route: Pressed) -> Outcome:
+        """Asks nobody: whose press counts is decided with what the button was made for, by the settings of then."""
         try:
             async with asyncio.timeout(ACCEPTANCE):
-                await self._workflows.start(start)
+                await self._workflows.start(route.start)
         except Exception as exc:
             raise NotAccepted(
-                f"Temporal did not accept a click for {start.workflow_id}, and Slack does not deliver it again. The "
-                "person who clicked sees an error, and can press the button again"
+                f"Temporal did not accept a click for {route.start.workflow_id}, and Slack does not deliver it again. "
+                "The person who clicked sees an error, and can press the button again"
             ) from exc
         return Outcome.CLICK
 

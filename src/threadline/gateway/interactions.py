@@ -3,22 +3,31 @@
 Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from threadline.approvals import buttons as approvals
-from threadline.approvals.buttons import ButtonClick
-from threadline.gateway.routes import Clicked, Ignored, IgnoreReason, Pressed
-from threadline.handovers import model as handovers
-from threadline.handovers.model import HandoverClick
+from threadline.approvals.contract import approval_pressed
+from threadline.approvals.model import APPROVE, REJECT
+from threadline.gateway.routes import Ignored, IgnoreReason, Pressed
+from threadline.handovers.contract import handover_pressed
+from threadline.handovers.model import CLOSE, TAKE
+from threadline.threads.model import ButtonPress
+from threadline.threads.workflow_client import WorkflowStart
 
 CLICK = "block_actions"
 """The `type` of what Slack delivers."""
 _LONGEST = 200
 """Characters of anything that Slack calls an id or a time."""
+_WORKFLOWS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
+    APPROVE: approval_pressed,
+    REJECT: approval_pressed,
+    TAKE: handover_pressed,
+    CLOSE: handover_pressed,
+}
+"""Of each button, which workflow a press of it is for; by team, and None where the press is for none."""
 
 
-def route(body: Mapping[str, Any]) -> Clicked | Pressed | Ignored:
+def route(body: Mapping[str, Any]) -> Pressed | Ignored:
     """Say where a click goes.
 
     Args:
@@ -26,41 +35,34 @@ def route(body: Mapping[str, Any]) -> Clicked | Pressed | Ignored:
     """
     actions = body.get("actions")
     for each in actions if isinstance(actions, list) else ():
-        if found := _clicked(body, each) or _pressed(body, each):
+        if found := _pressed(body, each):
             return found
     return Ignored(IgnoreReason.NO_APPROVAL)
 
 
-def _clicked(body: Mapping[str, Any], action: object) -> Clicked | None:
-    pressed, value = _text(action, "action_id"), _text(action, "value")
-    meant = approvals.button_read(value)
-    team, user = _team(body), _text(body, "user", "id")
-    if pressed not in (approvals.APPROVE, approvals.REJECT) or not (meant and team and user):
-        return None
-    approve = pressed == approvals.APPROVE
-    return Clicked(team, meant[0], ButtonClick(user, meant[1], approve, *_moment_and_place(body, action)))
-
-
 def _pressed(body: Mapping[str, Any], action: object) -> Pressed | None:
-    pressed, ref = _text(action, "action_id"), handovers.button_read(_text(action, "value"))
-    user = _text(body, "user", "id")
-    if pressed not in (handovers.TAKE, handovers.CLOSE) or not (ref and user and ref.thread.team == _team(body)):
-        return None
-    return Pressed(ref, HandoverClick(user, pressed == handovers.CLOSE, *_moment_and_place(body, action)))
+    press = _press(body, action)
+    workflow_of = _WORKFLOWS.get(press.action_id)
+    start = workflow_of(_team(body), press) if workflow_of and press.user_id else None
+    return Pressed(start) if start else None
+
+
+def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
+    user, button, moment = _text(body, "user", "id"), _text(action, "action_id"), _text(action, "action_ts")
+    place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
+    return ButtonPress(
+        user_id=user,
+        action_id=button,
+        value=_text(action, "value"),
+        key=":".join((place, user, button, moment or _text(body, "trigger_id"))),
+        at=_seconds(moment),
+        channel=_text(body, "container", "channel_id") or _text(body, "channel", "id"),
+        thread_ts=_text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place,
+    )
 
 
 def _team(body: Mapping[str, Any]) -> str:
     return _text(body, "team", "id") or _text(body, "user", "team_id")
-
-
-def _moment_and_place(body: Mapping[str, Any], action: object) -> tuple[str, float, str, str]:
-    """The click's key, when it was, and the channel and the thread in which whoever clicked is answered."""
-    moment = _text(action, "action_ts")
-    place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
-    parts = (place, _text(body, "user", "id"), _text(action, "action_id"), moment or _text(body, "trigger_id"))
-    channel = _text(body, "container", "channel_id") or _text(body, "channel", "id")
-    thread_ts = _text(body, "container", "thread_ts") or _text(body, "message", "thread_ts") or place
-    return ":".join(parts), _seconds(moment), channel, thread_ts
 
 
 def _text(value: object, *path: str) -> str:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from threadline.approvals.buttons import ButtonClick
 from threadline.gateway import events as posts
 from threadline.gateway.events import Post
-from threadline.handovers.model import HandoverClick, HandoverRef
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.slack.text import mentions_in
 from threadline.threads import messages, phrases
 from threadline.threads.messages import IncomingMessage
+from threadline.threads.workflow_client import WorkflowStart
 
 
 class IgnoreReason(StrEnum):
@@ -41,7 +40,7 @@ class IgnoreReason(StrEnum):
     STORED = "stored"
     """A word to stop that came again: a conversation beside its thread has it."""
     NO_APPROVAL = "no_approval"
-    """A click on something else than the buttons of an approval."""
+    """A click on something else than the buttons of an approval or a hand-over."""
 
 
 @dataclass(frozen=True)
@@ -128,20 +127,13 @@ class StopWord:
 
 
 @dataclass(frozen=True)
-class Clicked:
-    """Somebody pressed a button of the approval of `action_id`: no event, see `gateway.clicks`."""
-
-    team: str
-    action_id: str
-    click: ButtonClick
-
-
-@dataclass(frozen=True)
 class Pressed:
-    """Somebody pressed a button of a hand-over: no event, see `gateway.clicks`."""
+    """Somebody pressed a button of a card: no event, see `gateway.interactions`.
 
-    ref: HandoverRef
-    click: HandoverClick
+    `start`: the card's workflow, with the press as its signal.
+    """
+
+    start: WorkflowStart
 
 
 @dataclass(frozen=True)

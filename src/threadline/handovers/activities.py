@@ -11,8 +11,8 @@ from threadline.db.engine import Database
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as handovers
 from threadline.handovers.card_data import Cards
-from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
-from threadline.handovers.model import HandoverRef, post_key
+from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
+from threadline.handovers.model import CLOSE, HandoverRef, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.store import Handover, SaidMeanwhile
 from threadline.slack import formatting
@@ -66,13 +66,13 @@ class LiveHandoverActivities(HandoverActivities):
         return self._state(await self._shown(handover))
 
     @activity.defn
-    async def press_handover(self, request: PressRequest) -> HandoverState:
-        ref, user = request.ref, request.click.user_id
+    async def press_handover(self, request: HandoverPress) -> HandoverState:
+        ref, user, closes = request.ref, request.press.user_id, request.press.action_id == CLOSE
         before = await self._of(ref)
         if before is None:
             return HandoverState(open=False, words=_GONE)
         if not before.open:
-            again = request.click.close and before.closed_by == user  # a try whose answer was lost may have done it
+            again = closes and before.closed_by == user  # a try whose answer was lost may have done it
             return self._state(
                 before, "" if again else f"{formatting.mention(before.closed_by)} has already closed this handover."
             )
@@ -81,13 +81,13 @@ class LiveHandoverActivities(HandoverActivities):
             _log.info("handover_click_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
         async with self._database.begin() as work:
-            if request.click.close:
-                now = await work.handovers.close(ref, user, request.click.at)
+            if closes:
+                now = await work.handovers.close(ref, user, request.press.at)
             else:
                 now = await work.handovers.take(ref, user)
-        _log.info("handover_click_handled", handover=ref.key, user=user, close=request.click.close)
+        _log.info("handover_click_handled", handover=ref.key, user=user, close=closes)
         after = now or before
-        late = after.taken_by != user and not request.click.close
+        late = after.taken_by != user and not closes
         words = f"{formatting.mention(after.taken_by)} has already taken this handover." if late else ""
         return self._state(after, words)
 
@@ -103,11 +103,6 @@ class LiveHandoverActivities(HandoverActivities):
             await self._tell_all(handover)
             raise
         await self._tell_all(handover)
-
-    @activity.defn
-    async def whisper_handover(self, whisper: HandoverWhisper) -> None:
-        click = whisper.click
-        await self._slack.whisper(click.channel, click.user_id, whisper.words, click.thread_ts)
 
     @activity.defn
     async def remind_handover(self, reminder: Reminder) -> HandoverState:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.handovers.model import Handing, HandoverClick, HandoverRef
+from threadline.handovers.model import HandoverInput, HandoverRef, parse_button
 from threadline.threads import addressing
-from threadline.threads.activity_options import COSMETIC, POST, STORE, activity_options
+from threadline.threads.activity_options import POST, STORE, activity_options
+from threadline.threads.model import ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
 
@@ -16,7 +17,8 @@ from threadline.threads.workflow_client import WorkflowStart
 class HandoverState:
     """`open`: there is such a hand-over, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
 
-    `remind_every`: seconds. `words`: what whoever clicked is told, and nobody else. `reminded`: how often people were.
+    `remind_every`: seconds. `words`: what the person who pressed is told, and nobody else. `reminded`: how often people
+    were.
     """
 
     open: bool
@@ -27,9 +29,9 @@ class HandoverState:
 
 
 @dataclass(frozen=True)
-class PressRequest:
+class HandoverPress:
     ref: HandoverRef
-    click: HandoverClick
+    press: ButtonPress
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,6 @@ class Reminder:
 
     ref: HandoverRef
     number: int
-
-
-@dataclass(frozen=True)
-class HandoverWhisper:
-    click: HandoverClick
-    words: str
 
 
 class HandoverActivities(ABC):
@@ -58,20 +54,14 @@ class HandoverActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def press_handover(self, request: PressRequest) -> HandoverState:
-        """Let a click take it or close it; of two who take it the first one has it."""
+    async def press_handover(self, request: HandoverPress) -> HandoverState:
+        """Let a press take it or close it; of two who take it the first one has it."""
 
     @activity_options(POST)
     @activity.defn
     @abstractmethod
     async def show_handover(self, ref: HandoverRef) -> None:
         """Say in both threads who has taken it, or closed it, each once."""
-
-    @activity_options(COSMETIC)
-    @activity.defn
-    @abstractmethod
-    async def whisper_handover(self, whisper: HandoverWhisper) -> None:
-        """Tell one person what became of a click."""
 
     @activity_options(POST)
     @activity.defn
@@ -92,8 +82,14 @@ class HandoverActivities(ABC):
         """
 
 
-def handover_start(ref: HandoverRef, click: HandoverClick | None = None) -> WorkflowStart:
-    """The workflow of a turn that a person is to take over, with a click on one of its buttons, if there was one."""
-    identity, given = addressing.handover_workflow_id(ref.thread, ref.turn), () if click is None else (click,)
+def handover_start(ref: HandoverRef, press: ButtonPress | None = None) -> WorkflowStart:
+    """The workflow of a turn that a person is to take over, with a press of one of its buttons, if there was one."""
+    identity, given = addressing.handover_workflow_id(ref.thread, ref.turn), () if press is None else (press,)
     signal = addressing.BUTTON_PRESSED if given else ""
-    return WorkflowStart(addressing.HANDOVER_WORKFLOW, identity, Handing(ref), signal, given)
+    return WorkflowStart(addressing.HANDOVER_WORKFLOW, identity, HandoverInput(ref), signal, given)
+
+
+def handover_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
+    """The workflow that a press is for; None where the button was made for no hand-over of this team."""
+    ref = parse_button(press.value)
+    return handover_start(ref, press) if ref and ref.thread.team == team else None

@@ -5,7 +5,7 @@ import structlog
 from threadline.db.engine import Database
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as shown
-from threadline.handovers.model import HANDOVER, card_of, post_key
+from threadline.handovers.model import HANDOVER, parse_card_key, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.store import Handover
 from threadline.models.model import Message, Role
@@ -117,7 +117,7 @@ class Relaying:
         root = await self._slack.message(place.channel, place.ts)
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
-        ref = card_of(str(root.payload.get("key", "")))
+        ref = parse_card_key(str(root.payload.get("key", "")))
         if ref is None or ref.thread.team != place.team:
             return None
         async with self._database.begin() as work:  # its card was posted, and where is not on record yet

@@ -1,10 +1,8 @@
 """A thread waits for a person, who takes it by a button, and for them to close it; both are done once."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RawValue
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
@@ -12,15 +10,15 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word
     from threadline.conversations.model.conversation import WordKind
     from threadline.conversations.operator_contract import Begun
-    from threadline.handovers.contract import HandoverActivities, HandoverState, HandoverWhisper, PressRequest, Reminder
-    from threadline.handovers.model import MOST_REMINDERS, Handing, HandoverClick, HandoverRef
+    from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
+    from threadline.handovers.model import CLOSE, MAX_REMINDERS, HandoverInput, HandoverRef
     from threadline.slack.model import Thread
     from threadline.threads import addressing
     from threadline.threads.display import format_utc
+    from threadline.threads.model import ButtonPress
 
-from threadline.threads import buttons as clicks
-from threadline.threads.calls import BackgroundTasks, attempt, attempt_despite_cancel, call_until_done
-from threadline.threads.run_loop import Timer
+from threadline.threads.buttons import ButtonWorkflow
+from threadline.threads.calls import attempt, attempt_despite_cancel, call_until_done
 
 
 async def hand_over(thread: Thread, turn: int) -> None:
@@ -29,7 +27,7 @@ async def hand_over(thread: Thread, turn: int) -> None:
     try:
         await workflow.start_child_workflow(
             addressing.HANDOVER_WORKFLOW,
-            Handing(ref),
+            HandoverInput(ref),
             id=addressing.handover_workflow_id(thread, turn),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
@@ -58,85 +56,50 @@ async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
 
 
 @workflow.defn(name=addressing.HANDOVER_WORKFLOW)
-class HandoverWorkflow:
-    """One for each turn that a person is to take over. It ends when they have closed it; a later click starts another
+class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
+    """One for each turn that a person is to take over. It ends when they have closed it; a later press starts another
     run, which answers it from the record."""
 
     @workflow.init
-    def __init__(self, handing: Handing) -> None:
-        self._handing = handing
+    def __init__(self, given: HandoverInput) -> None:
+        super().__init__(given)
         self._state = HandoverState(open=True)
-        self._timer = Timer()
-        self._whispers = BackgroundTasks()
-        self._buttons = clicks.Buttons(HandoverClick, handing.take, {"handover": handing.ref.key})
-
-    @workflow.signal(dynamic=True, description="button_pressed: somebody clicked a button of this handover.")
-    def take(self, name: str, args: Sequence[RawValue]) -> None:
-        """Dynamic, so that what the SDK cannot decode arrives as well: it is counted, and shown."""
-        self._buttons.press(name, args)
-
-    @workflow.query(description="The turn, who has taken it, the number of reminders, and the pending clicks.")
-    def state(self) -> dict[str, Any]:
-        return {
-            "turn": self._handing.ref.key,
-            "open": self._state.open,
-            "taken_by": self._state.taken_by,
-            "reminded": self._handing.reminded,
-            "pending": len(self._handing.clicks),
-            "unreadable": self._buttons.unreadable,
-        }
 
     @workflow.run
-    async def run(self, handing: Handing) -> str:
-        """Answer clicks in order until somebody has closed it; returns who had taken it."""
-        workflow.upsert_memo({"correlation_id": handing.ref.key})
+    async def run(self, given: HandoverInput) -> str:
+        """Wait until somebody has closed it; returns who had taken it."""
+        workflow.upsert_memo({"correlation_id": given.ref.key})
         self._enter(
-            await call_until_done(HandoverActivities.open_handover, handing.ref, summary="post the handover card")
+            await call_until_done(HandoverActivities.open_handover, given.ref, summary="post the handover card")
         )
-        while True:
-            while handing.clicks:
-                await self._answer(handing.clicks[0])
-                del handing.clicks[0]
-            if self._timer.fired:
-                await self._remind()
-                continue
-            if self._over:
-                return self._state.taken_by
-            if self._full:
-                workflow.continue_as_new(handing)
-            await self._buttons.until(self._awake)
+        await self.serve()
+        return self._state.taken_by
 
-    # Nothing between the last look at the clicks and the end awaits: a click that comes in between would be lost.
+    def describe(self) -> dict[str, Any]:
+        return {
+            "turn": self.input.ref.key,
+            "open": self._state.open,
+            "taken_by": self._state.taken_by,
+            "reminded": self.input.reminded,
+        }
 
-    @property
-    def _over(self) -> bool:
-        return not self._state.open and not self._handing.clicks and self._whispers.idle
-
-    @property
-    def _full(self) -> bool:
-        return clicks.long() and self._whispers.idle
-
-    def _awake(self) -> bool:
-        return bool(self._handing.clicks) or self._timer.fired or self._over or self._full
-
-    async def _answer(self, click: HandoverClick) -> None:
-        word = "close" if click.close else "take"
-        request = PressRequest(self._handing.ref, click)
+    async def on_press(self, press: ButtonPress) -> str:
+        word = "close" if press.action_id == CLOSE else "take"
         state: HandoverState = await call_until_done(
-            HandoverActivities.press_handover, request, summary=f"{click.user_id}: {word}"
+            HandoverActivities.press_handover,
+            HandoverPress(self.input.ref, press),
+            summary=f"{press.user_id}: {word}",
         )
         self._enter(state)
         await attempt_despite_cancel(
-            HandoverActivities.show_handover, self._handing.ref, summary="update the card, tell both threads"
+            HandoverActivities.show_handover, self.input.ref, summary="update the card, tell both threads"
         )
-        if state.words:
-            whisper = HandoverWhisper(click, state.words)
-            self._whispers.start(HandoverActivities.whisper_handover, whisper, summary=f"tell {click.user_id}")
+        return state.words
 
-    async def _remind(self) -> None:
-        self._timer.clear()
-        self._handing.reminded += 1
-        reminder = Reminder(self._handing.ref, self._handing.reminded)
+    async def on_timer(self) -> None:
+        """Remind people. The next reminder is due also when this one failed."""
+        self.input.reminded += 1
+        reminder = Reminder(self.input.ref, self.input.reminded)
         words = f"reminder {reminder.number}"
         failed = await attempt_despite_cancel(
             HandoverActivities.remind_handover, reminder, summary=words, on_result=self._enter
@@ -144,14 +107,18 @@ class HandoverWorkflow:
         if failed:
             self._enter(self._state)
 
+    @property
+    def is_over(self) -> bool:
+        return not self._state.open
+
     def _enter(self, state: HandoverState) -> None:
         self._state = state
-        self._handing.reminded = max(self._handing.reminded, state.reminded)
-        waits = state.open and not state.taken_by and self._handing.reminded < MOST_REMINDERS
+        self.input.reminded = max(self.input.reminded, state.reminded)
+        waits = state.open and not state.taken_by and self.input.reminded < MAX_REMINDERS
         if not waits:
-            self._timer.clear()
-        elif not self._timer.is_set:
+            self.timer.clear()
+        elif not self.timer.is_set:
             until = workflow.now().timestamp() + state.remind_every
-            self._timer.set(until, f"reminder at {format_utc(until)}")
+            self.timer.set(until, f"reminder at {format_utc(until)}")
         details = "Waiting for a person." if not state.taken_by else f"Taken by {state.taken_by}."
         workflow.set_current_details(details if state.open else "Closed.")

@@ -1,7 +1,8 @@
-"""What a run does that waits for a card's buttons, whatever the card asks: shared by approvals and hand-overs."""
+"""ButtonWorkflow: the run that waits for the buttons of one card, whatever the card asks."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
@@ -9,53 +10,121 @@ from temporalio.common import RawValue
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.threads import addressing
+    from threadline.threads import addressing, model
+    from threadline.threads.contract import PrivateReply, ThreadActivities
+    from threadline.threads.model import ButtonPress, ButtonState
 
-Click = TypeVar("Click")
+from threadline.threads.calls import BackgroundTasks
+from threadline.threads.run_loop import Timer
 
-MOST_EVENTS = 2_000
-"""Of one run's history: whoever presses a button again and again does not fill it."""
+State = TypeVar("State", bound=ButtonState)
 
 
-class Buttons(Generic[Click]):
-    """Hands on each press that can be read, and counts the others.
+class ButtonWorkflow(ABC, Generic[State]):
+    """Answers presses one by one, and a timer, until the card is over. A feature subclasses it.
 
-    For a dynamic handler: one with a name has its arguments decoded by the SDK, which drops what does not decode.
+    `@workflow.init` and `@workflow.run` stand in the subclass, since Temporal does not inherit them; the signal and the
+    query are inherited. `input` is all that survives continue-as-new.
     """
 
-    def __init__(self, form: type[Click], take: Callable[[Click], None], about: dict[str, Any]) -> None:
-        self.unreadable = 0
-        self._form = form
-        self._take = take
-        self._about = about
+    def __init__(self, given: State) -> None:
+        self.input = given
+        self.timer = Timer()
+        self.background = BackgroundTasks()
+        self._unreadable = 0
 
-    def press(self, name: str, args: Sequence[RawValue]) -> None:
-        click = self._read(name, args)
-        if click is None:
-            self.unreadable += 1
-            workflow.logger.error("click_unreadable", extra={**self._about, "signal": name})
+    @abstractmethod
+    async def on_press(self, press: ButtonPress) -> str:
+        """Let a press count; returns what the person who pressed is told, and nobody else, or ""."""
+
+    @abstractmethod
+    async def on_timer(self) -> None:
+        """The timer has fired, and is clear."""
+
+    def follow_up(self) -> None:
+        """Start what is due once all presses are answered. Called again and again, and never waits."""
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """The card waits for nobody any more: once nothing is left in the background, the run ends."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """The card, as the query shows it."""
+
+    @workflow.signal(dynamic=True, description="button_pressed: somebody pressed a button of this card.")
+    def receive(self, name: str, args: Sequence[RawValue]) -> None:
+        """Keep a press. Dynamic, because the SDK drops arguments of a named signal that do not decode."""
+        press = _read(name, args)
+        if press is None:
+            self._unreadable += 1
+            about = {"workflow": workflow.info().workflow_id, "signal": name}
+            workflow.logger.error("button_press_unreadable", extra=about)
         else:
-            self._take(click)
+            self.input.accept(press)
 
-    def _read(self, name: str, args: Sequence[RawValue]) -> Click | None:
-        if name != addressing.BUTTON_PRESSED or len(args) != 1:
-            return None
-        try:
-            return workflow.payload_converter().from_payload(args[0].payload, self._form)
-        except Exception:  # noqa: BLE001 - whatever a converter says of what it cannot read
-            return None
+    @workflow.query(description="The card, the pending presses, and how many presses could not be read.")
+    def state(self) -> dict[str, Any]:
+        return {**self.describe(), "pending": len(self.input.presses), "unreadable": self._unreadable}
 
-    async def until(self, awake: Callable[[], bool]) -> None:
-        """Wait. A Cancel in Temporal's UI ends nothing: the buttons are still in Slack, and the record waits."""
+    async def serve(self) -> None:
+        """Return when the card is over. The caller then ends the run without waiting for anything.
+
+        Nothing between the last look at the presses and the end awaits: a press that comes in between would be lost.
+        """
+        while True:
+            while self.input.presses:
+                await self._answer(self.input.presses[0])
+                del self.input.presses[0]
+            if self.timer.fired:
+                self.timer.clear()
+                await self.on_timer()
+                continue
+            self.follow_up()
+            if self._ended:
+                return
+            if self._must_continue_as_new:
+                workflow.continue_as_new(self.input)
+            await self._wait()
+
+    async def _answer(self, press: ButtonPress) -> None:
+        if text := await self.on_press(press):
+            reply = PrivateReply(press.channel, press.thread_ts, press.user_id, text)
+            self.background.start(ThreadActivities.reply_privately, reply, summary=f"tell {press.user_id}")
+
+    @property
+    def _ended(self) -> bool:
+        return self.is_over and not self.input.presses and self.background.idle
+
+    @property
+    def _must_continue_as_new(self) -> bool:
+        """What is under way is finished first: the next run would not know of it."""
+        return history_is_long() and self.background.idle
+
+    def _has_work(self) -> bool:
+        return bool(self.input.presses) or self.timer.fired or self._ended or self._must_continue_as_new
+
+    async def _wait(self) -> None:
+        """A Cancel in Temporal's UI ends nothing: the buttons are still in Slack, and the record waits."""
         try:
-            await workflow.wait_condition(awake)
+            await workflow.wait_condition(self._has_work)
         except (asyncio.CancelledError, FailureError) as error:
             if not is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("cancellation_ignored", extra=self._about)
+            workflow.logger.warning("cancellation_ignored", extra={"workflow": workflow.info().workflow_id})
 
 
-def long() -> bool:
+def history_is_long() -> bool:
     """Whether the run's history is long enough to go on in another."""
     info = workflow.info()
-    return info.is_continue_as_new_suggested() or info.get_current_history_length() > MOST_EVENTS
+    return info.is_continue_as_new_suggested() or info.get_current_history_length() > model.MAX_PRESS_EVENTS
+
+
+def _read(name: str, args: Sequence[RawValue]) -> ButtonPress | None:
+    if name != addressing.BUTTON_PRESSED or len(args) != 1:
+        return None
+    try:
+        return workflow.payload_converter().from_payload(args[0].payload, ButtonPress)
+    except Exception:  # noqa: BLE001 - whatever a converter says of what it cannot read
+        return None

@@ -1,4 +1,4 @@
-"""CatchUpActivities and SweepActivities: what the workflows of this folder call, and the values that both share.
+"""CatchUpActivities, SweepActivities and ThreadActivities: what the workflows of this folder call, and their values.
 
 No message travels in arguments or results: what is missing is read from Slack and signalled within one activity.
 """
@@ -205,6 +205,29 @@ class RouteReplyActivities(ABC):
     @abstractmethod
     async def forward_reply(self, reply: ForwardedReply) -> bool:
         """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
+
+
+@dataclass(frozen=True)
+class PrivateReply:
+    """A text for one person, in a thread that others read too."""
+
+    channel: str
+    thread_ts: str
+    user_id: str
+    text: str
+
+
+PRIVATE_REPLY = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, attempts=5), schedule_to_close=300)
+
+
+class ThreadActivities(ABC):
+    """What any workflow of a thread may ask for. Run in the core worker."""
+
+    @activity_options(PRIVATE_REPLY)
+    @activity.defn
+    @abstractmethod
+    async def reply_privately(self, reply: PrivateReply) -> None:
+        """Tell one person something that nobody else sees, such as what became of a press."""
 
 
 def catch_up_start(*, deep: bool) -> WorkflowStart:

@@ -1,12 +1,16 @@
-"""Values of a thread: the workflow that it belongs to, and the keys of what it was sent."""
+"""Values of a thread: the workflow that it belongs to, the keys of what it was sent, and presses of its buttons."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from threadline.slack.model import Thread
 
+MAX_SEEN_PRESSES = 500
+"""Presses whose keys are kept, to drop what is delivered again; the record decides once in any case."""
+MAX_PRESS_EVENTS = 2_000
+"""Events in the history of one run that waits for presses: somebody who presses again and again does not fill it."""
 _WORKFLOW_ID = re.compile(r"[a-z]+(:[^:]+){2}:[0-9]+\.[0-9]+(:[0-9]+)?")
 
 
@@ -54,3 +58,37 @@ def is_new(seen: dict[str, None], key: str, most: int) -> bool:
     while len(seen) > most:
         del seen[next(iter(seen))]
     return True
+
+
+@dataclass(frozen=True)
+class ButtonPress:
+    """Somebody pressed a button of a card.
+
+    `action_id` (Slack's word) says which button, and `value` what it was made for. `key` is the same when the press is
+    delivered again. `at`: when, in seconds since 1970, by Slack's clock; 0 where that was not to be read. `channel` and
+    `thread_ts` say where the person is answered.
+    """
+
+    user_id: str
+    action_id: str
+    value: str
+    key: str
+    at: float
+    channel: str
+    thread_ts: str
+
+
+@dataclass(kw_only=True)
+class ButtonState:
+    """What a workflow that waits for presses carries into its next run. Each feature adds its card.
+
+    `presses` are those that nobody has looked at, `seen` the keys of the last ones.
+    """
+
+    presses: list[ButtonPress] = field(default_factory=list)
+    seen: dict[str, None] = field(default_factory=dict)
+
+    def accept(self, press: ButtonPress) -> None:
+        """Keep a press unless it was delivered before."""
+        if is_new(self.seen, press.key, MAX_SEEN_PRESSES):
+            self.presses.append(press)

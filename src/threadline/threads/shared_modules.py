@@ -8,7 +8,6 @@ numbers and loggers covers each of them (`pyproject.toml`), since a workflow run
 SHARED_MODULES = frozenset(
     {
         "threadline.appointments.model",
-        "threadline.approvals.buttons",
         "threadline.approvals.contract",
         "threadline.approvals.model",
         "threadline.approvals.risk_table",

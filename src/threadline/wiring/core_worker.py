@@ -47,8 +47,9 @@ from threadline.slack.errors import calling
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
+from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities, ThreadActivities
 from threadline.threads.outbox import Outbox
+from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.threads.workflow_client import WorkflowClient
@@ -119,6 +120,7 @@ async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterat
                 *_of_cases(settings, parts, speaking),
                 *_of_looking_again(settings, parts),
                 *registered(LiveSweepActivities(parts.database, sweeps), SweepActivities),
+                *registered(LiveThreadActivities(parts.slack), ThreadActivities),
                 *_of_talk(talk, jobs),
             ]
             yield CoreActivities(served, alerts, [each.name for each in sweeps])

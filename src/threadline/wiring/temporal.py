@@ -31,7 +31,7 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
-from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
+from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities, ThreadActivities
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
@@ -49,6 +49,7 @@ CONTRACTS = (
     AgentJobActivities,
     CatchUpActivities,
     SweepActivities,
+    ThreadActivities,
 )
 WORKFLOWS = (
     BugInvestigationWorkflow,
