@@ -149,7 +149,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "approvals: a click in time counts for nothing when a worker looks at it late",
         "threadline/approvals/activities.py",
-        "at = min(given.at or now, now)",
+        "at = min(press.at or now, now)",
         "at = now",
         (
             "tests/approvals/test_approval_activities.py::test_click_in_time_counts_when_it_is_handled_late[-1.0-approved]",
