@@ -491,13 +491,16 @@ END $$;
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- One row for each visible post, claimed under its key before it is sent, so that a retry does not post it twice.
+-- record_due: it is in Slack as ts, and recording what goes with it failed; the next attempt records it.
 CREATE TABLE posts (
     key text PRIMARY KEY,
     channel text NOT NULL,
     thread_ts text,
     claimed_at double precision NOT NULL,
     lease_until double precision NOT NULL,
-    ts text
+    ts text,
+    record_due boolean NOT NULL DEFAULT false,
+    CHECK (ts IS NOT NULL OR NOT record_due)
 );
 -- Finds the conversation that an answer of the bot belongs to.
 CREATE INDEX posts_answers_idx ON posts (channel, ts) WHERE key LIKE 'talk:%';

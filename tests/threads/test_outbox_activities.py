@@ -4,8 +4,10 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import insert, select
 
 from tests.support.slack import Clock
+from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
@@ -128,28 +130,72 @@ async def test_attempt_after_a_rate_limit_or_refusal_sends_at_once(
 
 
 async def test_post_that_was_sent_and_not_remembered_is_found(
-    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post, clock: Clock
+    sandbox: SlackSandbox,
+    outbox: Outbox,
+    database: Database,
+    opening: Post,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     remembered = list[str]()
 
     async def remember(tx: Transaction, ts: str) -> None:
         remembered.append(ts)
-        if len(remembered) == 1:
-            raise Transient("the database is away")
+
+    async def away(*_: object) -> None:
+        raise Transient("the database is away")
 
     owner = ThreadOwner("bug:T1:C1:1700000000.000100", "case:summary")
     root = replace(opening, opens=owner, on_posted=remember)
-    await _interrupted(outbox, root)
+    with monkeypatch.context() as patched:
+        for name in ("record_posted", "record_unfinished"):
+            patched.setattr(PostStore, name, away)
+        await _interrupted(outbox, root)
     assert await posted(database, root.key) is None
     clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
     ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
-    assert remembered == [ts, ts], "what goes with the post is done when it is found, too"
+    assert remembered == [ts], "what goes with the post is done when it is found, too"
     async with database.begin() as work:
         assert await ThreadStore(work.tx).owner(Thread("T1", SUMMARIES, ts)) == owner
     [message] = _visible(sandbox)
     named = {"key": root.key, "workflow_id": owner.workflow_id, "kind": owner.kind}
     assert message.metadata == {"event_type": POST_EVENT, "event_payload": named}
+
+
+@pytest.mark.parametrize("fault", [Transient("the database is away"), Permanent("refused"), RuntimeError("a bug")])
+async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
+    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post, clock: Clock, fault: Exception
+) -> None:
+    """Somebody deletes the message meanwhile, so a search would not find it."""
+    calls, service = list[str](), dict.fromkeys(("description", "owner", "channel", "repository"), "")
+
+    async def remember(tx: Transaction, ts: str) -> None:
+        calls.append(ts)
+        await tx.execute(insert(services).values(service | {"name": f"service {len(calls)}"}))
+        if len(calls) < 3:
+            raise fault
+
+    owner = ThreadOwner("bug:T1:C1:1700000000.000100", "case:summary")
+    root = replace(opening, opens=owner, on_posted=remember)
+    with pytest.raises(type(fault)):
+        await outbox.publish(root)
+    [message] = _visible(sandbox)
+    sandbox.workspace.delete(SUMMARIES, message.ts)
+    place = Thread("T1", SUMMARIES, message.ts)
+    assert await posted(database, root.key) == message.ts
+    with pytest.raises(type(fault)):
+        await outbox.publish(root)
+    async with database.begin() as work:
+        assert await ThreadStore(work.tx).owner(place) is None
+    clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
+    for _ in range(2):
+        assert await outbox.publish(root) == message.ts
+    assert calls == [message.ts] * 3, "what is recorded is not recorded again"
+    assert _visible(sandbox) == []
+    async with database.begin() as work:
+        assert await ThreadStore(work.tx).owner(place) == owner
+        assert list((await work.tx.execute(select(services.c.name))).scalars()) == ["service 3"]
 
 
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(

@@ -56,6 +56,18 @@ async def test_what_was_posted_stays_posted(database: Database) -> None:
     assert await claim(database, now=NOW + 1000) == PostClaim("posted", "17.1", NOW)
 
 
+async def test_post_is_unrecorded_until_the_record_is_made(database: Database) -> None:
+    await claim(database)
+    for _ in range(2):
+        async with database.begin() as work:
+            await PostStore(work.tx).record_unfinished(KEY, "17.1")
+        assert await claim(database, now=LATER) == PostClaim("unrecorded", "17.1", NOW)
+    await posted(database, "17.2")
+    async with database.begin() as work:
+        await PostStore(work.tx).record_unfinished(KEY, "17.3")
+    assert await claim(database, now=LATER) == PostClaim("posted", "17.1", NOW), "the first word stands"
+
+
 @pytest.mark.parametrize("already", [False, True])
 async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
     database: Database, already: bool

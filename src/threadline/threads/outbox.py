@@ -51,7 +51,8 @@ class Post:
         opens: the workflow that gets the replies, for a root. It is registered in the transaction that marks the post
             as posted, and stands in the message's metadata, so that a lost registration can be made good.
         valid_if: asked in the transaction of the claim; False when the post says nothing any more.
-        on_posted: called with the `ts` of the first part, in the transaction that marks it as posted.
+        on_posted: called with the `ts` of the first part, in the transaction that marks it as posted. Where it fails,
+            the `ts` is kept, and the next attempt calls it again, so it must be safe to repeat.
         ask_person_if_unsure: raise `Permanent` instead of sending again when nobody knows whether it arrived.
         correlation_id: of the turn that posts it.
     """
@@ -140,6 +141,8 @@ class Outbox:
             return sent
         if claim.state in ("busy", "expired"):
             raise self._too_early(post, claim.claimed_at + CLAIM_LEASE)
+        if claim.state == "unrecorded":
+            await self._record(post, claim.ts)
         return claim.ts
 
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
@@ -175,12 +178,18 @@ class Outbox:
             )
 
     async def _record(self, post: Post, ts: str) -> None:
-        async with self._database.begin() as work:
-            await PostStore(work.tx).record_posted(post.key, ts)
-            if post.opens:
-                await ThreadStore(work.tx).register(post.opens, post.channel, ts)
-            if post.on_posted:
-                await post.on_posted(work.tx, ts)
+        try:
+            async with self._database.begin() as work:
+                await PostStore(work.tx).record_posted(post.key, ts)
+                if post.opens:
+                    await ThreadStore(work.tx).register(post.opens, post.channel, ts)
+                if post.on_posted:
+                    await post.on_posted(work.tx, ts)
+        except Exception:
+            # Without the `ts` the next attempt would search Slack, and send again what somebody has deleted meanwhile.
+            async with self._database.begin() as work:
+                await PostStore(work.tx).record_unfinished(post.key, ts)
+            raise
 
     async def _release(self, post: Post, claimed_at: float) -> None:
         async with self._database.begin() as work:

@@ -16,7 +16,7 @@ from threadline.threads.messages import IncomingMessage, clean
 from threadline.threads.model import ThreadOwner
 from threadline.threads.tables import posts, quarantine, threads
 
-CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "invalid"]
+CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
 
 
 class ThreadStore:
@@ -98,6 +98,7 @@ class PostClaim:
     - `busy`: somebody else's, whose lease has not run out;
     - `expired`: somebody else's lease ran out without an end, so it may be in Slack; still with the old `claimed_at`;
     - `posted`: it is in Slack, as `ts`;
+    - `unrecorded`: it is in Slack, as `ts`, and recording what goes with it failed;
     - `invalid`: it says nothing any more.
     """
 
@@ -135,8 +136,16 @@ class PostStore:
         return await self._known(key, now) or PostClaim("busy", claimed_at=now)
 
     async def record_posted(self, key: str, ts: str) -> None:
-        """The post is in Slack, as `ts`, whoever sent it; the first such word stands."""
-        await self._tx.execute(update(posts).where(posts.c.key == key, posts.c.ts.is_(None)).values(ts=ts))
+        """The post is in Slack, as `ts`, whoever sent it; the first such word stands. What goes with it is recorded in
+        the same transaction."""
+        known = {"ts": func.coalesce(posts.c.ts, ts), "record_due": False}
+        await self._tx.execute(update(posts).where(posts.c.key == key).values(known))
+
+    async def record_unfinished(self, key: str, ts: str) -> None:
+        """The post is in Slack, as `ts`, and recording what goes with it failed. Changes nothing where the post is
+        recorded already, by a commit whose answer was lost, for example."""
+        unknown = (posts.c.key == key, posts.c.ts.is_(None))
+        await self._tx.execute(update(posts).where(*unknown).values(ts=ts, record_due=True))
 
     async def release(self, key: str, claimed_at: float) -> None:
         """Give up the claim of that moment; nothing happens when it is another's by now, or posted."""
@@ -155,13 +164,14 @@ class PostStore:
         return parts
 
     async def _known(self, key: str, now: float) -> PostClaim | None:
-        query = select(posts.c.ts, posts.c.claimed_at, posts.c.lease_until).where(posts.c.key == key)
-        row = (await self._tx.execute(query)).one_or_none()
-        if row is None:
+        row = posts.c
+        query = select(row.ts, row.record_due, row.claimed_at, row.lease_until).where(row.key == key)
+        known = (await self._tx.execute(query)).one_or_none()
+        if known is None:
             return None
-        if row.ts is not None:
-            return PostClaim("posted", row.ts, row.claimed_at)
-        return PostClaim("busy" if row.lease_until > now else "expired", claimed_at=row.claimed_at)
+        if known.ts is not None:
+            return PostClaim("unrecorded" if known.record_due else "posted", known.ts, known.claimed_at)
+        return PostClaim("busy" if known.lease_until > now else "expired", claimed_at=known.claimed_at)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ posts = Table(
     Column("thread_ts", TEXT),
     *(required(name, Double()) for name in ("claimed_at", "lease_until")),
     Column("ts", TEXT),
+    required("record_due", Boolean()),
     Index("posts_answers_idx", "channel", "ts", postgresql_where=text("key LIKE 'talk:%'")),
     Index("posts_talk_idx", "channel", "thread_ts", postgresql_where=text("key LIKE 'talk:%'")),
 )
