@@ -1,6 +1,8 @@
 """Proposed actions: decided once, by somebody who may, for the action that the button was made for."""
 
 import asyncio
+import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,8 +22,11 @@ from threadline.approvals.model import (
     Risk,
     action_hash,
 )
+from threadline.approvals.posts import outcome_key
+from threadline.approvals.store import OUTCOME_DUE
 from threadline.db.engine import Database
 from threadline.errors import AppendOnly
+from threadline.threads.store import PostStore
 
 ACTION = {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "a\x00b"}}
 APPROVERS = ("U1", "U2", "U3")
@@ -36,7 +41,7 @@ async def propose(
 ) -> ProposedAction:
     new = NewAction(more.pop("action", ACTION), risk, approvers, more.pop("expires_at", NOW + 3600), "rfp_abc123")
     async with database.begin() as work:
-        return await work.proposed_actions.propose(change(call_id), new, AUTHOR)
+        return await work.proposed_actions.propose(change(call_id, now=more.pop("now", NOW)), new, AUTHOR)
 
 
 async def click(
@@ -48,6 +53,11 @@ async def click(
         return await work.proposed_actions.decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
 
 
+async def open_actions(database: Database) -> list[str]:
+    async with database.begin() as work:
+        return [each.action_id for each in await work.proposed_actions.open_after(0, 10)]
+
+
 async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database) -> None:
     done, waiting = await propose(database), await propose(database, call_id="a2")
     await click(database, done)
@@ -55,6 +65,34 @@ async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database
         assert await work.proposed_actions.prune(NOW + 1) == 0
         assert await work.proposed_actions.prune(NOW + 2) == 1
         assert [each.action_id for each in await work.proposed_actions.of_thread(THREAD)] == [waiting.action_id]
+
+
+@pytest.mark.parametrize(
+    ("risk", "approve", "age", "is_open"),
+    [
+        (Risk.MEDIUM, True, OUTCOME_DUE - timedelta(minutes=1), True),
+        (Risk.HIGH, True, timedelta(), True),
+        (Risk.MEDIUM, True, OUTCOME_DUE + timedelta(minutes=1), False),
+        (Risk.MEDIUM, False, timedelta(), False),
+        (Risk.LOW, True, timedelta(), False),
+    ],
+)
+async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
+    database: Database, risk: Risk, approve: bool, age: timedelta, is_open: bool
+) -> None:
+    now = time.time() - age.total_seconds()
+    action = await propose(database, risk, now=now, expires_at=now + 3600)
+    if risk is not Risk.LOW:
+        assert await open_actions(database) == [action.action_id]
+        await click(database, action, approve=approve, now=now)
+    assert await open_actions(database) == [action.action_id] * is_open
+    key = outcome_key("T1", action)
+    async with database.begin() as work:
+        await PostStore(work.tx).claim(key, "C1", None, now, 1)
+    assert await open_actions(database) == [action.action_id] * is_open
+    async with database.begin() as work:
+        await PostStore(work.tx).record_posted(key, "17.1")
+    assert await open_actions(database) == []
 
 
 async def test_action_is_proposed_once_per_call(database: Database) -> None:

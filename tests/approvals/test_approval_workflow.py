@@ -16,7 +16,7 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
-from threadline.approvals.contract import ApprovalActivities, approval_start
+from threadline.approvals.contract import ApprovalActivities, DecideRequest, approval_start
 from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
@@ -25,10 +25,11 @@ from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads import addressing
 from threadline.threads.contract import ThreadActivities
+from threadline.threads.model import ButtonPress
 from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
-from threadline_devstack.slack.identity import GENERAL, TEAM
+from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
 from threadline_devstack.slack.model import Message
 
 __all__ = ["make_desk", "make_talk"]
@@ -192,6 +193,61 @@ async def test_terminated_approval_is_started_again_and_expires(make_house: Make
         assert await house.ended() == "expired"
         assert "Expired" in house.shown(message)
         assert await house.sweep() == 0
+
+
+async def test_approved_action_of_a_terminated_workflow_is_carried_out_and_told(house: ApprovalWorkflows) -> None:
+    async with house.working():
+        message = await house.proposed()
+        await house.handle().terminate("by accident")
+        action = await house.desk.action()
+        value = button_value("ACT-1", action.action_hash)
+        pressed = ButtonPress(APPROVER, APPROVE, value, "k1", 0.0, GENERAL, message.thread_ts)
+        decide = house.desk.activities().decide_action
+        await house.desk.talk.run(decide, DecideRequest(TEAM, "ACT-1", pressed))
+        assert await house.sweep() == 1
+        assert await house.ended() == "approved"
+        assert f"Approved* by <@{APPROVER}>" in house.shown(message)
+        assert house.desk.works.done == [f"ticket new for {ASKER}"]
+        assert "carried out: T-1 is open." in house.desk.thread()[-1]
+        assert await house.sweep() == 0
+
+
+async def test_action_that_was_begun_when_its_workflow_was_terminated_is_not_done_twice(
+    house: ApprovalWorkflows,
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang() -> None:
+        house.desk.works.done.append("begun")
+        begun.set()
+        await asyncio.Event().wait()
+
+    house.desk.works.hooks.append(hang)
+    async with house.working():
+        message = await house.proposed()
+        await house.press(message, APPROVER)
+        await asyncio.wait_for(begun.wait(), 20)
+        await house.handle().terminate("by accident")
+    async with house.working():
+        assert await house.sweep() == 1
+        assert await house.ended() == "approved"
+        assert await house.sweep() == 0
+    assert house.desk.works.done == ["begun"]
+    assert "may have taken effect or not" in house.desk.thread()[-1]
+
+
+async def test_outcome_that_slack_refused_is_posted_by_a_later_sweep(house: ApprovalWorkflows) -> None:
+    async with house.working():
+        message = await house.proposed()
+        house.desk.talk.slack.workspace.leave(GENERAL, BOT_USER)
+        await house.press(message, APPROVER)
+        assert await house.ended() == "approved"
+        house.desk.talk.slack.workspace.join(GENERAL, BOT_USER)
+        assert await house.sweep() == 1
+        assert await house.ended() == "approved"
+        assert await house.sweep() == 0
+    assert house.desk.works.done == [f"ticket new for {ASKER}"]
+    assert "carried out: T-1 is open." in house.desk.thread()[-1]
 
 
 async def test_click_while_no_worker_runs_goes_before_the_expiry(

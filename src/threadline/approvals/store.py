@@ -1,11 +1,11 @@
 """Actions that wait for somebody's word. Each is decided once: of any number of clicks the first one counts."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import Row, and_, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -26,16 +26,20 @@ from threadline.db.values import storable_json, storable_key
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
 from threadline.slack.model import Thread
+from threadline.threads.tables import posts
 from threadline.tools.author import Author
 from threadline.tools.operation_store import Operations
 from threadline.tools.operations import Change
 
+OUTCOME_DUE = timedelta(days=1)
+"""How long after its approval an action is taken up again. Records of executions are kept for longer, so that an action
+which may have been carried out is not carried out again."""
 _ACTION = TypeAdapter(ProposedAction)
 
 
 @dataclass(frozen=True)
 class OpenAction:
-    """A proposed action that is not decided; `id` is its place in the order of all."""
+    """A proposed action that is not finished; `id` is its place in the order of all."""
 
     id: int
     team: str
@@ -85,10 +89,19 @@ class ProposedActions:
         query = select(proposed_actions).where(*here).order_by(row.id.desc()).limit(limit)
         return [_action(each) for each in await self._connection.execute(query)]
 
-    async def undecided(self, after: int, limit: int) -> list[OpenAction]:
-        """A page of the actions of all teams that are not decided, in order."""
+    async def open_after(self, after: int, limit: int) -> list[OpenAction]:
+        """A page of the actions of all teams that are not decided, or were approved within `OUTCOME_DUE` and whose
+        outcome is not posted, in order."""
         row = proposed_actions.c
-        query = select(row.id, row.team, row.action_id).where(row.decision.is_(None), row.id > after)
+        thread = row.team + ":" + row.channel + ":" + row.thread_ts
+        outcome_key = "talk:" + thread + ":approval:" + row.action_id  # as in `posts.outcome_key`
+        due = and_(
+            row.decision == Decision.APPROVED,
+            row.risk != Risk.LOW,
+            row.decided_at > func.now() - OUTCOME_DUE,
+            ~exists().where(posts.c.key == outcome_key, posts.c.ts.is_not(None)),
+        )
+        query = select(row.id, row.team, row.action_id).where(or_(row.decision.is_(None), due), row.id > after)
         page = await self._connection.execute(query.order_by(row.id).limit(limit))
         return [OpenAction(*each) for each in page]
 

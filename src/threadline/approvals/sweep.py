@@ -1,4 +1,4 @@
-"""The sweep of approvals: one that is not decided waits for its decision and its expiry."""
+"""The sweep of approvals: a proposed action is decided or expires, and the outcome of an approved one is posted."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,16 @@ from threadline.threads.workflow_client import WorkflowStart
 
 
 class OpenApprovals(WorkflowSweep[OpenAction]):
-    """Without its workflow an action would never expire: only a click starts it again."""
+    """Restarts the workflow of an action that is not decided, or that was approved and whose outcome is not posted.
+
+    Otherwise only a click starts it again. The record of executions keeps the action from being carried out twice. An
+    outcome that Slack refuses is tried again for a day.
+    """
 
     name = "approvals"
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[OpenAction]:
-        return await ProposedActions(tx).undecided(after, limit)
+        return await ProposedActions(tx).open_after(after, limit)
 
     def start_of(self, item: OpenAction) -> WorkflowStart:
         return approval_start(item.team, item.action_id)

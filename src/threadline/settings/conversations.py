@@ -111,7 +111,8 @@ class ConversationSettings(Section):
         90, ge=31, description="Days after its last message for which a conversation is kept, at least 31."
     )
     """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
-    tool_log_days: float = Field(365, gt=0, description="Days for which tool calls stay on record.")
+    tool_log_days: float = Field(365, ge=2, description="Days for which tool calls stay on record, at least 2.")
+    """Longer than the sweep takes up an approved action: what is forgotten sooner could be carried out once more."""
     memory_days: float = Field(
         90, gt=0, description="Days for which the operator's memories, and people's names and addresses, are kept."
     )
