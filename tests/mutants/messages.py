@@ -180,6 +180,13 @@ MUTANTS: list[Mutant] = [
         tests=(f"{SETTLING}::test_question_by_rule_is_not_asked_after_a_stop",),
     ),
     Mutant(
+        name="sweep: an item that fails ends the page, and nothing behind it is repaired",
+        file="threadline/threads/sweep.py",
+        before='            _log.exception("sweep_item_failed", sweep=sweep.name, item=repr(item))\n',
+        after="            raise\n",
+        tests=("tests/threads/test_sweep_activities.py::test_row_that_fails_is_passed_over",),
+    ),
+    Mutant(
         "inbox: a repeated message is kept",
         "threadline/threads/inbox.py",
         "        if first_time(self._seen, message.id, REMEMBERED):\n            self._pending",
