@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.forge.diffs import BLOB, change
+from tests.forge.diffs import BLOB, change, rename
 from threadline.errors import Permanent
-from threadline.forge.patches import FixLimits, check_diff, check_index, check_path, check_size
+from threadline.forge.patches import FixLimits, check_diff, check_index, check_path, check_size, check_sources
 
 CI = [
     ".github/workflows/x.yml",
@@ -94,6 +94,7 @@ def test_other_than_a_regular_text_file_is_refused(listed: bytes, why: str) -> N
         (" \n", "changes nothing"),
         (change("x", new="a\0b"), "bytes that are not text"),
         (change("x", new="\udc80"), "bytes that are not text"),
+        (change("a") + rename("my x", "y").replace("simil", "new mode 100755\nsimil"), "changes the mode of y: "),
         (
             "diff --git a/my logo b/my logo\nindex 1..2 100644\nGIT binary patch\nliteral 1\nIcmZPo\n",
             "changes my logo, which is not UTF-8 text",
@@ -105,8 +106,16 @@ def test_diff_that_git_should_not_read_is_refused(diff: str, why: str) -> None:
         check_diff(diff)
 
 
-def test_text_that_speaks_of_binary_patches_is_accepted() -> None:
-    check_diff(change("x", new="GIT binary patch"))
+@pytest.mark.parametrize("words", ["GIT binary patch", "new mode 100755"])
+def test_text_that_speaks_of_binary_patches_or_modes_is_accepted(words: str) -> None:
+    check_diff(change("x", old=words, new=words))
+
+
+@pytest.mark.parametrize("path", [*CI, *GITS, *OUTSIDE])
+def test_copy_of_a_forbidden_path_is_refused(path: str) -> None:
+    check_sources(b"1\t1\tx\0" + b"0\t0\ta b\0")
+    with pytest.raises(Permanent, match="the fix touches"):
+        check_sources(f"1\t1\tx\0000\t0\t{path}\0".encode())
 
 
 def test_fix_too_big_to_review_is_refused() -> None:

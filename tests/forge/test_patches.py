@@ -71,6 +71,11 @@ def copy(old: str, new: str) -> str:
     return rename(old, new).replace("rename", "copy")
 
 
+def with_mode(diff: str, old: str = "100644", new: str = "100755") -> str:
+    """A rename or a copy that changes the mode, too."""
+    return diff.replace("similarity", f"old mode {old}\nnew mode {new}\nsimilarity")
+
+
 @pytest.mark.parametrize(
     "diff",
     [
@@ -89,6 +94,9 @@ def copy(old: str, new: str) -> str:
         change("src/cart.py", new="diff --git a/.github/x b/.github/x"),
         change("src/cart.py", new="++ b/.gitmodules"),
         change("src/cart.py", new="GIT binary patch"),
+        change("src/cart.py", new="new mode 100755"),
+        copy("run.sh", "walk.sh"),
+        rename("run.sh", "walk.sh"),
         change("a", new="line\rwith\x0cfeeds\u2028"),
         addition("src/github/workflows.py") + addition("docs/jenkinsfiles.md") + addition("ci_helpers.py"),
     ],
@@ -99,7 +107,7 @@ async def test_change_of_regular_text_files_is_accepted(judged: Judged, diff: st
 
 @pytest.mark.parametrize("path", FORBIDDEN)
 async def test_forbidden_path_is_refused_however_it_is_touched(judged: Judged, path: str) -> None:
-    there = (change(path), deletion(path), rename(path, "y"))
+    there = (change(path), deletion(path), rename(path, "y"), copy(path, "y"), copy(path, "y") + change("x"))
     new = (addition(path), rename("x", path), copy("x", path), f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n")
     for base, diffs in ((judged.full, there), (judged.plain, new)):
         for diff in diffs:
@@ -134,6 +142,32 @@ ATTACKS = {
     ),
     "executable": ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "changes the mode"),
     "executable, anew": (deletion("x") + addition("x", mode="100755"), "changes the mode"),
+    "executable and renamed": (with_mode(rename("x", "y")), "changes the mode"),
+    "executable and copied": (with_mode(copy("x", "y")), "changes the mode"),
+    "executable and renamed, old mode unsaid": (
+        with_mode(rename("x", "y")).replace("old mode 100644\n", ""),
+        "changes the mode",
+    ),
+    "executable and renamed, with a change": (
+        with_mode(rename("x", "y")) + change("x").partition("100644\n")[2].replace("b/x", "b/y"),
+        "changes the mode",
+    ),
+    "executable no more, and renamed": (with_mode(rename("run.sh", "y"), "100755", "100644"), "changes the mode"),
+    "hidden file copied, with a change": (
+        copy(".gitignore", "y")
+        + change("x").partition("100644\n")[2].replace("a/x", "a/.gitignore").replace("b/x", "b/y"),
+        "begins with .git",
+    ),
+    "hidden file copied under another name": (
+        copy("x", "y").replace("copy from x", "copy from .gitignore"),
+        "begins with .git|does not fit",
+    ),
+    "quoted hidden file copied": (copy("x", "y").replace("from x", 'from ".git\\151gnore"'), "begins with .git"),
+    "quoted byte copied": (copy("x", "y").replace("from x", 'from "\\377"'), "not UTF-8"),
+    "hidden file copied by way of another": (
+        copy(".gitignore", "y") + rename("y", "z"),
+        "begins with .git|does not fit",
+    ),
     "binary copied": (copy("logo.png", "logo2.png"), "not UTF-8 text"),
     "binary renamed": (rename("logo.png", "logo2.png"), "not UTF-8 text"),
     "binary without data": (

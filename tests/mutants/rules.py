@@ -106,7 +106,7 @@ MUTANTS: list[Mutant] = [
         "threadline/forge/patches.py",
         "        check_path(path)\n",
         "        if info.split()[1] != _NONE.encode():\n            check_path(path)\n",
-        ("tests/forge/test_patches.py::test_forbidden_path_is_refused_however_it_is_touched[.github/workflows/x.yml]",),
+        ("tests/forge/test_patch_rules.py::test_forbidden_path_is_refused[.github/workflows/x.yml]",),
     ),
     Mutant(
         "patches: a symbolic link that is there already may be pointed elsewhere",
@@ -120,7 +120,7 @@ MUTANTS: list[Mutant] = [
         "threadline/forge/patches.py",
         "        check_path(path)\n        old, new =",
         "        old, new =",
-        ("tests/forge/test_patches.py::test_other_than_a_plain_change_of_text_is_refused[traditional form]",),
+        ("tests/forge/test_patches.py::test_other_than_a_plain_change_of_text_is_refused[another name of a rename]",),
     ),
     Mutant(
         "patches: git makes any number of copies of big files before anybody counts them",

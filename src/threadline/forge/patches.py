@@ -25,8 +25,9 @@ _CI_FILES = (
     r"|codefresh\.ya?ml|codeowners|netlify\.toml|vercel\.json|render\.ya?ml|amplify\.ya?ml|earthfile|dangerfile.*"
 )
 _CI_FOLDER, _CI_FILE = re.compile(_CI_FOLDERS), re.compile(_CI_FILES)
-# Git marks the line so outside of hunks alone: a line inside one begins with a space, `+`, `-` or a backslash.
+# Git marks these lines so outside of hunks alone: a line inside one begins with a space, `+`, `-` or a backslash.
 _BINARY = re.compile(r"^GIT binary patch$", re.MULTILINE)
+_MODE = re.compile(r"^(?:old|new) mode ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,11 @@ DEFAULT_LIMITS = FixLimits()
 
 
 def check_diff(diff: str, limits: FixLimits = DEFAULT_LIMITS) -> None:
-    """Refuse a diff that git should not even read: none at all, one that is too big, and one with binary data.
+    """Refuse a diff that git should not even read: none at all, one that is too big, one with binary data, and one that
+    changes a mode.
 
-    Binary data is compressed, and git inflates it to any size while it reads the diff.
+    Binary data is compressed, and git inflates it to any size while it reads the diff. A mode that changes with a
+    rename is not to be seen in the index, where the file is a new one.
 
     Raises:
         Permanent: with a sentence on what is wrong with it.
@@ -56,8 +59,9 @@ def check_diff(diff: str, limits: FixLimits = DEFAULT_LIMITS) -> None:
     if (size := len(diff.encode())) > limits.bytes:
         raise Permanent(f"the fix is {size} bytes long, and the maximum is {limits.bytes}: ask for a smaller one")
     if binary := _BINARY.search(diff):
-        header = diff[: binary.start()].rpartition("diff --git ")[2].partition("\n")[0]
-        _refuse_binary(header.rpartition(" b/")[2])
+        _refuse_binary(_named_before(diff, binary.start()))
+    if mode := _MODE.search(diff):
+        _refuse_mode(_named_before(diff, mode.start()))
 
 
 def check_size(numstat: bytes, limits: FixLimits = DEFAULT_LIMITS) -> None:
@@ -91,17 +95,27 @@ def check_index(listed: bytes, limits: FixLimits = DEFAULT_LIMITS) -> None:
         raise Permanent("the fix changes nothing: there is no pull request to open")
     files = sum(field.startswith(b":") for field in fields[::2])
     for info, name in zip(fields[: 2 * files : 2], fields[1 : 2 * files : 2], strict=True):
-        try:
-            path = name.decode()
-        except UnicodeDecodeError:
-            raise Permanent(f"the fix touches {name!r}, whose name is not UTF-8: rename it first") from None
+        path = _path(name)
         check_path(path)
         old, new = info.decode().lstrip(":").split(" ")[:2]
         for mode in {old, new} - {_NONE}:
             _check_mode(mode, path)
         if _NONE not in (old, new) and old != new:
-            raise Permanent(f"the fix changes the mode of {path}: only the text of files may change")
+            _refuse_mode(path)
     _check_size(fields[2 * files :], limits)
+
+
+def check_sources(numstat: bytes) -> None:
+    """Refuse a copy of a file that only people may change. The index shows the new file alone.
+
+    Args:
+        numstat: the output of `git apply --reverse --numstat -z`, which names each file as it is called before the fix.
+
+    Raises:
+        Permanent: with a sentence that names the path.
+    """
+    for record in numstat.split(b"\0")[:-1]:
+        check_path(_path(record.split(b"\t", 2)[2]))
 
 
 def check_path(path: str) -> None:
@@ -123,6 +137,19 @@ def check_path(path: str) -> None:
         raise Permanent(
             f"the fix touches {path}: only people may change hidden files, because they tell machines what to run"
         )
+
+
+def _path(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise Permanent(f"the fix touches {name!r}, whose name is not UTF-8: rename it first") from None
+
+
+def _named_before(diff: str, position: int) -> str:
+    """The name in the last header before a position, for a message."""
+    header = diff[:position].rpartition("diff --git ")[2].partition("\n")[0]
+    return header.rpartition(" b/")[2]
 
 
 def _check_mode(mode: str, path: str) -> None:
@@ -147,3 +174,7 @@ def _check_size(records: Iterable[bytes], limits: FixLimits) -> None:
 
 def _refuse_binary(path: str) -> NoReturn:
     raise Permanent(f"the fix changes {path}, which is not UTF-8 text: change text files only")
+
+
+def _refuse_mode(path: str) -> NoReturn:
+    raise Permanent(f"the fix changes the mode of {path}: only the text of files may change")

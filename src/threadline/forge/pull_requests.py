@@ -219,6 +219,8 @@ class FixClone:
         await self._run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, failure=failure)
         listed = await self._output("diff-index", "--cached", "--raw", "--numstat", "-z", "--no-renames", base)
         patches.check_index(listed, self._limits)
+        sources = await self._output("apply", "--reverse", "--numstat", "-z", "-", stdin=diff, failure=failure)
+        patches.check_sources(sources)
         return await self._run("write-tree")
 
     async def commit(self, base: str, tree: str, tips: BranchTips, message: str) -> str:
