@@ -30,8 +30,10 @@ from bench.rows.turn import answer_at_once
 from bench.scale import FULL
 from bench.talk import OPERATE, PLAIN, WORK, SwiftModel, Talks, by_temporal
 from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import bug_workflow_id
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
 from threadline_devstack.trackers.app import Services
@@ -197,12 +199,12 @@ async def _running(here: Ground) -> AsyncIterator[tuple[Meter, Talks, Product]]:
 async def _of_cases(meter: Meter, cases: Product) -> dict[str, Cost]:
     thread = Thread(identity.TEAM, identity.REPORTS, cases.clock.next())
 
-    async def say(kind: str) -> None:
+    async def say(kind: MessageKind) -> None:
         await cases.say(thread, kind)
         await cases.rest()
 
-    named = {"bug report to findings": messages.REPORT, "reply in a case": messages.MESSAGE}
-    workflow_id = addressing.bug_workflow_id(thread)
+    named = {"bug report to findings": MessageKind.REPORT, "reply in a case": MessageKind.MESSAGE}
+    workflow_id = bug_workflow_id(thread)
     return {name: await meter.cost(workflow_id, partial(say, kind)) for name, kind in named.items()}
 
 
@@ -213,7 +215,7 @@ async def _of_conversations(meter: Meter, talks: Talks) -> dict[str, Cost]:
         "conversation with a decision and two tools": WORK,
         "operator: load, patch, journal, answer": OPERATE,
     }
-    workflow_id = addressing.conversation_workflow_id(thread)
+    workflow_id = conversation_workflow_id(thread)
     return {name: await meter.cost(workflow_id, partial(talks.turn, thread, words)) for name, words in named.items()}
 
 
@@ -221,7 +223,7 @@ async def _of_tools(meter: Meter, talks: Talks) -> dict[str, ToolCost]:
     for _ in range(CASES):
         case = Thread(identity.TEAM, identity.REPORTS, talks.clock.next())
         async with meter.ground.database.begin() as work:
-            await CaseMessageStore(work.tx).flush(case, [said(case, case.ts, messages.REPORT)])
+            await CaseMessageStore(work.tx).flush(case, [said(case, case.ts, MessageKind.REPORT)])
     (thread,) = await talks.open(1)
     named = {"cases.search": SEARCH_CASES, "estimates.createWbsItems": ADD_ITEM, "jira.create": CREATE_TICKET}
     return {name: await meter.tool(name, partial(talks.turn, thread, words)) for name, words in named.items()}

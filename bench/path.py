@@ -11,11 +11,11 @@ import aiohttp
 from sqlalchemy import text
 
 from bench.ground import Ground, ground
+from threadline.cases.model import bug_workflow_id
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline_devstack.slack import identity
 
 AT_ONCE = 64
@@ -61,21 +61,21 @@ class Product:
     async def open(self, count: int) -> list[str]:
         """Threads in which nothing is going on any more, ready for messages; returns their workflows' ids."""
         threads = [Thread(identity.TEAM, identity.REPORTS, self.clock.next()) for _ in range(count)]
-        await _together([self.say(thread, messages.REPORT) for thread in threads])
+        await _together([self.say(thread, MessageKind.REPORT) for thread in threads])
         await self.rest()
-        opened = {addressing.bug_workflow_id(thread): thread for thread in threads}
+        opened = {bug_workflow_id(thread): thread for thread in threads}
         self._threads |= opened
         return list(opened)
 
     async def report(self) -> str:
         """A new case; returns its workflow's id once Temporal has accepted the report."""
         thread = Thread(identity.TEAM, identity.REPORTS, self.clock.next())
-        await self.say(thread, messages.REPORT)
-        return addressing.bug_workflow_id(thread)
+        await self.say(thread, MessageKind.REPORT)
+        return bug_workflow_id(thread)
 
     async def send(self, workflow_id: str) -> None:
         """One message, accepted when this returns."""
-        await self.say(self._threads[workflow_id], messages.MESSAGE)
+        await self.say(self._threads[workflow_id], MessageKind.MESSAGE)
 
     async def rest(self) -> float:
         """Wait until every message was dealt with; returns when the last post was made, in seconds since 1970."""
@@ -96,10 +96,10 @@ class Product:
             row = (await work.tx.execute(_RESTING)).one()
         return row.stored == self.sent and not row.at_work and not row.unused
 
-    async def say(self, thread: Thread, kind: str) -> None:
+    async def say(self, thread: Thread, kind: MessageKind) -> None:
         """Write a message of this kind, accepted when this returns."""
         self.sent += 1
-        message = said(thread, thread.ts if kind == messages.REPORT else self.clock.next(), kind)
+        message = said(thread, thread.ts if kind == MessageKind.REPORT else self.clock.next(), kind)
         while True:
             try:
                 await self.ground.dispatcher.dispatch(Message(thread, message))
@@ -109,13 +109,13 @@ class Product:
                 return
 
 
-def said(thread: Thread, ts: str, kind: str) -> IncomingMessage:
+def said(thread: Thread, ts: str, kind: MessageKind) -> IncomingMessage:
     """A message of the reporter, of an ordinary length."""
     words = "The total in the cart is still wrong when I use the code SAVE10 for more than three of the same thing."
     return IncomingMessage(
-        id=addressing.message_id(thread.team, thread.channel, ts),
+        id=message_id(thread.team, thread.channel, ts),
         kind=kind,
-        sender_type=messages.REPORTER,
+        sender_type=SenderType.REPORTER,
         sender_id=identity.REPORTER,
         text=words,
         channel=thread.channel,

@@ -21,8 +21,7 @@ from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Addressed
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.models import ModelSandbox
@@ -195,9 +194,9 @@ class Talks:
         ts = f"{int(seconds) + number * _APART}.{rest}"
         asked = words.format(project=self.projects.get(thread), rfp=self.rfps.get(thread))
         message = IncomingMessage(
-            id=addressing.message_id(thread.team, thread.channel, ts),
-            kind=messages.MESSAGE,
-            sender_type=messages.UNKNOWN,
+            id=message_id(thread.team, thread.channel, ts),
+            kind=MessageKind.MESSAGE,
+            sender_type=SenderType.UNKNOWN,
             sender_id=f"U{seconds}{rest}",
             text=f"{asked} (This is message {number}.)",
             channel=thread.channel,

@@ -18,7 +18,7 @@ from threadline.forge.pull_requests import PullRequests
 from threadline.slack.client import Slack, make_client
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline_devstack.slack import identity
 

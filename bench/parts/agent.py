@@ -18,7 +18,7 @@ from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
-from threadline.threads.addressing import AGENTS_QUEUE
+from threadline.threads.model import AGENTS_QUEUE
 
 FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it", "title": "Cart total", "severity": "S2"})
 

@@ -5,16 +5,16 @@ A burst is one turn here as well: whoever stores one by one may wait for the las
 
 from temporalio import workflow
 
-from threadline.cases.model import BugState
+from threadline.cases.model import BUG_WORKFLOW, BugState
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.threads import addressing, inbox, run_loop
+from threadline.threads import inbox, run_loop
 
 # Here, so that it is done in the sandbox as well, which imports this module and what it names anew.
 inbox.MAX_MESSAGES = 1
 run_loop.MAX_BURST = 1000
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class OneByOne(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:

@@ -35,7 +35,7 @@ from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import slack_client

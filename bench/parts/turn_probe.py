@@ -18,13 +18,12 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 from temporalio.testing import ActivityEnvironment
 
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import CaseLimits
+from threadline.cases.model import CaseLimits, session_id
 from threadline.cases.outcome import output_format
 from threadline.db.agent_role import agent_database
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.workspace import Workspaces
-from threadline.threads import addressing
 
 MODEL = "claude-sonnet-5"
 PROMPT = "The total in the cart is wrong. Find out why, and hand over what you found."
@@ -51,7 +50,7 @@ async def _ours(given: Given) -> None:
         activities = LiveAgentActivities(database, workspaces, investigator)
 
         async def turn(bug_id: str) -> None:
-            request = TurnRequest(bug_id, 1, 1, addressing.session_id(bug_id, 1, 1), CaseLimits())
+            request = TurnRequest(bug_id, 1, 1, session_id(bug_id, 1, 1), CaseLimits())
             await ActivityEnvironment().run(activities.run_agent_investigation, request)
 
         await _measured(turn, given.cases)

@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from bench.parts.least import QUEUE, EmptyQueue
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 from threadline.threads.payload_converter import data_converter
 from threadline.wiring.temporal import WORKFLOWS, workflow_runner
 

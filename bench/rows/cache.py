@@ -12,7 +12,7 @@ from bench.path import Clock, Product, said
 from bench.scale import by_turns
 from bench.usage import Meter, resident_mib
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 FLOOR = "an empty workflow with a queue, in a worker of the same kind"
@@ -76,7 +76,7 @@ async def _tell(ground: Ground, threads: list[str], clock: Clock) -> None:
             id=workflow_id,
             task_queue=QUEUE,
             start_signal="message",
-            start_signal_args=[asdict(said(thread, clock.next(), messages.MESSAGE))],
+            start_signal_args=[asdict(said(thread, clock.next(), MessageKind.MESSAGE))],
         )
     await handle.query("__temporal_workflow_metadata")
 

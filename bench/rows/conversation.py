@@ -13,8 +13,7 @@ from bench.path import Clock, said
 from bench.scale import by_turns
 from threadline.cases.message_store import CaseMessageStore
 from threadline.slack.model import Thread
-from threadline.threads import messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack import identity
 
 LENGTH, BATCH, PAGE = 1000, 100, 200
@@ -90,6 +89,6 @@ def _all_of(length: int, read: int) -> None:
 
 def _spoken(clock: Clock, length: int) -> tuple[Thread, list[list[IncomingMessage]]]:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
-    spoken = [said(thread, thread.ts, messages.REPORT)]
-    spoken += [said(thread, clock.next(), messages.MESSAGE) for _ in range(length - 1)]
+    spoken = [said(thread, thread.ts, MessageKind.REPORT)]
+    spoken += [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(length - 1)]
     return thread, [spoken[at : at + BATCH] for at in range(0, length, BATCH)]

@@ -23,8 +23,7 @@ from threadline.handovers.model import HandoverRef
 from threadline.knowledge.model import Document, Query
 from threadline.knowledge.splitting import split
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline_devstack.sample_records import sample_documents
 from threadline_devstack.slack import identity
 
@@ -105,8 +104,8 @@ async def _claimed(ours: Talks) -> Thread:
 
 async def _relay(ours: Talks, card: Thread) -> float:
     ts = ours.clock.next()
-    id_ = addressing.message_id(card.team, card.channel, ts)
-    said = IncomingMessage(id_, messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, ts, card.channel, ts)
+    id_ = message_id(card.team, card.channel, ts)
+    said = IncomingMessage(id_, MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, ts, card.channel, ts)
     began = time.time()
     await ours.ground.dispatcher.dispatch(Lookup(card, said))
     async with asyncio.timeout(PATIENCE):

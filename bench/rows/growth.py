@@ -14,11 +14,12 @@ from bench.path import Clock, burst, product, said
 from bench.usage import Meter
 from threadline.cases.contract import TurnEnded
 from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.model import session_id
 from threadline.cases.store import CaseStore
 from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 LENGTH, BURST, COMPARED = 5000, 20, 20
@@ -76,7 +77,7 @@ async def _among_many_short_ones(ground: Ground) -> None:
         thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
         async with ground.database.begin() as work:
             await CaseMessageStore(work.tx).flush(
-                thread, [said(thread, clock.next(), messages.MESSAGE) for _ in range(10)]
+                thread, [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(10)]
             )
     async with ground.database.begin() as work:
         await work.tx.execute(text("ANALYZE"))
@@ -97,10 +98,10 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
     async with agent_database(ground.databases.agent, pool_size=1) as agents:
         turns = AgentStore(agents)
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
-            batch = [said(thread, clock.next(), messages.MESSAGE) for _ in range(BURST)]
+            batch = [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(BURST)]
             async with ground.database.begin() as work:
                 marks = (await timed("flush", CaseMessageStore(work.tx).flush(thread, batch))).case
-            session = addressing.session_id(marks.bug_id, turn, 1)
+            session = session_id(marks.bug_id, turn, 1)
             claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
             if isinstance(claim, TurnEnded):
                 raise TypeError(f"turn {turn} of {marks.bug_id} was there already")

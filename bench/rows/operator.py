@@ -11,8 +11,8 @@ from bench.rows import latency
 from bench.rows.talk import FLOOR, added, at_once
 from bench.scale import by_turns
 from bench.talk import OPERATE, Talks, Took, all_were_answered, talks
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 
 TURN = "an operator's turn with 5 model calls and 4 tool calls"
 STEPS = ("begin_turn", "prepare_turn", "analyse_request")
@@ -85,7 +85,7 @@ async def _steps(talk: Talks, thread: Thread, took: Took) -> Mapping[str, float]
     """Seconds of each step: as the one process tells them, or by Temporal's history from scheduled to completed."""
     if took.within.steps:
         return took.within.steps
-    workflow_id = addressing.conversation_workflow_id(thread)
+    workflow_id = conversation_workflow_id(thread)
     return await latency.lasted(talk.ground, workflow_id, datetime.fromtimestamp(took.began, UTC))
 
 

@@ -15,8 +15,8 @@ from bench.rows.latency import Least, Times
 from bench.scale import by_turns
 from bench.talk import PLAIN, READ, WORK, Talks, Took, all_were_answered, talks
 from bench.usage import Meter
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 
 FLOOR = "the same model calls, tools and SQL one after the other in one process, without Temporal"
 TURN = "a turn with a decision, 3 model calls and 2 tool calls"
@@ -77,7 +77,7 @@ async def _latency(ours: Talks, _: Talks) -> list[Row]:
 
 
 async def _mentions(talk: Talks, threads: Sequence[Thread]) -> Heard:
-    took = {addressing.conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
+    took = {conversation_workflow_id(thread): await talk.turn(thread, PLAIN) for thread in threads}
     sent = {workflow_id: datetime.fromtimestamp(each.began, UTC) for workflow_id, each in took.items()}
     times = await latency.times(talk.ground, sent, ("store_messages",), ("decide",))
     return Heard(
@@ -183,7 +183,7 @@ async def added(talk: Talks, thread: Thread, words: str) -> tuple[float, float]:
 
 
 async def _size(talk: Talks, thread: Thread) -> tuple[int, int]:
-    handle = talk.ground.client.get_workflow_handle(addressing.conversation_workflow_id(thread))
+    handle = talk.ground.client.get_workflow_handle(conversation_workflow_id(thread))
     events = (await handle.fetch_history()).events
     return len(events), sum(event.ByteSize() for event in events)
 

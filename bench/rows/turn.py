@@ -17,7 +17,7 @@ from bench.scale import by_turns
 from bench.usage import proportional_mib
 from threadline.cases.message_store import CaseMessageStore
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
@@ -127,5 +127,5 @@ async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_on
 async def _case(ground: Ground, clock: Clock) -> str:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
     async with ground.database.begin() as work:
-        flushed = await CaseMessageStore(work.tx).flush(thread, [said(thread, thread.ts, messages.REPORT)])
+        flushed = await CaseMessageStore(work.tx).flush(thread, [said(thread, thread.ts, MessageKind.REPORT)])
     return flushed.case.bug_id

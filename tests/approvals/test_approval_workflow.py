@@ -16,16 +16,15 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
-from threadline.approvals.contract import ApprovalActivities, DecideRequest, approval_start
+from threadline.approvals.contract import ApprovalActivities, DecideRequest, approval_start, approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
-from threadline.threads import addressing
 from threadline.threads.contract import ThreadActivities
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
@@ -49,7 +48,7 @@ class ApprovalWorkflows:
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
-        return self.environment.client.get_workflow_handle(addressing.approval_workflow_id(TEAM, action_id))
+        return self.environment.client.get_workflow_handle(approval_workflow_id(TEAM, action_id))
 
     async def sweep(self) -> int:
         """Sweep all approvals once; returns how many had to be started again."""
@@ -311,8 +310,8 @@ async def test_action_of_a_stopped_worker_is_not_done_twice(
 async def test_unreadable_signals_are_counted_and_skipped(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()
-        await house.handle().signal(addressing.BUTTON_PRESSED, "nonsense")
-        await house.handle().signal(addressing.BUTTON_PRESSED)
+        await house.handle().signal(BUTTON_PRESSED, "nonsense")
+        await house.handle().signal(BUTTON_PRESSED)
         await house.handle().signal("a signal that nobody knows", {"at": "noon"})
         assert (await house.handle().query(ApprovalWorkflow.state))["unreadable"] == 3
         await house.press(message, APPROVER)

@@ -8,6 +8,7 @@ from sqlalchemy import text
 
 from tests.support.case_scene import CaseScene, StartCase, outcome
 from threadline.cases.model import Action
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 POST = outcome(Action.POST_FINDINGS)
@@ -97,7 +98,7 @@ async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(start_
             return scene.times_said("found it", identity.SUMMARIES) == 2
 
         await scene.until(stored, "Slack has stored the findings, and its answer was lost")
-        await scene.reporter("never mind", "close")
+        await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("resolved")
         await scene.result()
         async with scene.database.begin() as work:

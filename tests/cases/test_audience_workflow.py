@@ -13,7 +13,7 @@ from threadline.cases.model import Action
 from threadline.errors import Permanent
 from threadline.investigator.store import TurnOutcome
 from threadline.slack.model import FileRef
-from threadline.threads import messages
+from threadline.threads.model import MessageKind, SenderType
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, REPORTER, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
@@ -56,7 +56,7 @@ async def proposes_a_fix_that_is_refused(scene: CaseScene) -> None:
     await scene.developer("canary-developer: please fix it")
     await scene.until_status("pending_verification", "investigating", "pending_verification")
     await scene.until_said("No pull request was opened", SUMMARIES)
-    await scene.reporter("never mind", messages.CLOSE)
+    await scene.reporter("never mind", MessageKind.CLOSE)
     await scene.until_said("closed, as its reporter asked")
 
 
@@ -124,7 +124,7 @@ async def test_address_of_a_fix_is_for_developers(start_case: StartCase, reposit
         await scene.until_status("pending_verification")
         await scene.developer("please fix it")
         await scene.until_said("I have proposed a fix")
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         assert await scene.result() == "resolved"
         await scene.until_said("A fix was proposed")
         await scene.until_said("canary-shop", SUMMARIES)
@@ -150,7 +150,7 @@ async def test_what_the_reporter_has_named_may_be_told_to_them(start_case: Start
     script = [marked(action, words, evidence=cited) for action, words in zip((POST, RESOLVE), told, strict=True)]
     async with start_case(*script) as scene:
         files = (FileRef("F1", "orders.csv", "text/csv", 3),)
-        said = scene.message(messages.REPORT, messages.REPORTER, REPORTER, "canary_file.py fails", scene.thread.ts)
+        said = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "canary_file.py fails", scene.thread.ts)
         await scene.send(replace(said, files=files))
         await scene.until_said(told[0])
         await scene.until_status("pending_verification")

@@ -24,8 +24,7 @@ from threadline.cases.store import CaseStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition
 from threadline.investigator.store import TurnOutcome
-from threadline.threads import messages
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import SenderType, ThreadOwner
 from threadline.threads.store import ThreadStore
 
 
@@ -99,7 +98,7 @@ async def test_question_is_unanswered_until_the_reporter_writes_or_a_turn_is_set
     scene: Scene,
 ) -> None:
     await asked_in_vain(scene)
-    assert (await scene.flush(said(5, "a developer's guess", by=messages.DEVELOPER))).unanswered
+    assert (await scene.flush(said(5, "a developer's guess", by=SenderType.DEVELOPER))).unanswered
     assert not (await scene.flush(said(6, "sorry, here it is"))).unanswered
     await scene.turn(2)
     assert not (await scene.snapshot()).unanswered
@@ -170,7 +169,7 @@ async def test_close_that_was_taken_back_closes_nothing(scene: Scene) -> None:
 
 
 async def test_close_uses_up_earlier_messages_and_no_later_ones(scene: Scene) -> None:
-    developer = said(9, "I have a question", by=messages.DEVELOPER)
+    developer = said(9, "I have a question", by=SenderType.DEVELOPER)
     await scene.opened(said(3), close(5), developer)
     snapshot = await scene.end(Reason.REPORTER_CLOSED)
     assert snapshot.status is CaseStatus.RESOLVED
@@ -215,7 +214,7 @@ async def test_end_takes_the_claim_of_a_running_turn_away(scene: Scene) -> None:
 
 
 async def test_outcome_that_was_not_acted_on_before_the_end_is_dropped(scene: Scene) -> None:
-    await scene.opened(said(9, "one more thing", by=messages.DEVELOPER))
+    await scene.opened(said(9, "one more thing", by=SenderType.DEVELOPER))
     await scene.agent.finish(await scene.claim(1), TurnOutcome(Action.ASK_REPORTER, cost_usd=0.25))
     await scene.flush(close(5))
     ended = await scene.end(Reason.REPORTER_CLOSED)

@@ -13,10 +13,10 @@ from temporalio.exceptions import ApplicationError
 from tests.support.case_scene import CaseScene, Play, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, CaseLimits
+from threadline.cases.model import Action, CaseLimits, session_id
 from threadline.errors import Permanent, Transient
 from threadline.investigator.store import TurnClaim, TurnOutcome
-from threadline.threads import addressing, messages
+from threadline.threads.model import INCOMING_MESSAGE, MessageKind, SenderType
 from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, ON_CALL, REPORTER, REPORTS, SUMMARIES
 
 ASK, POST, ESCALATE, RESOLVE = Action.ASK_REPORTER, Action.POST_FINDINGS, Action.ESCALATE, Action.RESOLVED
@@ -47,7 +47,7 @@ async def test_question_waits_for_the_reporter_and_the_ui_says_so(start_case: St
             "status": "awaiting_reporter",
             "pending": 0,
             "action": "ask_reporter",
-            "session_id": addressing.session_id("BUG-1", 1, 1),
+            "session_id": session_id("BUG-1", 1, 1),
             "turn": 1,
             "cost_usd": 0.01,
         }
@@ -73,7 +73,7 @@ async def test_never_mind_closes_at_once_and_a_message_reopens(start_case: Start
     async with start_case(outcome(POST), outcome(POST, "looked again")) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         assert await scene.result() == "resolved"
         assert (await scene.case()).close_reason == "reporter_closed"
         assert scene.agent.cleaned == ["BUG-1"]
@@ -182,7 +182,7 @@ async def test_action_gives_way_to_what_the_reporter_wrote_meanwhile(start_case:
 @pytest.mark.records("close_during_a_turn")
 async def test_close_during_a_turn_cancels_it_and_drops_its_findings(start_case: StartCase) -> None:
     async def never_ends(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -199,7 +199,7 @@ async def test_never_mind_that_arrives_after_still_broken_closes_nothing(start_c
         await scene.until_status("pending_verification")
         close = scene.slack.workspace.post(REPORTS, REPORTER, "never mind", thread_ts=scene.thread.ts)
         await scene.reporter("wait, still broken")
-        await scene.send(scene.message(messages.CLOSE, messages.REPORTER, REPORTER, "never mind", close.ts))
+        await scene.send(scene.message(MessageKind.CLOSE, SenderType.REPORTER, REPORTER, "never mind", close.ts))
         await scene.until_said("still broken indeed", SUMMARIES)
         assert "resolved" not in await scene.statuses()
 
@@ -222,9 +222,9 @@ async def test_only_a_message_that_says_something_reopens_a_case(start_case: Sta
         await scene.report()
         await scene.result()
         for words, kind in (
-            (":+1:", messages.MESSAGE),
-            ("never mind", messages.MESSAGE),
-            ("never mind", messages.CLOSE),
+            (":+1:", MessageKind.MESSAGE),
+            ("never mind", MessageKind.MESSAGE),
+            ("never mind", MessageKind.CLOSE),
         ):
             await scene.reporter(words, kind)
             assert await scene.result() == "resolved"
@@ -301,7 +301,7 @@ async def test_operator_resolves_a_case_with_a_reason(start_case: StartCase) -> 
         await scene.report()
         await scene.until_status("pending_verification")
         now = f"{time.time() + 60:.6f}"
-        await scene.send(scene.message(messages.CLOSE, messages.OPERATOR, "ops", "a duplicate of BUG-7", now))
+        await scene.send(scene.message(MessageKind.CLOSE, SenderType.ADMIN, "ops", "a duplicate of BUG-7", now))
         assert await scene.result() == "resolved"
         assert (await scene.case()).close_reason == "operator_resolved"
         assert (await scene.transitions())[-1].actor == "ops"
@@ -323,7 +323,9 @@ async def test_reply_before_its_report_fetches_it_from_slack(start_case: StartCa
 async def test_strangers_reply_to_no_report_opens_no_case(start_case: StartCase) -> None:
     async with start_case() as scene:
         scene.thread = replace(scene.thread, ts="1600000000.000001")
-        await scene.send(scene.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1600000001.000001"))
+        await scene.send(
+            scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1600000001.000001")
+        )
         assert await scene.result() == "ignored"
 
 
@@ -333,7 +335,7 @@ async def test_unreadable_signal_is_kept_and_the_case_goes_on(start_case: StartC
         await scene.report()
         await scene.until_status("pending_verification")
         for args in ([], ["developer", "U1", "hello"], [None], [{"id": 7}]):
-            await scene.handle.signal(addressing.INCOMING_MESSAGE, args=args)
+            await scene.handle.signal(INCOMING_MESSAGE, args=args)
         await scene.developer("and now?")
         await scene.until_said("went on", SUMMARIES)
         kept = text("SELECT count(*) FROM quarantine")

@@ -11,7 +11,7 @@ from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action
 from threadline.investigator.store import TurnClaim, TurnOutcome
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 
 THE_TURN = "SELECT FROM agent_turns WHERE bug_id = 'BUG-1' AND turn = 1 FOR UPDATE"
@@ -46,7 +46,7 @@ async def test_close_taken_back_while_a_turn_is_settled_keeps_its_action(
     async def play(_: TurnRequest, claim: TurnClaim) -> TurnOutcome:
         await scene.agent.turns.finish(claim, outcome(action, "first words"))
         async with _holding(scene, THE_TURN):
-            await scene.reporter("never mind", messages.CLOSE)
+            await scene.reporter("never mind", MessageKind.CLOSE)
             await _until_waiting(scene, 1)
             await scene.reporter("wait, it is still broken")
             await _until_waiting(scene, 2)
@@ -73,7 +73,7 @@ async def test_close_taken_back_while_findings_are_posted_keeps_the_escalation(
             async with _holding(scene, THE_POSTS):
                 turn.finish.set()
                 await _until_waiting(scene, 1)
-                await scene.reporter("never mind", messages.CLOSE)
+                await scene.reporter("never mind", MessageKind.CLOSE)
                 await scene.until(lambda: _has(scene, "never mind", "eyes"), "the workflow knows of the close")
                 await case_held.enter_async_context(_holding(scene, THE_CASE))
                 await scene.reporter("wait, it is still broken")

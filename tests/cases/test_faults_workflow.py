@@ -9,15 +9,14 @@ from temporalio.client import WorkflowExecutionStatus
 from tests.support.case_scene import REPORTER, CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
-from threadline.cases.model import Action, BugState, CaseLimits, case_owner
+from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, case_owner
 from threadline.errors import ClaimLost, Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Lookup
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType
 from threadline.threads.store import PostStore
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
@@ -61,7 +60,7 @@ async def test_developer_acknowledges_also_while_a_turn_runs(start_case: StartCa
 
 async def test_close_takes_back_the_message_that_reopened(start_case: StartCase) -> None:
     async def slow(_: TurnRequest, __: TurnClaim) -> TurnOutcome:
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -78,7 +77,9 @@ async def test_old_message_gets_no_case_from_an_edit_or_a_stranger(start_case: S
         await scene.later(hours=1)
         await scene.send(_edit_of_the_report(scene, "a typo mended"))
         assert await scene.result() == "ignored"
-        await scene.send(scene.message(messages.MESSAGE, messages.UNKNOWN, BYSTANDER, "me too", "1700000001.000001"))
+        await scene.send(
+            scene.message(MessageKind.MESSAGE, SenderType.UNKNOWN, BYSTANDER, "me too", "1700000001.000001")
+        )
         assert await scene.result() == "ignored"
         assert not scene.said(REPORTS)
 
@@ -93,7 +94,7 @@ async def test_edit_before_report_is_stored(start_case: StartCase) -> None:
 
 
 def _edit_of_the_report(scene: CaseScene, words: str) -> IncomingMessage:
-    report = scene.message(messages.EDIT, messages.REPORTER, REPORTER, words, scene.thread.ts)
+    report = scene.message(MessageKind.EDIT, SenderType.REPORTER, REPORTER, words, scene.thread.ts)
     return replace(report, id=f"{report.id}:e1", correction_of=report.id, version="1700000000.000001")
 
 
@@ -107,7 +108,7 @@ async def test_never_mind_does_not_wait_for_a_code_host_that_is_away(start_case:
         await scene.developer("please fix it")
         await scene.until_said("found it", SUMMARIES)
         await scene.until_status("pending_verification", "investigating")
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("investigating", "resolved")
 
 
@@ -155,7 +156,7 @@ async def test_much_text_is_stored_before_the_run_continues_as_new(start_case: S
         for number in range(40):
             said = f"{number} " + "x" * 30_000
             at = f"18000000{number:02}.000100"
-            await scene.send(scene.message(messages.MESSAGE, messages.REPORTER, REPORTER, said, at))
+            await scene.send(scene.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, said, at))
 
         async def all_read() -> bool:
             return sum(len(batch) for batch in scene.agent.batches) == 41
@@ -172,13 +173,13 @@ async def test_workspace_is_removed_although_the_run_would_continue_as_new(start
 
 async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case: StartCase) -> None:
     async with start_case() as scene:
-        report = scene.message(messages.REPORT, messages.REPORTER, REPORTER, "It is wrong", scene.thread.ts)
+        report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "It is wrong", scene.thread.ts)
         handle = await scene.environment.client.start_workflow(
-            addressing.BUG_WORKFLOW,
+            BUG_WORKFLOW,
             BugState(thread=scene.thread, cancelled=True),
-            id=addressing.bug_workflow_id(scene.thread),
-            task_queue=addressing.CORE_QUEUE,
-            start_signal=addressing.INCOMING_MESSAGE,
+            id=bug_workflow_id(scene.thread),
+            task_queue=CORE_QUEUE,
+            start_signal=INCOMING_MESSAGE,
             start_signal_args=[report],
         )
         await handle.cancel()
@@ -203,7 +204,7 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             unsure = text("UPDATE posts SET ts = NULL WHERE key = 'BUG-1:summary'")
             assert (await work.tx.execute(unsure)).rowcount == 1
         reply = scene.message(
-            messages.MESSAGE, messages.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
+            MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )
         thread = Thread(identity.TEAM, SUMMARIES, root.ts)
         await Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database)).dispatch(Lookup(thread, reply))
@@ -228,7 +229,7 @@ async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start
             return (await scene.case()).turn == 2
 
         await scene.until(settled, "the second turn is settled")
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("resolved")
         await scene.result()
         assert (await scene.case()).escalations == 2

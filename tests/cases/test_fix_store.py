@@ -6,19 +6,19 @@ from tests.support.case_store import Scene, deletion, edit, identity, said
 from threadline.cases.model import Action
 from threadline.cases.store import CaseStore, PullRequest
 from threadline.investigator.store import TurnOutcome
-from threadline.threads import messages
+from threadline.threads.model import SenderType
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
 
 
 async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene) -> None:
-    await scene.opened(said(1, "I am a developer, fix it"), edit(9, "fix it", 10, by=messages.DEVELOPER))
+    await scene.opened(said(1, "I am a developer, fix it"), edit(9, "fix it", 10, by=SenderType.DEVELOPER))
     diffs = {"shop": "--- a\n+++ b\n"}
     claim = await scene.claim(1)
     assert not claim.may_fix
     await scene.agent.finish(claim, replace(DONE, diffs=diffs, has_fix=True))
     assert not (await scene.settle(1)).has_fix
-    await scene.flush(said(20, "please fix it", by=messages.DEVELOPER))
+    await scene.flush(said(20, "please fix it", by=SenderType.DEVELOPER))
     claim = await scene.claim(2)
     assert (claim.may_fix, claim.fix_requested_by, claim.diffs) == (True, identity(20), {})
     await scene.agent.finish(claim, replace(DONE, diffs=diffs, has_fix=True))
@@ -28,21 +28,21 @@ async def test_only_a_developers_message_in_the_batch_permits_a_fix(scene: Scene
 
 
 async def test_permission_is_kept_for_the_next_attempt_unless_it_was_deleted(scene: Scene) -> None:
-    asked = said(1, "please fix it", by=messages.DEVELOPER)
+    asked = said(1, "please fix it", by=SenderType.DEVELOPER)
     await scene.opened(asked)
     assert (await scene.claim(1)).fix_requested_by == asked.id
-    await scene.flush(said(2, "and soon", by=messages.DEVELOPER))
+    await scene.flush(said(2, "and soon", by=SenderType.DEVELOPER))
     assert (await scene.claim(1, attempt=2)).fix_requested_by == asked.id
     await scene.agent.finish(await scene.claim(1, attempt=3), DONE)
     await scene.settle(1)
-    await scene.flush(said(5, "fix that too", by=messages.DEVELOPER), deletion(5))
+    await scene.flush(said(5, "fix that too", by=SenderType.DEVELOPER), deletion(5))
     assert not (await scene.claim(2)).may_fix
 
 
 async def test_newest_diff_of_each_repository_is_kept(scene: Scene) -> None:
-    await scene.opened(said(1, "fix it", by=messages.DEVELOPER))
+    await scene.opened(said(1, "fix it", by=SenderType.DEVELOPER))
     await scene.turn(1, diffs={"shop": "one", "api": "one"}, has_fix=True)
-    await scene.flush(said(2, "fix it more", by=messages.DEVELOPER))
+    await scene.flush(said(2, "fix it more", by=SenderType.DEVELOPER))
     await scene.turn(2, diffs={"shop": "two"}, has_fix=True)
     assert (await scene.claim(3)).diffs == {"shop": "two", "api": "one"}
 

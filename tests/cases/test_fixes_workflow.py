@@ -9,7 +9,7 @@ from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, CaseLimits
 from threadline.cases.store import CaseStore, PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import SUMMARIES
 
 POST, RESOLVE = Action.POST_FINDINGS, Action.RESOLVED
@@ -81,7 +81,7 @@ async def test_fix_is_left_open_by_the_reporters_word_a_second_fix_and_a_close(
         await scene.until_status(*["investigating", "pending_verification"] * 4)
         assert repository.git("show", "threadline/bug-1:shop/again.py") == "fixed"
         assert repository.git("branch", "--list", "threadline/*") == "threadline/bug-1"
-        await scene.reporter("never mind", messages.CLOSE)
+        await scene.reporter("never mind", MessageKind.CLOSE)
         assert await scene.result() == "resolved"
         assert any("A fix was proposed at" in said and "threadline/bug-1" in said for said in scene.said(SUMMARIES))
         assert scene.times_said("A fix was proposed")

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -29,8 +30,7 @@ from threadline.cases.store import CaseStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
-from threadline.threads import messages
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import MessageKind, SenderType, ThreadOwner, parse_message
 from threadline.threads.store import ThreadStore
 
 
@@ -50,8 +50,8 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
         assert [(step.before, step.to) for step in await CaseStore(work.tx).transitions("BUG-1")] == [(None, "new")]
 
 
-@pytest.mark.parametrize("kind", [messages.MESSAGE, messages.CLOSE])
-async def test_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: str) -> None:
+@pytest.mark.parametrize("kind", [MessageKind.MESSAGE, MessageKind.CLOSE])
+async def test_reporters_message_that_overtook_the_report_opens_the_case(scene: Scene, kind: MessageKind) -> None:
     assert (await scene.flush(said(5, kind=kind))).bug_id == "BUG-1"
     snapshot = await scene.flush(report())
     assert (snapshot.bug_id, snapshot.message_count) == ("BUG-1", 2)
@@ -59,11 +59,11 @@ async def test_reporters_message_that_overtook_the_report_opens_the_case(scene: 
 
 async def test_messages_without_a_report_open_no_case(scene: Scene) -> None:
     batch = (
-        said(1, by=messages.UNKNOWN),
+        said(1, by=SenderType.UNKNOWN),
         edit(0, "new words", 2),
         deletion(0),
-        messages.parse([1, 2, 3]),
-        said(3, by=messages.DEVELOPER),
+        parse_message([1, 2, 3]),
+        said(3, by=SenderType.DEVELOPER),
     )
     assert await scene.flush(*batch) == CaseSnapshot()
     assert await scene.rows("SELECT bug_id FROM cases") == []
@@ -104,8 +104,8 @@ async def test_messages_are_read_in_the_order_in_which_they_were_written(scene: 
 
 async def test_message_of_an_unknown_sender_who_is_not_the_reporter_is_dropped(scene: Scene) -> None:
     await scene.flush(report("report"))
-    third = said(1, "me too", by=messages.UNKNOWN, sender_id=STRANGER)
-    snapshot = await scene.flush(third, said(2, "mine", by=messages.UNKNOWN, sender_id=REPORTER))
+    third = said(1, "me too", by=SenderType.UNKNOWN, sender_id=STRANGER)
+    snapshot = await scene.flush(third, said(2, "mine", by=SenderType.UNKNOWN, sender_id=REPORTER))
     assert snapshot.message_count == 2
     assert await scene.texts() == ["report", "mine"]
     assert await scene.rows("SELECT bug_id FROM bug_conversations WHERE sender_type = 'unknown'") == []
@@ -155,7 +155,7 @@ async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(sc
 async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
-    snapshot = await scene.flush(deletion(40), edit(0, "better words", 5), messages.parse([{"no": "id"}]))
+    snapshot = await scene.flush(deletion(40), edit(0, "better words", 5), parse_message([{"no": "id"}]))
     assert not snapshot.has_unread
     assert snapshot.reporter_wrote
     assert not snapshot.developer_wrote
@@ -178,7 +178,7 @@ async def test_late_message_from_before_the_close_does_not_reopen(scene: Scene) 
     await scene.flush(close(20))
     await scene.end(Reason.REPORTER_CLOSED)
     snapshot = await scene.flush(
-        said(10, "It is in Firefox"), said(20, "In the same moment", by=messages.DEVELOPER, id="x")
+        said(10, "It is in Firefox"), said(20, "In the same moment", by=SenderType.DEVELOPER, id="x")
     )
     assert not snapshot.has_unread
     assert "It is in Firefox" in await scene.texts()
@@ -205,7 +205,7 @@ async def test_close_that_ended_nothing_answers_nothing(scene: Scene) -> None:
         {"by": "third_party"},
     ],
 )
-async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstorable: dict[str, str]) -> None:
+async def test_message_that_postgres_refuses_is_quarantined(scene: Scene, unstorable: dict[str, Any]) -> None:
     batch = (report("report"), said(1, **unstorable), said(2, "after", version="1\x00"))
     first = await scene.flush(*batch)
     again = await scene.flush(*batch)
@@ -226,12 +226,12 @@ async def test_row_refused_beside_a_known_message_holds_nothing_up(scene: Scene)
 
 async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> None:
     await scene.opened()
-    assert not (await scene.flush(said(4, "close", kind=messages.CLOSE, by=messages.DEVELOPER))).close_requested
+    assert not (await scene.flush(said(4, "close", kind=MessageKind.CLOSE, by=SenderType.DEVELOPER))).close_requested
     assert (await scene.flush(close(5))).close_requested
     assert not (await scene.flush(said(6, "wait, still broken"))).close_requested
     assert (await scene.flush(close(7))).close_requested
     assert (await scene.flush(said(3, "said before, came after"))).close_requested
-    assert (await scene.flush(said(9, "a developer", by=messages.DEVELOPER))).close_requested
+    assert (await scene.flush(said(9, "a developer", by=SenderType.DEVELOPER))).close_requested
 
 
 async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
@@ -257,7 +257,7 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
             await CaseMessageStore(work.tx).record_bot_message(
                 "BUG-1", "question", "Which browser?", replace(THREAD, ts=ts(3))
             )
-    snapshot = await scene.flush(said(4, "Firefox", by=messages.DEVELOPER))
+    snapshot = await scene.flush(said(4, "Firefox", by=SenderType.DEVELOPER))
     assert snapshot.message_count == 2
     assert await scene.texts() == ["The cart total is wrong", "Which browser?", "Firefox"]
     assert [entry.sender_id for entry in (await scene.claim(2)).entries] == [DEVELOPER]
@@ -273,7 +273,7 @@ async def test_messages_used_by_a_turn_are_known_for_their_reactions(scene: Scen
 async def test_another_thread_opens_another_case(scene: Scene) -> None:
     await scene.flush(report())
     other = Thread("T1", "C1", ts(100))
-    snapshot = await scene.flush(said(100, kind=messages.REPORT), thread=other)
+    snapshot = await scene.flush(said(100, kind=MessageKind.REPORT), thread=other)
     assert snapshot.bug_id not in ("", "BUG-1")
     assert snapshot.message_count == 1
     assert identity(100) != identity(0)

@@ -15,7 +15,7 @@ from threadline.cases.contract import Escalation, SlaNotice
 from threadline.cases.model import DAY, HOUR, MINUTE, SlaEventKind, Target
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.errors import Permanent
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 
 
 @dataclass

@@ -8,12 +8,12 @@ import pytest
 from tests.support.case_store import Scene, close, report, said
 from threadline.cases.contract import TurnEnded
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState
+from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState, session_id
 from threadline.cases.store import CaseStore, PullRequest
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef
-from threadline.threads import addressing, messages
+from threadline.threads.model import SenderType, parse_message
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
 
@@ -31,7 +31,7 @@ async def write_nothing(scene: Scene, claim: TurnClaim) -> None:
 
 
 async def test_claim_gets_all_unused_messages_in_written_order(scene: Scene) -> None:
-    await scene.opened(said(9, "c"), messages.parse(["?"]))
+    await scene.opened(said(9, "c"), parse_message(["?"]))
     await scene.flush(said(2, "b"))
     claim = await scene.claim(1)
     assert [entry.text for entry in claim.entries] == ["The cart total is wrong", "b", "c"]
@@ -143,7 +143,7 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
         result["clarification_question"],
         "ask_reporter",
     )
-    assert snapshot.session_id == addressing.session_id("BUG-1", 1, 1)
+    assert snapshot.session_id == session_id("BUG-1", 1, 1)
     async with scene.database.begin() as work:
         assert (await CaseStore(work.tx).get("BUG-1")).components == ["cart"]
         with pytest.raises(Permanent):
@@ -205,7 +205,7 @@ async def test_turns_are_settled_in_order(scene: Scene) -> None:
 async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again(scene: Scene) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    developer = said(2, "please fix it", by=messages.DEVELOPER)
+    developer = said(2, "please fix it", by=SenderType.DEVELOPER)
     await scene.flush(said(1, "Firefox"), developer)
     async with scene.database.begin() as work:
         open_fix = PullRequest("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)

@@ -17,8 +17,9 @@ from tests.chaos.people import People
 from tests.chaos.plan import Plan, TimedFault, seeded_random
 from tests.chaos.scripted import FaultRates
 from tests.chaos.stack import CORES, ChaosStack
+from threadline.cases.model import bug_workflow_id
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline.threads import addressing
 from threadline_devstack.clients import until
 from threadline_devstack.slack.faults import Weather
 
@@ -174,13 +175,13 @@ class Faults:
         return sockets > 0
 
     def _cases(self) -> Sequence[str]:
-        return [addressing.bug_workflow_id(each.thread) for each in self.people.cases]
+        return [bug_workflow_id(each.thread) for each in self.people.cases]
 
     def _conversations(self) -> Sequence[str]:
         """Leave handovers out: a turn that was stopped is not handed over."""
         handovers = {each.thread for each in self.people.handovers}
         mine = [each.thread for each in self.people.conversations if each.thread not in handovers]
-        return [addressing.conversation_workflow_id(each) for each in mine]
+        return [conversation_workflow_id(each) for each in mine]
 
     async def _end_one(self, verb: str, which: Callable[[], Sequence[str]], random: Random) -> bool:
         """Cancel or terminate a run of the workflows known by now, if a running one is found in a few tries.

@@ -12,7 +12,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, Workfl
 from tests.chaos.faults import EndedRun, cli_processes
 from tests.chaos.oracle import Fault
 from tests.chaos.stack import ChaosStack
-from threadline.threads.addressing import CATCH_UP_ID, SWEEP_ID
+from threadline.threads.contract import CATCH_UP_ID, SWEEP_ID
 from threadline.wiring.temporal import replayer
 
 CLEANUP = 20.0

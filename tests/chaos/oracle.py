@@ -15,7 +15,7 @@ from tests.chaos.people import Written
 from tests.chaos.scripted import words_of
 from tests.chaos.stack import key_of
 from threadline.conversations.model import answers
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 _CASE_WORD = re.compile(r"\bw\d\d[a-z]\w*")
@@ -59,7 +59,7 @@ def _storage(evidence: Evidence) -> Iterator[Fault]:
     Slack shows it then: of edits the last, and nothing of what was deleted.
     """
     threads, written = evidence.threads, _expected(evidence)
-    fleeting = {each.id for each in written.values() if each.gone or each.kind == messages.EDIT}
+    fleeting = {each.id for each in written.values() if each.gone or each.kind == MessageKind.EDIT}
     unheard = evidence.unheard | {each for each in fleeting if not is_case(written[each].place)}
     rows = defaultdict(list)
     for row in (*evidence.case_messages, *evidence.messages):
@@ -98,7 +98,7 @@ def _never_heard(evidence: Evidence) -> set[str]:
     for each in evidence.written.values():
         if not is_case(each.place) and not each.place.startswith(identity.GENERAL):
             direct.add(each.place)
-            if each.kind == messages.MESSAGE and not each.gone and each.id not in evidence.unheard:
+            if each.kind == MessageKind.MESSAGE and not each.gone and each.id not in evidence.unheard:
                 heard.add(each.place)
     return direct - heard
 
@@ -109,9 +109,9 @@ def _shown_no_more(written: Written, unheard: set[str], stored: set[str]) -> boo
     That the original reads as it does now is checked with the original.
     """
     match written.kind:
-        case messages.EDIT:
+        case MessageKind.EDIT:
             return bool({written.id, written.original} & unheard)
-        case messages.DELETION:
+        case MessageKind.DELETION:
             return written.original in unheard and written.original not in stored
         case _:
             return written.gone and written.id in unheard
@@ -124,11 +124,14 @@ def _as_written(row: Any, written: Written, thread: str) -> Iterator[Fault]:
         yield Fault(thread, f"{written.id} is stored as {row.message_type}, and was a {written.kind}")
     if written.event[0] and row.channel != written.event[0]:
         yield Fault(thread, f"{written.id} is stored as said in {row.channel}")
-    if written.kind in (messages.REPORT, messages.MESSAGE) and f"{row.said_at:.6f}" != written.id.rpartition(":")[2]:
+    if (
+        written.kind in (MessageKind.REPORT, MessageKind.MESSAGE)
+        and f"{row.said_at:.6f}" != written.id.rpartition(":")[2]
+    ):
         yield Fault(thread, f"{written.id} is stored as said at {row.said_at}")
     if written.gone and (row.message_text or not row.redacted):
         yield Fault(thread, f"{written.id} was deleted, and still reads “{row.message_text}”")
-    if written.kind != messages.CLOSE and written.text and row.message_text != written.text:
+    if written.kind != MessageKind.CLOSE and written.text and row.message_text != written.text:
         yield Fault(thread, f"{written.id} reads “{row.message_text}”, and was “{written.text}”")
 
 
@@ -180,7 +183,7 @@ def _case_use(evidence: Evidence) -> Iterator[Fault]:
     for row in evidence.case_messages:
         times = seen[row.thread, row.seq] + (row.turn == 0) + ((row.thread, row.turn, row.seq) in read)
         times += (row.thread, row.turn) in handed_over  # people took over what this turn was to look at
-        must = (row.wants_turn or row.message_type in (messages.REPORT, messages.MESSAGE)) and not row.redacted
+        must = (row.wants_turn or row.message_type in (MessageKind.REPORT, MessageKind.MESSAGE)) and not row.redacted
         if times > 1 or (must and not times):
             yield Fault(row.thread, f"{row.message_id} ({row.message_type}) was used {times} times")
     for turn in evidence.case_turns:
@@ -201,7 +204,7 @@ def _seen(evidence: Evidence) -> Iterator[tuple[str, int]]:
         transcript = " ".join(evidence.sessions.get(session, "") for session in sessions)
         for row in evidence.case_messages:
             mine = (row.thread, row.turn) == (turn.thread, turn.turn) and row.seq not in turn.read_seqs
-            if mine and (row.message_type == messages.CLOSE or _case_word(row.message_text) in transcript):
+            if mine and (row.message_type == MessageKind.CLOSE or _case_word(row.message_text) in transcript):
                 yield turn.thread, row.seq
 
 
@@ -305,13 +308,13 @@ def _use(evidence: Evidence) -> Iterator[Fault]:
     settled = {row.thread: row.turn for row in evidence.conversations}
     for row in evidence.messages:
         match row.message_type:
-            case messages.STOP if row.turn is None:
+            case MessageKind.STOP if row.turn is None:
                 yield Fault(row.thread, f"{row.message_id} stopped nothing, and is still to stop something")
-            case messages.MESSAGE if row.verdict != "ok" and (row.turn is not None or row.shown):
+            case MessageKind.MESSAGE if row.verdict != "ok" and (row.turn is not None or row.shown):
                 yield Fault(row.thread, f"{row.message_id} is {row.verdict}, and was shown in turn {row.turn}")
-            case messages.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
+            case MessageKind.MESSAGE if row.shown > 1 or (row.shown and not row.turn):
                 yield Fault(row.thread, f"{row.message_id} was shown {row.shown} times, and used in turn {row.turn}")
-            case messages.MESSAGE if row.verdict == "ok" and not row.redacted:
+            case MessageKind.MESSAGE if row.verdict == "ok" and not row.redacted:
                 if row.turn is None or row.turn > settled[row.thread]:
                     yield Fault(row.thread, f"{row.message_id} was never answered: it is in turn {row.turn}")
                 elif not row.shown:
@@ -325,9 +328,9 @@ def _verdicts(evidence: Evidence) -> Iterator[Fault]:
     """
     alike, people = defaultdict(list), defaultdict(set)
     for row in evidence.messages:
-        if row.message_type in (messages.MESSAGE, messages.STOP):
+        if row.message_type in (MessageKind.MESSAGE, MessageKind.STOP):
             people[row.thread].add(row.sender_id)
-        if row.message_type != messages.MESSAGE or row.redacted:
+        if row.message_type != MessageKind.MESSAGE or row.redacted:
             continue
         if row.verdict not in ("ok", "duplicate"):
             yield Fault(row.thread, f"{row.message_id} was judged {row.verdict}")
@@ -344,7 +347,7 @@ def _order(evidence: Evidence) -> Iterator[Fault]:
     """What one call of the model was shown first is in the order in which it was said."""
     together = defaultdict(list)
     for row in evidence.messages:
-        if row.message_type == messages.MESSAGE and row.position is not None:
+        if row.message_type == MessageKind.MESSAGE and row.position is not None:
             together[row.thread, row.turn, row.step].append((row.position, row.said_at))
     for (thread, turn, step), shown in together.items():
         if any(earlier[1] > later[1] for earlier, later in pairwise(sorted(shown))):
@@ -371,7 +374,9 @@ def _answers(evidence: Evidence) -> Iterator[Fault]:
     What is said again in the same words, and is not refused, is answered again.
     """
     silent = {(turn.thread, turn.turn) for turn in evidence.turns if turn.kind == "silent"}
-    used = [row for row in evidence.messages if row.message_type == messages.MESSAGE and row.turn and not row.redacted]
+    used = [
+        row for row in evidence.messages if row.message_type == MessageKind.MESSAGE and row.turn and not row.redacted
+    ]
     for turn in evidence.turns:
         if turn.kind not in _ANSWERING:
             continue
@@ -436,7 +441,7 @@ def _stops(evidence: Evidence) -> Iterator[Fault]:
     Cancel ends the turn under way, and one more for what was not heard in it. What is said later is answered.
     """
     by_operators = Counter[str]()
-    said = {row.thread for row in evidence.messages if row.message_type == messages.STOP}
+    said = {row.thread for row in evidence.messages if row.message_type == MessageKind.STOP}
     for turn in evidence.turns:
         if turn.kind == "stopped" and _BY_OPERATOR in turn.answer:
             by_operators[turn.thread] += 1

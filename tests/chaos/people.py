@@ -24,7 +24,7 @@ from threadline.handovers.model import CLOSE
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
-from threadline.threads import addressing, messages
+from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.clients import until
@@ -143,8 +143,8 @@ class People:
         self._special: dict[Action, Callable[[PlayedThread, Step], object]] = {
             Action.ATTACHES: self._attach,
             Action.MEDDLES: self._meddle,
-            Action.CLOSES: lambda thread, _: self._say(thread, thread.author, "never mind", messages.CLOSE),
-            Action.STOPS: lambda thread, _: self._say(thread, thread.author, "stop, please", messages.STOP),
+            Action.CLOSES: lambda thread, _: self._say(thread, thread.author, "never mind", MessageKind.CLOSE),
+            Action.STOPS: lambda thread, _: self._say(thread, thread.author, "stop, please", MessageKind.STOP),
             Action.STOP_SIGN: lambda thread, _: self._put_stop_sign(thread),
             Action.REPEATS: lambda thread, _: self._repeat(thread),
             Action.EDITS: self._edit,
@@ -214,7 +214,7 @@ class People:
         text = f"{VAGUE if case.vague else CLEAR} {case.word}"
         thread = PlayedThread(self._workspace.post(identity.REPORTS, identity.REPORTER, text), identity.REPORTER)
         self.cases.append(thread)
-        self._keep(thread, thread.root, messages.REPORT)
+        self._keep(thread, thread.root, MessageKind.REPORT)
         thread.editable.append(thread.root)
         await self._play_steps(thread, case.steps)
 
@@ -227,7 +227,7 @@ class People:
         root = self._workspace.post(channel, author, first if planned.direct else f"{CALL} {first}")
         thread = PlayedThread(root, author, colleague, planned.direct, planned.about_rfp)
         self.conversations.append(thread)
-        self._keep(thread, root, messages.MESSAGE)
+        self._keep(thread, root, MessageKind.MESSAGE)
         if planned.about_rfp:
             self._say(thread, author, text)
         else:
@@ -240,7 +240,7 @@ class People:
         root = self._workspace.post(identity.GENERAL, author, f"{CALL} I want a refund for {planned.word}.")
         thread = PlayedThread(root, author)
         self.conversations.append(thread)
-        self._keep(thread, root, messages.MESSAGE)
+        self._keep(thread, root, MessageKind.MESSAGE)
         handover = PlayedHandover(thread.thread, planned.word)
         self.handovers.append(handover)
         async for _ in until(_CARD_PATIENCE, every=0.2):
@@ -303,11 +303,16 @@ class People:
             self._say(thread, user, text.format(word))
 
     def _say(
-        self, thread: PlayedThread, user: str, text: str, kind: str = messages.MESSAGE, files: Sequence[str] = ()
+        self,
+        thread: PlayedThread,
+        user: str,
+        text: str,
+        kind: MessageKind = MessageKind.MESSAGE,
+        files: Sequence[str] = (),
     ) -> Message:
         message = self._post(thread, user, text, files)
         self._keep(thread, message, kind)
-        if kind == messages.MESSAGE:
+        if kind == MessageKind.MESSAGE:
             thread.editable.append(message)
             thread.last = message if user == thread.author else thread.last
         return message
@@ -331,7 +336,7 @@ class People:
         said = thread.last
         if said and thread.author not in said.reactions.get(_STOP_SIGN, ()):
             moment = self._workspace.react(said.channel, said.ts, thread.author, _STOP_SIGN)
-            self.stop_signs.add(addressing.stop_id(identity.TEAM, said.channel, said.ts, thread.author, moment))
+            self.stop_signs.add(stop_id(identity.TEAM, said.channel, said.ts, thread.author, moment))
 
     def _repeat(self, thread: PlayedThread) -> None:
         """Repeat the last message, and leave both unchanged from then on: the guards must refuse one of the two."""
@@ -344,13 +349,13 @@ class People:
         if original := self._choose(thread, step, thread.editable):
             text = f"{original.text} (that is, {step.word})"
             edited = self._workspace.edit(original.channel, original.ts, text, by=original.user)
-            id_ = addressing.edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
+            id_ = edit_id(identity.TEAM, edited.channel, edited.ts, edited.edited_ts)
             event, first, stored = (
                 (edited.channel, edited.edited_ts),
                 self.written[id_of(edited)],
                 _stored(thread, text),
             )
-            self.written[id_] = Written(id_, messages.EDIT, thread.place, stored, event, first.id)
+            self.written[id_] = Written(id_, MessageKind.EDIT, thread.place, stored, event, first.id)
             self.written[first.id] = replace(first, text=stored)
 
     def _delete(self, thread: PlayedThread, step: Step) -> None:
@@ -361,8 +366,8 @@ class People:
             self._workspace.delete(gone.channel, gone.ts, by=gone.user)
             for each in [each for each in self.written.values() if id_of(gone) in (each.id, each.original)]:
                 self.written[each.id] = replace(each, text="", gone=True)
-            id_ = addressing.deletion_id(identity.TEAM, gone.channel, gone.ts)
-            self.written[id_] = Written(id_, messages.DELETION, thread.place, "", original=id_of(gone))
+            id_ = deletion_id(identity.TEAM, gone.channel, gone.ts)
+            self.written[id_] = Written(id_, MessageKind.DELETION, thread.place, "", original=id_of(gone))
 
     def _choose(self, thread: PlayedThread, step: Step, among: Sequence[Message]) -> Message | None:
         if not among:
@@ -380,7 +385,7 @@ class People:
             return  # nothing was found yet: there is no thread to answer in
         text = _CASE_TEXTS[step.action].format(step.word)
         message = self._workspace.post(identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts)
-        self._keep(thread, message, messages.MESSAGE)
+        self._keep(thread, message, MessageKind.MESSAGE)
         thread.editable.append(message)
 
     def _summary_of(self, case: PlayedThread) -> Message | None:
@@ -394,7 +399,7 @@ class People:
 
 
 def id_of(message: Message) -> str:
-    return addressing.message_id(identity.TEAM, message.channel, message.ts)
+    return message_id(identity.TEAM, message.channel, message.ts)
 
 
 def _stored(thread: PlayedThread, text: str) -> str:

@@ -22,16 +22,16 @@ from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Close
+from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.contract import CatchUpState
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
+from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 
 LONGEST = 75.0
 """Seconds after the last message and the last fault within which every thread must have come to its end."""
-_HANDOVER = addressing.handover_workflow_id(Thread("", "", ""), 0).partition(":")[0]
+_HANDOVER = handover_workflow_id(Thread("", "", ""), 0).partition(":")[0]
 
 _UNSAID_ENDS = text("""
 SELECT count(*) FROM cases c
@@ -142,11 +142,11 @@ class _Settling:
     async def _catch_up(self) -> None:
         """Run a deep catch-up, as a gateway does that was away for long, which finds edits in old threads as well."""
         run = await self._stack.client.start_workflow(
-            addressing.CATCH_UP_WORKFLOW,
+            CATCH_UP_WORKFLOW,
             CatchUpState(),
-            id=addressing.CATCH_UP_ID,
-            task_queue=addressing.CORE_QUEUE,
-            start_signal=addressing.LOOK,
+            id=CATCH_UP_ID,
+            task_queue=CORE_QUEUE,
+            start_signal=CATCH_UP_REQUESTED,
             start_signal_args=[{"deep": True}],
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
@@ -156,7 +156,7 @@ class _Settling:
     async def _running(self) -> list[str]:
         """Return the workflows that have not ended, but for the catch-up, which begins again and again."""
         runs = self._stack.client.list_workflows("ExecutionStatus = 'Running'")
-        return [run.id async for run in runs if not run.id.startswith(addressing.CATCH_UP_ID)]
+        return [run.id async for run in runs if not run.id.startswith(CATCH_UP_ID)]
 
     async def _unfinished(self) -> int:
         """Count the threads in which something is due, and resolve the cases that are with people.
@@ -179,10 +179,10 @@ class _Settling:
     async def _resolve(self, bug_id: str, place: str) -> None:
         now = f"{time.time():.6f}"
         id_ = f"ops:{bug_id}:{now}"
-        close = IncomingMessage(id_, messages.CLOSE, messages.OPERATOR, "ops", "done", identity.REPORTS, now)
+        close = IncomingMessage(id_, MessageKind.CLOSE, SenderType.ADMIN, "ops", "done", identity.REPORTS, now)
         thread = Thread(identity.TEAM, identity.REPORTS, place.rpartition(":")[2])
         await self._dispatcher.dispatch(Close(thread, close))
-        self.written[id_] = Written(id_, messages.CLOSE, place, "done")
+        self.written[id_] = Written(id_, MessageKind.CLOSE, place, "done")
 
     async def _stuck(self, running: Sequence[str], pending: int) -> list[Fault]:
         found = [Fault(self._thread_of(each), f"{each} has no end: {await self._details(each)}") for each in running]

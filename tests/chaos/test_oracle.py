@@ -26,7 +26,7 @@ from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Prompt
 from threadline.models.model import Message, ModelReply, Role, ToolChoice
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message as Post
 
@@ -57,7 +57,7 @@ def _id(ts: str) -> str:
 
 
 def _written() -> list[Written]:
-    kinds = {ts: messages.STOP if ts == STOP else messages.MESSAGE for ts in TEXTS}
+    kinds = {ts: MessageKind.STOP if ts == STOP else MessageKind.MESSAGE for ts in TEXTS}
     return [Written(_id(ts), kinds[ts], PLACE, TEXTS[ts], (identity.GENERAL, ts)) for ts in TEXTS]
 
 
@@ -105,7 +105,7 @@ def _rows(at: int, **values: Any) -> list[Any]:
 
 
 THREE = {each.id: each for each in _written()[:3]}
-DIRECT = Written("T:D1:9.1", messages.MESSAGE, "D1:9.1", "t01r", ("D1", "9.1"))
+DIRECT = Written("T:D1:9.1", MessageKind.MESSAGE, "D1:9.1", "t01r", ("D1", "9.1"))
 UNDELIVERED = {"written": {**WHOLE.written, DIRECT.id: DIRECT}}
 HANDOVER = RelayedHandover(Thread(identity.TEAM, identity.GENERAL, ROOT), 1, {"h00a0": 1}, {"h00q0": 1})
 ESCALATED = [_turn(kind="escalated")]
@@ -300,7 +300,7 @@ async def outcome(stack: ChaosStack) -> AsyncIterator[Outcome]:
 
 def _with_written(whole: Evidence, **values: Any) -> Changes:
     place = whole.cases[0].place
-    added = Written(**{"id": "T:C:1", "kind": messages.MESSAGE, "place": place, "text": "who saw me?", **values})
+    added = Written(**{"id": "T:C:1", "kind": MessageKind.MESSAGE, "place": place, "text": "who saw me?", **values})
     return {"written": {**whole.written, added.id: added}}
 
 
@@ -333,7 +333,7 @@ def _with_running_turn(whole: Evidence) -> Changes:
     return {"running_turns": [SimpleNamespace(thread=case, turn=3)], "terminated": Counter([case])}
 
 
-EDIT: Changes = {"id": "T:C:2:e3", "kind": messages.EDIT, "text": "other words", "original": "T:C:2"}
+EDIT: Changes = {"id": "T:C:2:e3", "kind": MessageKind.EDIT, "text": "other words", "original": "T:C:2"}
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from threadline.decisions.calibration import Calibration, calibration
 from threadline.decisions.confidence import Thresholds
 from threadline.decisions.model import Action, Course, Decided, Deliberation, Reason, Result, Verdict, handed_over
 from threadline.errors import Permanent
-from threadline.threads import addressing, messages
-from threadline.threads.messages import THUMB, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import PostStore
 
 SMALL_PNG = b"\x89PNG\r\n\x1a\n"
@@ -55,10 +54,10 @@ async def decided(
         await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 1.0, 60.0)
         await PostStore(work.tx).record_posted(key, ts)
     if thumb:
-        about = addressing.message_id(THREAD.team, THREAD.channel, ts)
+        about = message_id(THREAD.team, THREAD.channel, ts)
         moment = f"1700002000.{turn:06}"
-        put = (messages.UNKNOWN, REPORTER, thumb, THREAD.channel, moment, about)
-        await talk.store(IncomingMessage(f"{about}:thumb", THUMB, *put))
+        put = (SenderType.UNKNOWN, REPORTER, thumb, THREAD.channel, moment, about)
+        await talk.store(IncomingMessage(f"{about}:thumb", MessageKind.REACTION_ADDED, *put))
 
 
 async def test_without_decisions_report_and_tune_say_so(run: Command, database: Database) -> None:

@@ -22,9 +22,7 @@ from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.journal_entries import NewEvent
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
-from threadline.threads import messages
-from threadline.threads.addressing import deletion_id
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, deletion_id
 from threadline.threads.store import PostStore
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
@@ -156,7 +154,7 @@ async def test_deleted_message_and_what_may_quote_it_are_withheld(
     talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
 ) -> None:
     identity = deletion_id(TEAM, GENERAL, asked.ts)
-    gone = talk.message("", id=identity, kind=messages.DELETION, correction_of=asked.id, ts=asked.ts)
+    gone = talk.message("", id=identity, kind=MessageKind.DELETION, correction_of=asked.id, ts=asked.ts)
     await talk.said(gone)
     told = explain.told(link(answer_of(talk), talk.thread.ts))
     assert told["withheld"] is True

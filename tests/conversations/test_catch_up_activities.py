@@ -18,11 +18,10 @@ from threadline.gateway.thread_resolver import Placing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
 from threadline.wiring.catch_up import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import SlackSandbox, identity
@@ -134,9 +133,16 @@ class CatchUpWorkspace:
 
     def message(self, posted: Message) -> IncomingMessage:
         """What is stored of a message, addressed to the bot."""
-        identity_ = addressing.message_id(identity.TEAM, posted.channel, posted.ts)
+        identity_ = message_id(identity.TEAM, posted.channel, posted.ts)
         return IncomingMessage(
-            identity_, "message", "unknown", posted.user, posted.text, posted.channel, posted.ts, addressed=True
+            identity_,
+            MessageKind.MESSAGE,
+            SenderType.UNKNOWN,
+            posted.user,
+            posted.text,
+            posted.channel,
+            posted.ts,
+            addressed=True,
         )
 
     def thread(self, root: Message) -> Thread:
@@ -205,9 +211,10 @@ async def test_direct_stop_stored_in_another_thread_is_not_missing(house: CatchU
     root = await house.say_in(direct, "add three items")
     await house.look(talk=None)
     stop = await house.say_in(direct, "stop", kept=False)
-    heard = addressing.message_id(identity.TEAM, direct, stop.ts)
+    heard = message_id(identity.TEAM, direct, stop.ts)
     await house.memory.keep(
-        house.thread(root), IncomingMessage(heard, "stop", "unknown", REPORTER, "stop", direct, stop.ts)
+        house.thread(root),
+        IncomingMessage(heard, MessageKind.STOP, SenderType.UNKNOWN, REPORTER, "stop", direct, stop.ts),
     )
 
     assert await house.look(talk=None) == []
@@ -340,8 +347,10 @@ async def test_catch_up_of_another_workspace_leaves_channels_and_threads_alone(h
 async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     at = f"{float(root.ts) + 0.5:.6f}"
-    stop = addressing.stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
-    await house.memory.keep(house.thread(root), IncomingMessage(stop, "stop", "unknown", BYSTANDER, "", GENERAL, at))
+    stop = stop_id(identity.TEAM, GENERAL, root.ts, BYSTANDER, at)
+    await house.memory.keep(
+        house.thread(root), IncomingMessage(stop, MessageKind.STOP, SenderType.UNKNOWN, BYSTANDER, "", GENERAL, at)
+    )
 
     assert await house.look() == []
 
@@ -349,9 +358,16 @@ async def test_stop_reaction_is_not_taken_for_a_deleted_message(house: CatchUpWo
 async def test_deletion_is_found_when_only_the_edit_was_delivered(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} hi")
     said = await house.say("my card number is 1", root, kept=False)
-    original = addressing.message_id(identity.TEAM, GENERAL, said.ts)
+    original = message_id(identity.TEAM, GENERAL, said.ts)
     edit = IncomingMessage(
-        f"{original}:e1", "edit", "unknown", REPORTER, "my card number is 1234", GENERAL, said.ts, original
+        f"{original}:e1",
+        MessageKind.EDIT,
+        SenderType.UNKNOWN,
+        REPORTER,
+        "my card number is 1234",
+        GENERAL,
+        said.ts,
+        original,
     )
     await house.memory.keep(house.thread(root), edit)
     house.workspace.delete(GENERAL, said.ts)

@@ -28,13 +28,12 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
-from threadline.threads import messages
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, parse_message
 from threadline.threads.store import PostStore, Quarantine, ThreadStore
 
 
 async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:
-    addressed_stop = says(4, "stop", kind=messages.STOP, addressed=True)
+    addressed_stop = says(4, "stop", kind=MessageKind.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
     assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
@@ -168,14 +167,14 @@ async def test_messages_of_a_single_person_are_for_the_bot(talk: StoredConversat
 
 
 async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(talk: StoredConversation) -> None:
-    await talk.hear(mention(1, root_by=REPORTER))
+    await talk.hear(mention(1, root_author_id=REPORTER))
     await talk.turn(1)
     assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
-    assert flags(await talk.hear(says(3, "and the second one?", root_by=REPORTER))) == (True, True, False)
+    assert flags(await talk.hear(says(3, "and the second one?", root_author_id=REPORTER))) == (True, True, False)
     await talk.turn(2)
     assert flags(await talk.hear(mention(4, "what does <@U9> say?"))) == (True, True, False)
     await talk.turn(3)
-    assert flags(await talk.hear(says(5, "thanks, I will try that", root_by=STRANGER))) == (True, False, False)
+    assert flags(await talk.hear(says(5, "thanks, I will try that", root_author_id=STRANGER))) == (True, False, False)
 
 
 async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
@@ -183,9 +182,9 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
         async with talk.database.begin() as work:
             return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
 
-    await talk.hear(mention(1, root_by=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    await talk.hear(mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
     assert await overheard(1, 2, 3, 4) == {identity(3)}
-    await talk.hear(says(5, root_by=STRANGER))
+    await talk.hear(says(5, root_author_id=STRANGER))
     assert await overheard(1, 2, 3, 4, 5) == {identity(2), identity(3), identity(5)}
 
 
@@ -199,9 +198,7 @@ async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk
         (says(2, "??"), True),
     ],
 )
-async def test_empty_message_wakes_nobody(
-    talk: StoredConversation, message: messages.IncomingMessage, wants_turn: bool
-) -> None:
+async def test_empty_message_wakes_nobody(talk: StoredConversation, message: IncomingMessage, wants_turn: bool) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
     stored = await talk.store(message)
@@ -235,7 +232,7 @@ async def test_message_that_postgres_refuses_is_quarantined(
 
 
 async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredConversation) -> None:
-    stored = await talk.store(messages.parse([{"no": "id"}]))
+    stored = await talk.store(parse_message([{"no": "id"}]))
     assert len(stored.quarantined) == 1
     assert not stored.marks.opened
     async with talk.database.begin() as work:

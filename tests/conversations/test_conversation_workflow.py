@@ -18,7 +18,7 @@ from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
-from threadline.threads import addressing, messages
+from threadline.threads.model import INCOMING_MESSAGE, MessageKind
 
 
 def summaries(events: list[Any]) -> list[str]:
@@ -245,7 +245,7 @@ async def test_unreadable_signal_is_quarantined_and_the_conversation_goes_on(dat
 
     async with conversation(database) as scene:
         await scene.ask("hello")
-        await scene.handle.signal(addressing.INCOMING_MESSAGE, args=["three", {"much": 1}, None])
+        await scene.handle.signal(INCOMING_MESSAGE, args=["three", {"much": 1}, None])
         garbage = Payload(metadata={"encoding": b"json/plain"}, data=b"\xff{no json")
         await scene.handle.signal("nobody_knows_this", RawValue(payload=garbage))
         await scene.until(quarantined, "both are kept")
@@ -274,7 +274,7 @@ async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: D
         await scene.ask("hello")
         await scene.thumb("+1", BEN)
         await scene.until(lambda: put(), "the thumb is stored")
-        await scene.thumb("+1", BEN, messages.THUMB_TAKEN)
+        await scene.thumb("+1", BEN, MessageKind.REACTION_REMOVED)
         await scene.until_idle()
         await scene.later(days=2)
         assert await scene.handle.result() == "quiet"
@@ -290,7 +290,7 @@ async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Dat
         first = await scene.say("hello there")
         await scene.until_said(1)
         await scene.take_over()
-        stop = scene.message("stop", kind=messages.STOP)
+        stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
         await scene.until(lambda: scene.marked == {TAKEN_IN: [first.ts, stop.ts]}, "the stop is marked")
         await scene.until(lambda: any("stop" in each for each in scene.posted(HANDOVERS)), "the person is shown it")

@@ -17,13 +17,13 @@ from tests.support.conversation_store import (
     texts,
 )
 from threadline.slack.model import FileRef
-from threadline.threads import messages
+from threadline.threads.model import parse_message
 
 
 async def test_corrections_need_no_turn(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     await talk.turn(1)
-    stored = await talk.store(edit(1, "better", 5), deletion(1), messages.parse([1, 2]))
+    stored = await talk.store(edit(1, "better", 5), deletion(1), parse_message([1, 2]))
     assert stored.unjudged == ()
     assert flags(stored.marks) == (False, False, False)
 

@@ -12,7 +12,7 @@ from threadline.models.client import OpenAIModel
 from threadline.models.model import Message, ModelReply, Outcome, OutcomeKind, Role
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]

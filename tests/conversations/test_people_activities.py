@@ -12,7 +12,7 @@ from threadline.conversations import blocks
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import Refusal
 from threadline.models.model import Outcome, OutcomeKind
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER

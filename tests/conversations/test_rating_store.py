@@ -9,30 +9,31 @@ from threadline.db.engine import Database
 from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import Action, Course, Decided, Deliberation, Result, Verdict
 from threadline.decisions.outcomes import Label, Outcome
-from threadline.threads import addressing, messages
-from threadline.threads.messages import THUMB, THUMB_TAKEN, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, reaction_id
 from threadline.threads.store import PostStore
 
 DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
 ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"
 
 
-def thumb(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER, kind: str = THUMB) -> IncomingMessage:
+def thumb(
+    at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER, kind: MessageKind = MessageKind.REACTION_ADDED
+) -> IncomingMessage:
     moment = f"{1_700_001_000 + at:.6f}"
     return IncomingMessage(
-        id=addressing.thumb_id(THREAD.team, THREAD.channel, on, by, name, moment),
+        id=reaction_id(THREAD.team, THREAD.channel, on, by, name, moment),
         kind=kind,
-        sender_type=messages.UNKNOWN,
+        sender_type=SenderType.UNKNOWN,
         sender_id=by,
         text=name,
         channel=THREAD.channel,
         ts=moment,
-        correction_of=addressing.message_id(THREAD.team, THREAD.channel, on),
+        correction_of=message_id(THREAD.team, THREAD.channel, on),
     )
 
 
 def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> IncomingMessage:
-    return thumb(at, name, by, on, THUMB_TAKEN)
+    return thumb(at, name, by, on, MessageKind.REACTION_REMOVED)
 
 
 async def post(talk: StoredConversation, key: str, ts: str) -> None:

@@ -12,7 +12,7 @@ from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
 from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 
 NOTHING_DONE = answers.stopped([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
@@ -59,8 +59,8 @@ async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, beg
             await scene.say("hello")
             await scene.until_said(1)
             await scene.until_idle()
-        await scene.send(scene.message("stop", kind=messages.STOP, addressed=False))
-        stop = scene.message("stop", kind=messages.STOP)
+        await scene.send(scene.message("stop", kind=MessageKind.STOP, addressed=False))
+        stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
         await scene.until(lambda: NOTHING_TO_STOP in scene.marked, "the stop gets a reaction")
         assert scene.marked[NOTHING_TO_STOP] == [stop.ts]

@@ -7,7 +7,7 @@ from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.models.errors import ModelUnavailable
 from threadline.models.model import Message, Role
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 from threadline_devstack.models.script import Turn
 
 __all__ = ["make_talk", "talk"]

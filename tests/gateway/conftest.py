@@ -16,12 +16,12 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.gateway.dispatcher import RETRIES
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.threads.addressing import conversation_workflow_id
 from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import SlackSandbox, identity
 

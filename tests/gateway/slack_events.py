@@ -3,7 +3,7 @@
 from typing import Any
 
 from threadline.gateway.routes import Ignored, Route, RoutingConfig, route
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 
 TEAM, REPORTS, SUMMARIES, ESCALATIONS = "T1", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS"
 BOT, REPORTER, DEVELOPER, OTHER = "U_BOT", "U_REPORTER", "U_DEVELOPER", "U_OTHER"

@@ -18,12 +18,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowHandle
 
 from tests.gateway.conftest import Process
+from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.gateway.web import MAX_BODY
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -19,7 +19,7 @@ from threadline.gateway.intake import Intake
 from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.thread_resolver import ThreadLookup
-from threadline.threads.addressing import CATCH_UP_ID
+from threadline.threads.contract import CATCH_UP_ID
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -8,10 +8,10 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import SOCKET, KnownThreads
+from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
-from threadline.threads.addressing import BUTTON_PRESSED, approval_workflow_id
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

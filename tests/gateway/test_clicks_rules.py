@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
 from threadline.gateway import interactions as clicks
 from threadline.gateway.routes import Ignored, IgnoreReason, Pressed
-from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef
+from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef, handover_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 
 HASH = "0f" * 32
 
@@ -38,7 +38,7 @@ def press_in(body: dict[str, Any]) -> ButtonPress:
     """What the workflow is sent."""
     route = clicks.route(body)
     assert isinstance(route, Pressed)
-    assert route.start.signal == addressing.BUTTON_PRESSED
+    assert route.start.signal == BUTTON_PRESSED
     (press,) = route.start.signal_args
     assert isinstance(press, ButtonPress)
     return press
@@ -47,7 +47,7 @@ def press_in(body: dict[str, Any]) -> ButtonPress:
 def test_click_says_who_decides_which_action_and_where() -> None:
     route = clicks.route(payload())
     assert isinstance(route, Pressed)
-    assert route.start.workflow_id == addressing.approval_workflow_id("T1", "ACT-1")
+    assert route.start.workflow_id == approval_workflow_id("T1", "ACT-1")
     assert route.start.argument == ApprovalRun("T1", "ACT-1")
     press, value = press_in(payload()), button_value("ACT-1", HASH)
     assert (press.user_id, press.value, press.action_id, press.at) == ("U1", value, APPROVE, 1790000000.5)
@@ -88,7 +88,7 @@ def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
         body = payload({"action_id": button, "value": ref.key})
         route, press = clicks.route(body), press_in(body)
         assert isinstance(route, Pressed)
-        assert route.start.workflow_id == addressing.handover_workflow_id(ref.thread, 4)
+        assert route.start.workflow_id == handover_workflow_id(ref.thread, 4)
         assert (route.start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
         assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})

@@ -11,33 +11,31 @@ from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
-from threadline.conversations.model.conversation import Talk
+from threadline.conversations.model.conversation import Talk, conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
 from threadline.gateway.thread_resolver import BEGINNING
 from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
-from threadline.threads import addressing
-from threadline.threads.addressing import conversation_workflow_id
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.messages import DELETION, MESSAGE, STOP, UNKNOWN, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
 from threadline.threads.workflow_client import CASE_CHANNEL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-def said(thread: Thread, ts: str = "", kind: str = MESSAGE) -> IncomingMessage:
-    identity = addressing.message_id(thread.team, thread.channel, ts or thread.ts)
+def said(thread: Thread, ts: str = "", kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
+    identity = message_id(thread.team, thread.channel, ts or thread.ts)
     return IncomingMessage(
-        identity, kind, UNKNOWN, "U1", "add three items", thread.channel, ts or thread.ts, addressed=not ts
+        identity, kind, SenderType.UNKNOWN, "U1", "add three items", thread.channel, ts or thread.ts, addressed=not ts
     )
 
 
 def sign(thread: Thread, ts: str) -> Sign:
-    identity = addressing.stop_id(thread.team, thread.channel, ts, "U1", "9.5")
+    identity = stop_id(thread.team, thread.channel, ts, "U1", "9.5")
     place = Thread(thread.team, thread.channel, ts)
-    return Sign(place, IncomingMessage(identity, STOP, UNKNOWN, "U1", "", thread.channel, "9.5"))
+    return Sign(place, IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, "U1", "", thread.channel, "9.5"))
 
 
 async def until_listed(temporal: Client, channel: str, count: int) -> None:
@@ -82,7 +80,7 @@ async def test_question_in_somebodys_name_is_signalled_like_a_mention(temporal: 
 async def test_followed_thread_gets_messages_deletions_and_stop_words(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread
-    words = [said(thread, "2.0"), said(thread, "2.0", DELETION), said(thread, "3.0", STOP)]
+    words = [said(thread, "2.0"), said(thread, "2.0", MessageKind.DELETION), said(thread, "3.0", MessageKind.STOP)]
     dispatcher = Dispatcher(temporal, threads)
 
     outcomes = [await dispatcher.dispatch(Overheard(thread, word)) for word in words]
@@ -142,7 +140,7 @@ async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Clien
 async def test_direct_stop_word_reaches_the_conversation_at_work(temporal: Client, threads: KnownThreads) -> None:
     busy, own = new_thread("D_1"), new_thread("D_1")
     threads.working["D_1"] = busy
-    stop = said(own, own.ts, STOP)
+    stop = said(own, own.ts, MessageKind.STOP)
 
     assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "stop"
 
@@ -161,7 +159,7 @@ async def test_direct_stop_word_reaches_a_request_that_is_not_stored_yet(
         await dispatcher.dispatch(Addressed(thread, said(thread)))
     threads.talks[known.ts] = known
     await until_listed(temporal, "D_3", 2)
-    stop = said(own, own.ts, STOP)
+    stop = said(own, own.ts, MessageKind.STOP)
 
     assert await dispatcher.dispatch(StopWord(own, stop)) == "stop"
 
@@ -178,7 +176,7 @@ async def test_direct_stop_word_that_is_stored_begins_nothing_again(
     threads.talks[own.ts] = busy
     threads.working.update({"D_5": busy} if at_work else {})
 
-    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, said(own, own.ts, STOP))) == "stored"
+    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, said(own, own.ts, MessageKind.STOP))) == "stored"
 
     assert not await exists(temporal, own)
     assert not await exists(temporal, busy)
@@ -186,12 +184,12 @@ async def test_direct_stop_word_that_is_stored_begins_nothing_again(
 
 async def test_direct_stop_word_is_answered_when_nothing_is_at_work(temporal: Client, threads: KnownThreads) -> None:
     own = new_thread("D_2")
-    stop = replace(said(own), kind=STOP)
+    stop = replace(said(own), kind=MessageKind.STOP)
 
     assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "talk"
 
     [(_, kept)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(own)))
-    assert kept == replace(stop, kind=MESSAGE)
+    assert kept == replace(stop, kind=MessageKind.MESSAGE)
     assert kept.addressed
 
 
@@ -203,7 +201,7 @@ async def test_event_is_not_accepted_while_the_database_does_not_place_it(
     threads.talks[thread.ts] = thread
     dispatcher = Dispatcher(temporal, threads)
     trouble(threads)
-    own = StopWord(thread, said(thread, "2.0", STOP))
+    own = StopWord(thread, said(thread, "2.0", MessageKind.STOP))
     for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="database lookup of"):
@@ -222,7 +220,7 @@ async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
     known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
     threads.talks[known.ts] = known
     dispatcher = Dispatcher(absent_temporal, threads)
-    stop = StopWord(new_thread("D_1"), said(known, "2.0", STOP))
+    stop = StopWord(new_thread("D_1"), said(known, "2.0", MessageKind.STOP))
     for route in (Addressed(known, said(known)), Overheard(known, said(known, "2.0")), stop):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="Temporal did not accept"):
@@ -270,7 +268,7 @@ async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, th
         await dispatcher.ask(own, said(own))
     assert not await exists(temporal, thread)
     assert not await exists(temporal, own)
-    gone = Overheard(thread, replace(said(thread, "2.0"), kind=DELETION))
+    gone = Overheard(thread, replace(said(thread, "2.0"), kind=MessageKind.DELETION))
     assert await dispatcher.dispatch(gone) == "talk_reply"
 
 
@@ -287,8 +285,10 @@ async def test_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
 ) -> None:
     dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all))
     roots = {"U_ALERTS": "", "U2": "U2", "U1": "U1", "": "", "U_UNSAID": "U_UNSAID"}
-    for root_by, told in roots.items():
+    for root_author_id, told in roots.items():
         thread = new_thread("C_ELSE")
-        assert await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_by=root_by))) == "talk"
+        assert (
+            await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_author_id=root_author_id))) == "talk"
+        )
         [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
-        assert message.root_by == told
+        assert message.root_author_id == told

@@ -38,7 +38,7 @@ from threadline.gateway.routes import (
     route,
 )
 from threadline.slack.model import AuthorRefusal, Thread
-from threadline.threads.messages import UNKNOWN, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
 ELSE, DIRECT = "C_ELSE", "D_1"
 CALL = f"<@{BOT}>"
@@ -96,7 +96,7 @@ def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, kind: Ki
     assert type(found) is kind
     assert found.thread == Thread(TEAM, event["channel"], ROOT)
     message = message_of(found)
-    assert (message.kind, message.sender_type) == (message_kind, UNKNOWN)
+    assert (message.kind, message.sender_type) == (message_kind, SenderType.UNKNOWN)
     assert message.addressed is (kind is Addressed)
     assert message.sender_id in (REPORTER, "")
 
@@ -156,7 +156,15 @@ def test_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
 
     assert found == Sign(
         Thread(TEAM, ELSE, LATER),
-        IncomingMessage(f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}:{EDITED}", "stop", UNKNOWN, OTHER, "", ELSE, EDITED),
+        IncomingMessage(
+            f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}:{EDITED}",
+            MessageKind.STOP,
+            SenderType.UNKNOWN,
+            OTHER,
+            "",
+            ELSE,
+            EDITED,
+        ),
     )
 
 
@@ -186,8 +194,8 @@ def test_thumb_that_is_taken_away_is_another_event_on_the_same_message() -> None
 def test_author_of_the_root_is_told_unless_it_was_the_bot() -> None:
     authors = {REPORTER: REPORTER, BOT: "", "USLACKBOT": "", None: ""}
     for author, told in authors.items():
-        assert message_of(routed(reply(parent_user_id=author))).root_by == told
-    assert message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_by == REPORTER
+        assert message_of(routed(reply(parent_user_id=author))).root_author_id == told
+    assert message_of(routed(reply(f"{CALL} hi", parent_user_id=REPORTER))).root_author_id == REPORTER
 
 
 @pytest.mark.parametrize(

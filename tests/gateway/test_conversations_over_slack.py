@@ -11,9 +11,9 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import SOCKET, KnownThreads, Process
 from tests.gateway.test_dispatch import accepted
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing
-from threadline.threads.addressing import conversation_workflow_id
+from threadline.threads.model import stop_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -82,7 +82,7 @@ async def test_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor,
         1:
     ]
     signs = [(identity.TEAM, identity.GENERAL, answer.ts, identity.BYSTANDER, each.ts) for each in (first, second)]
-    assert [first.id, second.id] == [addressing.stop_id(*sign) for sign in signs]
+    assert [first.id, second.id] == [stop_id(*sign) for sign in signs]
     assert first.id != second.id, "put there again after a turn more, a sign stops again"
     assert float(first.ts) > float(answer.ts)
 

@@ -11,12 +11,12 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
-from threadline.cases.model import BugState
+from threadline.cases.model import BugState, bug_workflow_id
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id, message_id, route_reply_workflow_id
-from threadline.threads.messages import CLOSE, DEVELOPER, MESSAGE, REPORT, REPORTER, IncomingMessage, parse
+from threadline.threads.contract import route_reply_workflow_id
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, parse_message
 from threadline.threads.workflow_client import CASE_CHANNEL
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -28,7 +28,9 @@ def new_thread(channel: str = "C_REPORTS") -> Thread:
     return Thread("T1", channel, f"{time.time_ns() // 1_000_000_000}.{next(_serial):06d}")
 
 
-def said(thread: Thread, *, kind: str = MESSAGE, ts: str = "", sender: str = REPORTER) -> IncomingMessage:
+def said(
+    thread: Thread, *, kind: MessageKind = MessageKind.MESSAGE, ts: str = "", sender: SenderType = SenderType.REPORTER
+) -> IncomingMessage:
     return IncomingMessage(
         id=message_id(thread.team, thread.channel, ts or thread.ts),
         kind=kind,
@@ -44,7 +46,7 @@ async def accepted(handle: WorkflowHandle[Any, Any]) -> list[tuple[str, Incoming
     """The signals in a workflow's history, which is where Temporal keeps them until a worker comes."""
     history = await handle.fetch_history()
     found = [e.workflow_execution_signaled_event_attributes for e in history.events]
-    return [(s.signal_name, parse(await decoded(handle, s.input.payloads))) for s in found if s.signal_name]
+    return [(s.signal_name, parse_message(await decoded(handle, s.input.payloads))) for s in found if s.signal_name]
 
 
 async def decoded(handle: WorkflowHandle[Any, Any], payloads: Any, types: list[type] | None = None) -> list[Any]:
@@ -58,7 +60,7 @@ async def started_with(handle: WorkflowHandle[Any, Any], state: type) -> Any:
 
 async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
-    report = said(thread, kind=REPORT)
+    report = said(thread, kind=MessageKind.REPORT)
 
     assert await Dispatcher(temporal, threads).dispatch(Start(thread, report)) == "report"
 
@@ -73,7 +75,11 @@ async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -
 async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
     dispatcher = Dispatcher(temporal, threads)
-    report, reply, close = said(thread, kind=REPORT), said(thread, ts="2.0"), said(thread, kind=CLOSE, ts="3.0")
+    report, reply, close = (
+        said(thread, kind=MessageKind.REPORT),
+        said(thread, ts="2.0"),
+        said(thread, kind=MessageKind.CLOSE, ts="3.0"),
+    )
 
     await dispatcher.dispatch(Start(thread, report))
     run = (await temporal.get_workflow_handle(bug_workflow_id(thread)).describe()).run_id
@@ -111,7 +117,7 @@ async def test_message_after_the_end_starts_a_new_run(temporal: Client, threads:
 async def test_developers_reply_reaches_the_case_of_its_thread(temporal: Client, threads: KnownThreads) -> None:
     case, summary = new_thread(), new_thread("C_SUMMARIES")
     threads.cases[summary.ts] = case
-    reply = said(summary, sender=DEVELOPER)
+    reply = said(summary, sender=SenderType.DEVELOPER)
 
     assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "case_reply"
 
@@ -138,7 +144,7 @@ async def test_reply_whose_case_is_not_found_is_kept(
 ) -> None:
     trouble(threads)
     summary = new_thread("C_SUMMARIES")
-    reply = said(summary, sender=DEVELOPER)
+    reply = said(summary, sender=SenderType.DEVELOPER)
 
     assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "deferred_reply"
 

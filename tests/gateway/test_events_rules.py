@@ -31,7 +31,7 @@ from tests.gateway.slack_events import (
 )
 from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Sign, Start, route
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.messages import parse
+from threadline.threads.model import parse_message
 
 
 def rich(*elements: Json) -> list[Json]:
@@ -272,4 +272,7 @@ def test_any_json_gets_a_route_and_can_be_read_back(team: Any, event: Any, autho
         assert all(file.id for file in found.message.files)
         place = found.place if isinstance(found, Sign) else found.thread
         assert all((place.team, place.channel, place.ts))
-        assert parse([{**vars(found.message), "files": [vars(file) for file in found.message.files]}]) == found.message
+        assert (
+            parse_message([{**vars(found.message), "files": [vars(file) for file in found.message.files]}])
+            == found.message
+        )

@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from tests.gateway.conftest import SOCKET, Process
 from tests.support.slack import Clock
 from threadline import telemetry
+from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.dispatcher import Dispatcher, NotAccepted
 from threadline.gateway.process import Gateway, GatewayConfig
@@ -22,10 +23,8 @@ from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.client import Slack
 from threadline.slack.model import AuthorRefusal, Thread, User
 from threadline.slack.users import CACHE_SECONDS, UserDirectory
-from threadline.threads import addressing
-from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.messages import DELETION, DEVELOPER, MESSAGE, IncomingMessage
+from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline.wiring.gateway import run_gateway
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.model import User as SandboxUser
@@ -139,8 +138,8 @@ class People:
         return None if user == "U0NOBODY" else User(team="T1", guest=user in self.guests)
 
 
-def said(user: str, kind: str = MESSAGE, channel: str = "C1") -> IncomingMessage:
-    return IncomingMessage("id", kind, DEVELOPER, user, "x", channel, "2.0")
+def said(user: str, kind: MessageKind = MessageKind.MESSAGE, channel: str = "C1") -> IncomingMessage:
+    return IncomingMessage("id", kind, SenderType.DEVELOPER, user, "x", channel, "2.0")
 
 
 async def test_person_is_asked_about_once_an_hour() -> None:
@@ -175,7 +174,7 @@ async def test_late_answer_serves_the_next_delivery(temporal: Client, threads: T
     people = People()
     people.answering.clear()
     dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(people.fetch)))
-    thread = Thread("T1", "C1", f"{addressing.CORE_QUEUE}-late")
+    thread = Thread("T1", "C1", f"{CORE_QUEUE}-late")
     message = Message(thread, said("U1"))
 
     async with asyncio.timeout(2.5):
@@ -207,7 +206,7 @@ async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
     people.guests.add("U1")
     policy = AuthorPolicy(UserDirectory(people.fetch), {"C_OPEN"})
 
-    assert await policy.check("T1", said("U1", DELETION)) == said("U1", DELETION)
+    assert await policy.check("T1", said("U1", MessageKind.DELETION)) == said("U1", MessageKind.DELETION)
     assert await Dispatcher(temporal, threads, policy).dispatch(Ignored(IgnoreReason.UNFURL)) == "unfurl"
     assert await policy.check("T1", said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
     assert people.asked == []

@@ -7,11 +7,11 @@ import pytest
 from temporalio.client import Client
 
 from tests.gateway.slack_events import CONFIG, Json
+from threadline.cases.model import bug_workflow_id
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import route
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
 KEY = "-----BEGIN " + "PRIVATE KEY-----\n" + "aB3d" * 16 + "\n-----END PRIVATE KEY-----"

@@ -12,6 +12,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
 from tests.gateway.conftest import SOCKET
+from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.intake import Intake, bolt_app
@@ -20,7 +21,6 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.socket_mode import SocketModeLink
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

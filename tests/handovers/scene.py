@@ -21,17 +21,15 @@ from threadline.gateway.event_handling import Door
 from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
 from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState
-from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef
+from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, TAKE, HandoverInput, HandoverRef, handover_workflow_id
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.threads import addressing
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import RouteReplyActivities, ThreadActivities
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import CORE_QUEUE, ButtonPress, IncomingMessage, MessageKind
 from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.workflow import RouteReplyWorkflow
@@ -51,7 +49,7 @@ from threadline_devstack.slack.model import Message, User
 PERSON, OTHER, ASKER = DEVELOPER, BYSTANDER, REPORTER
 
 
-def correction(said: IncomingMessage, kind: str, text: str = "", after: float = 1) -> IncomingMessage:
+def correction(said: IncomingMessage, kind: MessageKind, text: str = "", after: float = 1) -> IncomingMessage:
     """An edit or a deletion of a message, so many seconds later."""
     version = f"{float(said.ts) + after:.6f}"
     return replace(said, id=f"{said.id}:{kind}:{version}", kind=kind, text=text, correction_of=said.id, version=version)
@@ -152,13 +150,13 @@ class HandoverWorkflowScene(HandoverScene):
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
-        identity = addressing.handover_workflow_id(self.talk.thread, 1)
+        identity = handover_workflow_id(self.talk.thread, 1)
         return self.environment.client.get_workflow_handle(identity)
 
     async def start(self) -> None:
-        identity = addressing.handover_workflow_id(self.talk.thread, 1)
+        identity = handover_workflow_id(self.talk.thread, 1)
         await self.environment.client.start_workflow(
-            addressing.HANDOVER_WORKFLOW, HandoverInput(self.ref), id=identity, task_queue=addressing.CORE_QUEUE
+            HANDOVER_WORKFLOW, HandoverInput(self.ref), id=identity, task_queue=CORE_QUEUE
         )
 
     async def card(self) -> Message:

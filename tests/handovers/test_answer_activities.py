@@ -7,8 +7,7 @@ from sqlalchemy import text as sql
 
 from tests.handovers.scene import PERSON, HandoverScene, correction
 from threadline.slack.model import Thread
-from threadline.threads import messages
-from threadline.threads.messages import DELETION, EDIT, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, quarantined_message
 from threadline.threads.store import PostStore
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
@@ -29,7 +28,7 @@ async def arrives(scene: HandoverScene, *said: IncomingMessage) -> None:
 
 async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> None:
     before = waiting.said()
-    await arrives(waiting, messages.quarantined('{"id": 7}'))
+    await arrives(waiting, quarantined_message('{"id": 7}'))
     assert waiting.said() == before
     assert waiting.said(ESCALATIONS) == []
 
@@ -48,15 +47,15 @@ async def test_corrections_change_every_part_of_an_answer_and_its_note(taken: Ha
     await arrives(taken, said)
     assert sum("Another customer's name" in each for each in taken.whole()) == 1 < len(taken.said())
 
-    await arrives(taken, correction(said, EDIT, f"{long} for ever\n\n{'y' * 9000}\n\nThe very end", 2))
+    await arrives(taken, correction(said, MessageKind.EDIT, f"{long} for ever\n\n{'y' * 9000}\n\nThe very end", 2))
     assert sum("name for ever" in each for each in taken.whole()) == 1
     assert "The very end" in taken.whole()[-1]
 
-    await arrives(taken, correction(said, EDIT, "Short.", 3))
+    await arrives(taken, correction(said, MessageKind.EDIT, "Short.", 3))
     assert not any("Another customer's name" in each or "The very end" in each for each in taken.whole())
     assert await taken.notes() == [f"{NOTE}Short."]
 
-    await arrives(taken, correction(said, DELETION, after=4))
+    await arrives(taken, correction(said, MessageKind.DELETION, after=4))
     assert not any("Short." in each for each in taken.whole())
     assert any(DELETED in each for each in taken.said())
     assert await taken.notes() == [f"{NOTE}{DELETED}"]
@@ -67,7 +66,7 @@ async def test_unreachable_asker_is_reported_and_later_answers_go_on(taken: Hand
     first = written(taken, "It is on its way.")
     await arrives(taken, first)
     workspace.archive(GENERAL)
-    await arrives(taken, written(taken, "It is delayed."), correction(first, DELETION))
+    await arrives(taken, written(taken, "It is delayed."), correction(first, MessageKind.DELETION))
     unposted, unchanged = taken.said(ESCALATIONS)
     assert "Your message was not posted" in unposted
     assert "Your change was not made" in unchanged
@@ -89,7 +88,7 @@ async def test_only_answers_written_before_the_close_are_said(taken: HandoverSce
     # Each Slack channel counts by itself: a post of ours in the asker's may have the same timestamp.
     taken.talk.slack.workspace.channel(GENERAL).messages[notice.ts] = replace(taken.talk.posted()[-1], ts=notice.ts)
     before = taken.whole()
-    await arrives(taken, correction(late, EDIT, "And a coupon, and another."))
+    await arrives(taken, correction(late, MessageKind.EDIT, "And a coupon, and another."))
     assert taken.whole() == before
     assert await taken.notes() == [f"{NOTE}I have sent you the money."]
 
@@ -99,10 +98,10 @@ async def test_answer_behind_its_deletion_is_not_said_and_takes_nothing(waiting:
     said = written(waiting, "Another customer's name")
     await arrives(
         waiting,
-        correction(said, EDIT, "Another customer's first name", 2),
-        correction(said, DELETION, after=3),
+        correction(said, MessageKind.EDIT, "Another customer's first name", 2),
+        correction(said, MessageKind.DELETION, after=3),
         said,
-        correction(said, EDIT, "Another customer's last name", 4),
+        correction(said, MessageKind.EDIT, "Another customer's last name", 4),
     )
     assert waiting.whole() == before
     assert await waiting.notes() == []
@@ -114,8 +113,11 @@ async def test_answer_behind_its_deletion_is_not_said_and_takes_nothing(waiting:
 
 async def test_newest_edit_is_said_in_any_order_of_arrival(waiting: HandoverScene) -> None:
     said = written(waiting, "On Monday.")
-    friday, tuesday = correction(said, EDIT, "On Friday.", 4), correction(said, EDIT, "On Tuesday.", 2)
-    for batch in ((friday, tuesday, said), (correction(said, EDIT, "On Wednesday.", 3),)):
+    friday, tuesday = (
+        correction(said, MessageKind.EDIT, "On Friday.", 4),
+        correction(said, MessageKind.EDIT, "On Tuesday.", 2),
+    )
+    for batch in ((friday, tuesday, said), (correction(said, MessageKind.EDIT, "On Wednesday.", 3),)):
         await arrives(waiting, *batch)
         assert [each for each in waiting.said() if "On " in each] == [f"<@{PERSON}> answers\nOn Friday."]
     assert await waiting.notes() == [f"{NOTE}On Friday."]

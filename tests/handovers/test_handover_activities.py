@@ -10,15 +10,14 @@ from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HandoverRef
 from threadline.models.model import Outcome, OutcomeKind
 from threadline.slack.model import FileRef
-from threadline.threads import messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
 from threadline_devstack.slack.model import User
 
 LONG = "\n\n".join(f"paragraph {number}. {'x' * 900}" for number in range(20))
 
 
-async def corrects(scene: HandoverScene, said: IncomingMessage, kind: str, text: str = "") -> None:
+async def corrects(scene: HandoverScene, said: IncomingMessage, kind: MessageKind, text: str = "") -> None:
     """The asker edits or deletes a message; the turns that show it are relayed again."""
     for turn in (await scene.talk.said(correction(said, kind, text))).reworded:
         await scene.relay(turn)
@@ -39,7 +38,7 @@ async def test_file_is_named_under_the_card_with_and_without_text(taken: Handove
 
 
 async def test_stop_word_is_relayed_while_a_person_has_the_thread(taken: HandoverScene) -> None:
-    stop = taken.talk.message("please stop it", kind=messages.STOP)
+    stop = taken.talk.message("please stop it", kind=MessageKind.STOP)
     assert (await taken.talk.said(stop)).passed_on == (stop.id,)
     await taken.hears(2)
     assert relayed(taken) == ["please stop it"]
@@ -49,7 +48,7 @@ async def test_stop_word_behind_other_messages_loses_none(taken: HandoverScene) 
     await taken.talk.said("here is more")
     await taken.talk.begin(2)  # and nothing is relayed yet
     await taken.hears(2)
-    await taken.hears(3, taken.talk.message("one thing more"), taken.talk.message("stop", kind=messages.STOP))
+    await taken.hears(3, taken.talk.message("one thing more"), taken.talk.message("stop", kind=MessageKind.STOP))
     assert relayed(taken) == ["here is more", "one thing more", "stop"]
 
 
@@ -57,7 +56,7 @@ async def test_stop_word_ends_a_turn_that_began_before_the_handover_was_taken(wa
     await waiting.talk.said("my order is 4711")
     assert (await waiting.talk.begin(2)).ends is None
     await waiting.taken()
-    stored = await waiting.talk.said(waiting.talk.message("stop", kind=messages.STOP))
+    stored = await waiting.talk.said(waiting.talk.message("stop", kind=MessageKind.STOP))
     assert (stored.marks.stop_due, stored.passed_on) == (True, ())
 
 
@@ -72,7 +71,7 @@ async def test_untaken_handover_relays_what_its_asker_says_to_the_agent(waiting:
     await waiting.engine.settled(OutcomeKind.ANSWERED, 2, answered_at=2)
     await waiting.relay(2)
     assert relayed(waiting) == ["how do I export?", "as a CSV file"]
-    await talk.said(talk.message("or PDF?"), talk.message("stop", kind=messages.STOP))
+    await talk.said(talk.message("or PDF?"), talk.message("stop", kind=MessageKind.STOP))
     begun_ = await talk.begin(3)
     assert (begun_.ends, begun_.relays) == (None, True)
     await waiting.engine.settled(OutcomeKind.STOPPED, 3, "I stopped.")
@@ -85,8 +84,8 @@ async def test_corrections_change_every_part_under_the_card(taken: HandoverScene
     await taken.hears(2, long, short)
     before = taken.said(ESCALATIONS)
     assert "on Monday" in before[-1]
-    await corrects(taken, short, messages.EDIT, "on Tuesday")
-    await corrects(taken, long, messages.DELETION)
+    await corrects(taken, short, MessageKind.EDIT, "on Tuesday")
+    await corrects(taken, long, MessageKind.DELETION)
     after = taken.said(ESCALATIONS)
     assert len(after) == len(before) > 2
     assert "on Tuesday" in after[-1]
@@ -97,7 +96,7 @@ async def test_corrections_change_every_part_under_the_card(taken: HandoverScene
 async def test_longer_edit_is_shown_whole_and_once(taken: HandoverScene) -> None:
     said = taken.talk.message("on Monday")
     await taken.hears(2, said)
-    await corrects(taken, said, messages.EDIT, LONG)
+    await corrects(taken, said, MessageKind.EDIT, LONG)
     await taken.relay(2)
     shown = str([each.blocks for each in taken.talk.posted(ESCALATIONS) if each.thread_ts])
     assert [shown.count(f"paragraph {number}.") for number in range(20)] == [1] * 20
@@ -108,8 +107,8 @@ async def test_deletion_after_the_end_is_made_under_and_on_the_card(taken: Hando
     said = taken.talk.message("my account is DE89 3704")
     await taken.hears(2, said)
     await taken.closed()
-    await corrects(taken, said, messages.DELETION)
-    await corrects(taken, taken.question, messages.DELETION)
+    await corrects(taken, said, MessageKind.DELETION)
+    await corrects(taken, taken.question, MessageKind.DELETION)
     shown = str([(each.text, each.blocks) for each in taken.talk.posted(ESCALATIONS)])
     assert "DE89" not in shown
     assert "money back" not in shown
@@ -119,7 +118,7 @@ async def test_message_deleted_before_it_was_relayed_is_not_shown(taken: Handove
     said = taken.talk.message("never mind this")
     await taken.talk.said(said)
     await taken.talk.begin(2)
-    await corrects(taken, said, messages.DELETION)
+    await corrects(taken, said, MessageKind.DELETION)
     await taken.relay(2)
     assert taken.said(ESCALATIONS) == []
 

@@ -9,7 +9,7 @@ from threadline.db.engine import Database
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import CaseReader, TurnClaim
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 
 FINDING = ("Wrong boundary", "`>` should be `>=`", "shop/discounts.py", 12, "S2")
 
@@ -52,7 +52,7 @@ async def test_overtaken_attempt_keeps_no_finding(scene: Scene, reader: CaseRead
 
 async def test_similar_cases_are_found_by_words_or_title(scene: Scene, reader: CaseReader) -> None:
     for at, words in ((100, "Discounts are not applied to large orders"), (200, "Login page is blank")):
-        await scene.flush(said(at, words, kind=messages.REPORT), thread=Thread(THREAD.team, THREAD.channel, ts(at)))
+        await scene.flush(said(at, words, kind=MessageKind.REPORT), thread=Thread(THREAD.team, THREAD.channel, ts(at)))
     found = await reader.similar("discount is missing on an order of ten", 5)
     assert [case["bug_id"] for case in found] == ["BUG-2"]
     assert 0 < found[0]["similarity"] <= 1
@@ -64,7 +64,7 @@ async def test_similar_cases_are_found_by_words_or_title(scene: Scene, reader: C
 
 async def test_similar_cases_of_another_workspace_are_not_found(scene: Scene, reader: CaseReader) -> None:
     for team, at in (("T2", 100), (THREAD.team, 200)):
-        words = said(at, "Discounts are not applied to large orders", kind=messages.REPORT)
+        words = said(at, "Discounts are not applied to large orders", kind=MessageKind.REPORT)
         await scene.flush(words, thread=Thread(team, THREAD.channel, ts(at)))
     found = await reader.similar("Discounts are not applied to large orders", 5)
     assert [case["bug_id"] for case in found] == ["BUG-3"]
@@ -74,7 +74,7 @@ async def test_similar_case_brings_its_last_summary(scene: Scene, agent_database
     await scene.opened()
     await scene.turn(1, Action.POST_FINDINGS, result={"summary": "boundary at ten", "title": "Cart total"})
     other = Thread(THREAD.team, THREAD.channel, ts(100))
-    await scene.flush(said(100, "The total of my cart is wrong", kind=messages.REPORT), thread=other)
+    await scene.flush(said(100, "The total of my cart is wrong", kind=MessageKind.REPORT), thread=other)
     claim = await scene.agent.claim("BUG-2", 1, 1, "s", 60)
     assert isinstance(claim, TurnClaim)
     [similar] = await CaseReader(agent_database, claim).similar("cart total", 3)

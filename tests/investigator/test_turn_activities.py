@@ -19,13 +19,13 @@ from threadline.investigator.runner import TurnInput
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
-from threadline.threads import messages
+from threadline.threads.model import IncomingMessage, SenderType
 from threadline_devstack.models import ModelSandbox, Turn
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
 
-async def _open(turns: TurnScene, *more: messages.IncomingMessage) -> None:
+async def _open(turns: TurnScene, *more: IncomingMessage) -> None:
     await turns.scene.flush(report(BULK), *more)
     await turns.scene.become(CaseStatus.INVESTIGATING)
 
@@ -45,7 +45,7 @@ async def test_turn_investigates_the_code_and_edits_it_when_a_developer_asks(cli
     [entries] = await turns.scene.rows("SELECT count(*) FROM agent_session_entries")
     assert entries["count"] > 5
 
-    await turns.scene.flush(said(10, "Please fix it and open a pull request", by=messages.DEVELOPER))
+    await turns.scene.flush(said(10, "Please fix it and open a pull request", by=SenderType.DEVELOPER))
     await turns.run(turn=2)
     settled = await turns.scene.settle(2)
     assert settled.has_fix
@@ -121,7 +121,7 @@ async def test_attempt_whose_changes_cannot_be_read_is_charged(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Workspace, "diff", full)
-    await _open(turns, said(5, "Please fix it", by=messages.DEVELOPER))
+    await _open(turns, said(5, "Please fix it", by=SenderType.DEVELOPER))
     with pytest.raises(Transient, match="free some space"):
         await turns.run()
     assert await _cost(turns) == pytest.approx(0.01)

@@ -11,7 +11,7 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.support.case_store import Scene
 from threadline.cases.contract import TurnEnded, TurnRequest
-from threadline.cases.model import CaseLimits
+from threadline.cases.model import CaseLimits, session_id
 from threadline.cases.outcome import Outcome
 from threadline.db.engine import Database
 from threadline.investigator.activities import LiveAgentActivities
@@ -19,7 +19,6 @@ from threadline.investigator.runner import Investigator, InvestigatorConfig, Tur
 from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Workspaces
-from threadline.threads import addressing
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.investigation import _outcome
 from threadline_devstack.sample_repository import make_sample_repository
@@ -53,7 +52,7 @@ class TurnScene:
     root: Path
 
     def request(self, turn: int = 1, attempt: int = 1, **changes: Any) -> TurnRequest:
-        session = addressing.session_id(self.scene.bug_id, turn, attempt)
+        session = session_id(self.scene.bug_id, turn, attempt)
         limits = changes.pop("limits", CaseLimits())
         return TurnRequest(self.scene.bug_id, turn, attempt, session, limits, **changes)
 

@@ -11,7 +11,7 @@ from threadline.cases.model import CaseStatus, Reason
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.threads.messages import BOT
+from threadline.threads.model import SenderType
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.case_scene import Scene
@@ -57,7 +57,7 @@ class Outage:
             " AND message_type IN ('report', 'message', 'close')"
         )
         async with self._database.begin() as work:
-            return Counter((await work.tx.execute(query, {"bot": BOT})).scalars())
+            return Counter((await work.tx.execute(query, {"bot": SenderType.BOT})).scalars())
 
     async def found(self) -> bool:
         said = await self.people_said()

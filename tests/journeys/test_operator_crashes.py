@@ -14,7 +14,7 @@ from tests.journeys.crashes import INTENT, CrashScene, statuses
 from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.model import Thread
-from threadline.threads import addressing
+from threadline.threads.model import turn_id
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.clients import Json
@@ -242,7 +242,7 @@ async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered
 
 async def assert_changed_once(scene: RecordScene, root: str, turn: int, rfp_id: str, answer: Json) -> None:
     """The RFP has what the order says, once and by this turn, and it was all written before it was said."""
-    correlation_id = addressing.turn_id(scene.thread(root), turn)
+    correlation_id = turn_id(scene.thread(root), turn)
     by, said = Author(DEVELOPER, correlation_id), words_of(answer)
     assert f"Done: the status is shortlisted for `{rfp_id}`" in said
     assert f"I have logged the event {HAPPENED} of `{rfp_id}`" in said

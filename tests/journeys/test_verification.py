@@ -4,7 +4,7 @@ import pytest
 from temporalio.client import Client
 
 from threadline.cases.model import Action, CaseStatus, Reason
-from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories import case_story as story

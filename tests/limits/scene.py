@@ -21,18 +21,16 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from tests.support.case_scene import Agent, core_activities
 from tests.support.temporal import GRACE, activities_of, binary, running
 from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
-from threadline.cases.model import CaseLimits
+from threadline.cases.model import CaseLimits, bug_workflow_id
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
 from threadline.gateway.routes import Close, Message
 from threadline.investigator.store import AgentStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
-from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline_devstack.slack import SlackSandbox, identity
@@ -70,15 +68,17 @@ class LoadScene:
         return Thread(identity.TEAM, identity.REPORTS, root.ts)
 
     def report(self, thread: Thread) -> IncomingMessage:
-        return self._said(thread, thread.ts, messages.REPORT, "The cart total is wrong")
+        return self._said(thread, thread.ts, MessageKind.REPORT, "The cart total is wrong")
 
-    def message(self, thread: Thread, number: int, words: str = "", kind: str = messages.MESSAGE) -> IncomingMessage:
+    def message(
+        self, thread: Thread, number: int, words: str = "", kind: MessageKind = MessageKind.MESSAGE
+    ) -> IncomingMessage:
         """What the reporter says `number` milliseconds after the report."""
         return self._said(thread, f"{Decimal(thread.ts) + Decimal(number) / 1000:.6f}", kind, words or f"no. {number}")
 
-    def _said(self, thread: Thread, ts: str, kind: str, words: str) -> IncomingMessage:
-        given = addressing.message_id(thread.team, thread.channel, ts)
-        return IncomingMessage(given, kind, messages.REPORTER, identity.REPORTER, words, thread.channel, ts)
+    def _said(self, thread: Thread, ts: str, kind: MessageKind, words: str) -> IncomingMessage:
+        given = message_id(thread.team, thread.channel, ts)
+        return IncomingMessage(given, kind, SenderType.REPORTER, identity.REPORTER, words, thread.channel, ts)
 
     def dispatcher(self, client: Client | None = None) -> Dispatcher:
         """A gateway's way to Temporal."""
@@ -86,7 +86,7 @@ class LoadScene:
 
     async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
         """As Slack does: again, and each time later, until it is accepted."""
-        route = Close(thread, message) if message.kind == messages.CLOSE else Message(thread, message)
+        route = Close(thread, message) if message.kind == MessageKind.CLOSE else Message(thread, message)
         for attempt in range(tries):
             try:
                 await self.dispatcher().dispatch(route)
@@ -109,7 +109,7 @@ class LoadScene:
         await asyncio.gather(*(send() for _ in range(at_once)))
 
     def handle(self, thread: Thread) -> WorkflowHandle[Any, Any]:
-        return self.client.get_workflow_handle(addressing.bug_workflow_id(thread))
+        return self.client.get_workflow_handle(bug_workflow_id(thread))
 
     @asynccontextmanager
     async def working(

@@ -13,12 +13,13 @@ from temporalio.converter import PayloadCodec
 
 from tests.limits.scene import LoadScene
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import BugState, CaseLimits
+from threadline.cases.model import BUG_WORKFLOW, BugState, CaseLimits
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message
-from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.slack.model import MAX_TEXT, Thread
+from threadline.threads.contract import ROUTE_REPLY_WORKFLOW
+from threadline.threads.model import CLOSE_REQUESTED, CORE_QUEUE, INCOMING_MESSAGE
 from threadline.threads.store import Quarantine, QuarantinedMessage
 
 MIB = 1024 * 1024
@@ -66,8 +67,8 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
         async with ground.working():
             await ground.deliver(thread, ground.report(thread))
             for payload in UNREADABLE.values():
-                await _signal(ground, ground.handle(thread).id, addressing.INCOMING_MESSAGE, payload)
-            await _signal(ground, ground.handle(thread).id, addressing.CLOSE_REQUESTED, UNREADABLE["broken JSON"])
+                await _signal(ground, ground.handle(thread).id, INCOMING_MESSAGE, payload)
+            await _signal(ground, ground.handle(thread).id, CLOSE_REQUESTED, UNREADABLE["broken JSON"])
             await _signal(ground, ground.handle(thread).id, "a_name_of_next_year", _payload("json/plain", b'"new"'))
             await ground.deliver(thread, ground.message(thread, 1, "and on it goes"))
             await ground.until_stored()
@@ -84,14 +85,14 @@ async def test_what_cannot_be_decoded_is_kept_in_the_case_and_told_to_the_log(gr
     assert "half a mess" not in str(told)
 
 
-@pytest.mark.parametrize("workflow", [addressing.BUG_WORKFLOW, addressing.ROUTE_REPLY_WORKFLOW])
+@pytest.mark.parametrize("workflow", [BUG_WORKFLOW, ROUTE_REPLY_WORKFLOW])
 async def test_what_cannot_be_decoded_is_kept_where_there_is_no_case(ground: LoadScene, workflow: str) -> None:
     thread = Thread("T1", "C0REPORTS", "1600000000.000001")
-    start = BugState(thread=thread) if workflow == addressing.BUG_WORKFLOW else thread
+    start = BugState(thread=thread) if workflow == BUG_WORKFLOW else thread
     with structlog.testing.capture_logs() as logged:
         async with ground.working():
             handle = await ground.client.start_workflow(
-                workflow, start, id="w", task_queue=addressing.CORE_QUEUE, start_signal=addressing.INCOMING_MESSAGE,
+                workflow, start, id="w", task_queue=CORE_QUEUE, start_signal=INCOMING_MESSAGE,
                 start_signal_args=[["no", "envelope"]],
             )  # fmt: skip
             await handle.result()
@@ -107,13 +108,13 @@ async def test_the_same_unreadable_signal_twice_is_kept_once_and_another_is_kept
     async with ground.working():
         await ground.deliver(thread, ground.report(thread))
         for payload in (first, first, second):
-            await _signal(ground, ground.handle(thread).id, addressing.INCOMING_MESSAGE, payload)
+            await _signal(ground, ground.handle(thread).id, INCOMING_MESSAGE, payload)
 
         async def both() -> bool:
             return len(await _quarantine(ground)) == 2
 
         await ground.until(both, "both are kept")
-    assert all(len(message.text) <= messages.MAX_TEXT for message in await _quarantine(ground))
+    assert all(len(message.text) <= MAX_TEXT for message in await _quarantine(ground))
 
 
 class Keys(PayloadCodec):
@@ -178,7 +179,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
     await ground.deliver(thread, ground.report(thread))
     handle = ground.handle(thread)
     for given in (asdict(message), *names, *files):
-        await handle.signal(addressing.INCOMING_MESSAGE, given)
+        await handle.signal(INCOMING_MESSAGE, given)
     ground.sent |= {each.id: each for each in (message, ground.message(thread, 20), ground.message(thread, 21))}
     async with ground.working(CaseLimits(max_history_events=15)):
         await ground.deliver(thread, ground.message(thread, 30))
@@ -189,7 +190,7 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
         assert await ground.runs("ContinuedAsNew") > 0
     async with ground.database.begin() as work:
         lengths = [len(entry.text) for entry in (await CaseMessageStore(work.tx).page("BUG-1")).entries]
-    assert max(lengths) == messages.MAX_TEXT
+    assert max(lengths) == MAX_TEXT
     assert [kept.thread for kept in await _quarantine(ground)] == [thread] * 3
 
 
@@ -198,7 +199,7 @@ async def test_many_large_messages_at_once_never_outgrow_a_batch_or_the_next_run
 ) -> None:
     """Each of the largest that the gateway lets through: 160 kB, of which thirteen are more than the server takes."""
     thread = ground.thread()
-    said = [(thread, ground.message(thread, number, "🪲" * messages.MAX_TEXT)) for number in range(1, 41)]
+    said = [(thread, ground.message(thread, number, "🪲" * MAX_TEXT)) for number in range(1, 41)]
     async with ground.working(CaseLimits(max_history_events=15)):
         await ground.deliver(thread, ground.report(thread))
         await ground.deliver_all(said, at_once=len(said))

@@ -14,8 +14,7 @@ from threadline.models.model import Message, OutcomeKind, Role, ToolCall
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 from threadline.rfps.rfp_ids import Origin, Scope
-from threadline.threads.addressing import turn_id
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, turn_id
 from threadline.tools.model import Code
 from threadline.tools.operations import Operation
 from threadline.tools.registry import Registry

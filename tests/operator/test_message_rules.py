@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.jobs.model import is_job_question, job_question_id
 from threadline.operator import query_triggers
 from threadline.operator.model.input_validation import LONGEST, Missing, Question, cut_note, normalised, validated
 from threadline.operator.model.routing import carries_request
 from threadline.operator.model.thread_commands import Link, Where, thread_command
-from threadline.threads import addressing
+from threadline.threads.model import message_id, stop_id
 
 HERE = ("C1", "1700000000.000100")
 BOT = "U0BOT"
@@ -187,9 +188,9 @@ def test_request_of_its_own_is_told_from_an_answer(text: str, asked: str, is_req
 
 
 def test_question_of_a_job_is_known_by_its_id() -> None:
-    assert addressing.is_job_question(addressing.job_question_id("T1", "JOB-1", 2))
-    assert not addressing.is_job_question(addressing.message_id("T1", "C1", "1700000000.000000"))
-    assert not addressing.is_job_question(addressing.stop_id("T1", "C1", "1.0", "U1", "2.0"))
+    assert is_job_question(job_question_id("T1", "JOB-1", 2))
+    assert not is_job_question(message_id("T1", "C1", "1700000000.000000"))
+    assert not is_job_question(stop_id("T1", "C1", "1.0", "U1", "2.0"))
 
 
 def test_words_that_call_for_the_team() -> None:

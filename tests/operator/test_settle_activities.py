@@ -15,7 +15,7 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import EntryKind, NewEntry
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline_devstack.slack.identity import REPORTER, TEAM
@@ -212,7 +212,7 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     await talk.said("add to journal: they called")
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.ASKED
-    await talk.said(talk.message("stop", kind=messages.STOP))
+    await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
     async with talk.database.begin() as work:
         marks = await work.conversations.marks(talk.thread)
@@ -227,7 +227,7 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     await desk.said(f"link {CITY}")
     begun = await desk.begin(2)
     assert begun.ends is OutcomeKind.TOLD
-    await desk.said(desk.message("stop", kind=messages.STOP))
+    await desk.said(desk.message("stop", kind=MessageKind.STOP))
     request = SettleRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
     marks = await desk.run(desk.thinking.settle_turn, request)
     await desk.post(2)

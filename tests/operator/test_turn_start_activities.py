@@ -10,14 +10,14 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.recording import create
 from threadline.conversations.contract import SettleRequest, ThinkRequest
 from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Outcome, OutcomeKind, Role, ToolCall, ToolChoice
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 from threadline.rfps.rfp_ids import Origin
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, edit_id
 from threadline_devstack.slack.identity import DEVELOPER, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -84,11 +84,11 @@ def mine(desk: ConversationActivityScene, words: str) -> IncomingMessage:
 
 
 def by_job(desk: ConversationActivityScene, words: str, run: int = 1) -> IncomingMessage:
-    return desk.message(words, id=addressing.job_question_id(TEAM, "JOB-1", run))
+    return desk.message(words, id=job_question_id(TEAM, "JOB-1", run))
 
 
 def stop(desk: ConversationActivityScene, **given: Any) -> IncomingMessage:
-    return desk.message("stop", kind=messages.STOP, **given)
+    return desk.message("stop", kind=MessageKind.STOP, **given)
 
 
 async def test_thread_is_linked_and_located_without_a_model(desk: ConversationActivityScene) -> None:
@@ -287,8 +287,8 @@ async def test_edit_of_an_old_thread_command_changes_nothing(desk: ConversationA
     version = f"{float(first.ts) + 1_000:.6f}"
     edit = replace(
         first,
-        id=addressing.edit_id(TEAM, first.channel, first.ts, version),
-        kind=messages.EDIT,
+        id=edit_id(TEAM, first.channel, first.ts, version),
+        kind=MessageKind.EDIT,
         text=f"link {CITY}.",
         correction_of=first.id,
         version=version,

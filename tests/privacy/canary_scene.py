@@ -25,8 +25,7 @@ from threadline.privacy.encryption import data_converter
 from threadline.privacy.keys import KeyRing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.addressing import AGENTS_QUEUE
+from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack import environment, temporal
 from threadline_devstack.ports import Ports
@@ -91,7 +90,7 @@ async def play(home: CaseScene) -> None:
     await home.report(TOLD["report"])
     await home.until_status("awaiting_reporter")
     await _edit(home)
-    await home.handle.signal(addressing.INCOMING_MESSAGE, {"no": "envelope", "but": TOLD["unreadable"]})
+    await home.handle.signal(INCOMING_MESSAGE, {"no": "envelope", "but": TOLD["unreadable"]})
     await _signal_undecodable(home)
     await home.reporter(TOLD["reply"])
     await home.until_status("investigating", "escalated")
@@ -100,18 +99,18 @@ async def play(home: CaseScene) -> None:
     await home.developer("look again")
     await home.until_said(FINDINGS, SUMMARIES)
     await home.until_status("investigating", "pending_verification")
-    await home.reporter(TOLD["close"], messages.CLOSE)
+    await home.reporter(TOLD["close"], MessageKind.CLOSE)
     assert await home.handle.result() == "resolved"
 
 
 async def _edit(home: CaseScene) -> None:
-    original = home.message(messages.REPORT, messages.REPORTER, REPORTER, TOLD["edit"], home.thread.ts)
+    original = home.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, TOLD["edit"], home.thread.ts)
     version = "1700000000.000001"
     await home.send(
         replace(
             original,
-            id=addressing.edit_id(identity.TEAM, REPORTS, original.ts, version),
-            kind=messages.EDIT,
+            id=edit_id(identity.TEAM, REPORTS, original.ts, version),
+            kind=MessageKind.EDIT,
             correction_of=original.id,
             version=version,
         )
@@ -128,7 +127,7 @@ async def _signal_undecodable(home: CaseScene) -> None:
         SignalWorkflowExecutionRequest(
             namespace=client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=home.handle.id),
-            signal_name=addressing.INCOMING_MESSAGE,
+            signal_name=INCOMING_MESSAGE,
             input=Payloads(payloads=await codec.encode([broken])),
         )
     )

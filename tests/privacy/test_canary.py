@@ -12,7 +12,7 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.gateway.routes import Message, RoutingConfig, Start, route
 from threadline.privacy.keys import Key, KeyRing
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ async def test_file_of_temporal_holds_no_secret_also_without_keys(
         await home.until_status("investigating", "escalated")
         await home.developer(f"past the gateway: {PAST_THE_GATEWAY}")
         await home.until_status("investigating", "pending_verification")
-        await home.reporter("never mind", messages.CLOSE)
+        await home.reporter("never mind", MessageKind.CLOSE)
         assert await home.handle.result() == "resolved"
     assert len(home.agent.batches) == 3
     assert found({*SECRETS.values(), PAST_THE_GATEWAY}, tmp_path) == {PAST_THE_GATEWAY}

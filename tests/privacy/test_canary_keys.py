@@ -10,12 +10,12 @@ from temporalio.client import Client, WorkflowHistory
 
 from tests.privacy.canary_scene import case_scene_at, dev_server
 from tests.support.case_scene import Agent, CaseScene, outcome
-from threadline.cases.model import Action, BugState
+from threadline.cases.model import BUG_WORKFLOW, Action, BugState, bug_workflow_id
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore
 from threadline.privacy.encryption import KEY_ID, data_converter
 from threadline.privacy.keys import Key, KeyRing
-from threadline.threads import addressing, messages
+from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType
 from threadline.wiring.temporal import replayer
 
 pytestmark = pytest.mark.slow
@@ -34,13 +34,13 @@ def keys_of(history: WorkflowHistory) -> set[str]:
 
 async def reply(client: Client, home: CaseScene, text: str) -> None:
     """As a gateway with another client's keys sends it."""
-    message = home.message(messages.MESSAGE, messages.REPORTER, "U0REPORTER", text, "1900000000.000001")
+    message = home.message(MessageKind.MESSAGE, SenderType.REPORTER, "U0REPORTER", text, "1900000000.000001")
     await client.start_workflow(
-        addressing.BUG_WORKFLOW,
+        BUG_WORKFLOW,
         BugState(thread=home.thread),
-        id=addressing.bug_workflow_id(home.thread),
-        task_queue=addressing.CORE_QUEUE,
-        start_signal=addressing.INCOMING_MESSAGE,
+        id=bug_workflow_id(home.thread),
+        task_queue=CORE_QUEUE,
+        start_signal=INCOMING_MESSAGE,
         start_signal_args=[message],
     )
 
@@ -72,7 +72,9 @@ async def test_case_goes_on_under_other_keys_and_replays(
             home = replace(home, thread=thread)
             await reply(home.environment.client, home, "Firefox")
             await home.until_status("awaiting_reporter", "investigating", "pending_verification")
-            await home.send(replace(home.message(messages.CLOSE, messages.REPORTER, "U0REPORTER", "", "1900000001.1")))
+            await home.send(
+                replace(home.message(MessageKind.CLOSE, SenderType.REPORTER, "U0REPORTER", "", "1900000001.1"))
+            )
             assert await home.handle.result() == "resolved"
             history = await home.handle.fetch_history()
     assert agent.batches[1] == ["Firefox"]

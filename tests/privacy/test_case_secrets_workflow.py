@@ -9,8 +9,8 @@ from tests.support.temporal import skipping_time
 from tests.threads.failing import Failing, FailingActivity
 from threadline.cases.model import Action
 from threadline.db.engine import Database
-from threadline.threads import addressing
 from threadline.threads.activity import ErrorInterceptor
+from threadline.threads.model import INCOMING_MESSAGE
 from threadline.wiring.case_desk import CaseDesk
 from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
@@ -33,7 +33,7 @@ async def test_unread_and_unredacted_messages_are_stored_without_secrets(
     async with case_scene(database, agent_database, outcome(Action.POST_FINDINGS)) as home:
         await home.report(f"the build fails with {TOKEN}")
         await home.until_status("pending_verification")
-        await home.handle.signal(addressing.INCOMING_MESSAGE, args=[{"unreadable": f"use {TOKEN}"}])
+        await home.handle.signal(INCOMING_MESSAGE, args=[{"unreadable": f"use {TOKEN}"}])
 
         async def quarantined() -> bool:
             return "quarantine:" in await stored(home)

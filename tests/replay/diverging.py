@@ -4,14 +4,13 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import CaseActivities
-    from threadline.cases.model import BugState
-    from threadline.threads import addressing
+    from threadline.cases.model import BUG_WORKFLOW, BugState
 
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.calls import call
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class OneActivityMore(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -26,7 +25,7 @@ class OneActivityMore(BugInvestigationWorkflow):
         await call(CaseActivities.fetch_report, self.state.thread)
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class AnotherOrder(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -43,7 +42,7 @@ class AnotherOrder(BugInvestigationWorkflow):
         await super().open()
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class OneActivityMoreLater(BugInvestigationWorkflow):
     """Goes the recorded way for a while."""
 
@@ -63,7 +62,7 @@ class OneActivityMoreLater(BugInvestigationWorkflow):
         await super().store_messages()
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class NeverEnds(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -76,7 +75,7 @@ class NeverEnds(BugInvestigationWorkflow):
         return "never"
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class Raises(BugInvestigationWorkflow):
     @workflow.init
     def __init__(self, state: BugState) -> None:
@@ -90,7 +89,7 @@ class Raises(BugInvestigationWorkflow):
         raise ValueError("the marks are of another house")
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class OneActivityMoreBehindAGate(BugInvestigationWorkflow):
     """The same change as `OneActivityMore`, made as it should be."""
 

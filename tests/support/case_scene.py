@@ -24,7 +24,7 @@ from threadline.cases.contract import (
     case_start,
 )
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, BugState, CaseLimits
+from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, sla_workflow_id
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store import CaseRecord, CaseStore, Transition
 from threadline.db.engine import Database
@@ -37,11 +37,17 @@ from threadline.jobs.schedules import live_jobs
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.addressing import AGENTS_QUEUE
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import (
+    AGENTS_QUEUE,
+    CLOSE_REQUESTED,
+    INCOMING_MESSAGE,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    message_id,
+)
 from threadline.threads.outbox import Outbox
 from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
@@ -131,7 +137,7 @@ class CaseScene:
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
-        return self.environment.client.get_workflow_handle(addressing.bug_workflow_id(self.thread))
+        return self.environment.client.get_workflow_handle(bug_workflow_id(self.thread))
 
     async def result(self) -> Any:
         """How the case's run ends. At times the test server ends the wait for it with nothing: then it is asked again.
@@ -145,29 +151,29 @@ class CaseScene:
         return await self.handle.result()
 
     async def send(self, message: IncomingMessage) -> None:
-        signal = addressing.CLOSE_REQUESTED if message.kind == messages.CLOSE else addressing.INCOMING_MESSAGE
-        state, workflow_id = BugState(thread=self.thread), addressing.bug_workflow_id(self.thread)
-        await deliver(self.environment.client, addressing.BUG_WORKFLOW, state, workflow_id, signal, message)
+        signal = CLOSE_REQUESTED if message.kind == MessageKind.CLOSE else INCOMING_MESSAGE
+        state, workflow_id = BugState(thread=self.thread), bug_workflow_id(self.thread)
+        await deliver(self.environment.client, BUG_WORKFLOW, state, workflow_id, signal, message)
 
     async def report(self, text: str = "The cart total is wrong") -> None:
-        await self.send(self.message(messages.REPORT, messages.REPORTER, REPORTER, text, self.thread.ts))
+        await self.send(self.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, text, self.thread.ts))
 
-    async def reporter(self, text: str, kind: str = messages.MESSAGE) -> None:
+    async def reporter(self, text: str, kind: MessageKind = MessageKind.MESSAGE) -> None:
         posted = self.slack.workspace.post(identity.REPORTS, REPORTER, text, thread_ts=self.thread.ts)
-        await self.send(self.message(kind, messages.REPORTER, REPORTER, text, posted.ts))
+        await self.send(self.message(kind, SenderType.REPORTER, REPORTER, text, posted.ts))
 
     async def developer(self, text: str) -> None:
         case = await self.case()
         assert case.summary, "there is no summary thread to answer in"
         posted = self.slack.workspace.post(identity.SUMMARIES, DEVELOPER, text, thread_ts=case.summary.ts)
         await self.send(
-            self.message(messages.MESSAGE, messages.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
+            self.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, text, posted.ts, identity.SUMMARIES)
         )
 
     def message(
-        self, kind: str, sender: str, user: str, text: str, ts: str, channel: str = identity.REPORTS
+        self, kind: MessageKind, sender: SenderType, user: str, text: str, ts: str, channel: str = identity.REPORTS
     ) -> IncomingMessage:
-        return IncomingMessage(addressing.message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
+        return IncomingMessage(message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
 
     async def case(self) -> CaseRecord:
         async with self.database.begin() as work:
@@ -186,7 +192,7 @@ class CaseScene:
 
     def clock(self) -> WorkflowHandle[Any, Any]:
         """The clock of the first escalation."""
-        return self.environment.client.get_workflow_handle(addressing.sla_workflow_id("BUG-1", 1))
+        return self.environment.client.get_workflow_handle(sla_workflow_id("BUG-1", 1))
 
     def times_said(self, words: str, *channels: str) -> int:
         """How many of the bot's posts in these channels, else in the reports channel, hold these words."""

@@ -8,13 +8,12 @@ import pytest
 from sqlalchemy import text
 
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseSnapshot, CaseStatus, Reason, Settled
+from threadline.cases.model import Action, CaseSnapshot, CaseStatus, Reason, Settled, session_id
 from threadline.cases.store import CaseStore
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, deletion_id, edit_id, message_id
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
 REPORTER, DEVELOPER, STRANGER = "U1", "U2", "U3"
@@ -25,34 +24,39 @@ def ts(at: float) -> str:
 
 
 def identity(at: float) -> str:
-    return addressing.message_id(THREAD.team, THREAD.channel, ts(at))
+    return message_id(THREAD.team, THREAD.channel, ts(at))
 
 
 def said(
-    at: float, words: str = "hello", *, kind: str = messages.MESSAGE, by: str = messages.REPORTER, **more: Any
+    at: float,
+    words: str = "hello",
+    *,
+    kind: MessageKind = MessageKind.MESSAGE,
+    by: SenderType = SenderType.REPORTER,
+    **more: Any,
 ) -> IncomingMessage:
     """Something said `at` seconds after the report."""
-    sender = {messages.REPORTER: REPORTER, messages.DEVELOPER: DEVELOPER}.get(by, STRANGER)
+    sender = {SenderType.REPORTER: REPORTER, SenderType.DEVELOPER: DEVELOPER}.get(by, STRANGER)
     given = {"id": identity(at), "sender_id": sender, "channel": THREAD.channel, **more}
     return IncomingMessage(kind=kind, sender_type=by, text=words, ts=ts(at), **given)
 
 
 def report(words: str = "The cart total is wrong", **more: Any) -> IncomingMessage:
-    return said(0, words, kind=messages.REPORT, **more)
+    return said(0, words, kind=MessageKind.REPORT, **more)
 
 
 def close(at: float) -> IncomingMessage:
-    return said(at, "never mind", kind=messages.CLOSE)
+    return said(at, "never mind", kind=MessageKind.CLOSE)
 
 
 def edit(at: float, words: str, version: float, **more: Any) -> IncomingMessage:
-    key = addressing.edit_id(THREAD.team, THREAD.channel, ts(at), ts(version))
-    return said(at, words, kind=messages.EDIT, id=key, correction_of=identity(at), version=ts(version), **more)
+    key = edit_id(THREAD.team, THREAD.channel, ts(at), ts(version))
+    return said(at, words, kind=MessageKind.EDIT, id=key, correction_of=identity(at), version=ts(version), **more)
 
 
 def deletion(at: float) -> IncomingMessage:
-    key = addressing.deletion_id(THREAD.team, THREAD.channel, ts(at))
-    return said(at, "", kind=messages.DELETION, id=key, correction_of=identity(at))
+    key = deletion_id(THREAD.team, THREAD.channel, ts(at))
+    return said(at, "", kind=MessageKind.DELETION, id=key, correction_of=identity(at))
 
 
 class Scene:
@@ -85,7 +89,7 @@ class Scene:
             return await CaseStore(work.tx).settle(self.bug_id, turn, failure)
 
     async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> TurnClaim:
-        session = addressing.session_id(self.bug_id, turn, attempt)
+        session = session_id(self.bug_id, turn, attempt)
         claim = await self.agent.claim(self.bug_id, turn, attempt, session, lease_s)
         assert isinstance(claim, TurnClaim)
         return claim

@@ -37,10 +37,9 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.threads import addressing, messages
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import Structured, ToolResult
@@ -106,9 +105,9 @@ class ConversationActivityScene:
         self.at += 60
         ts = f"{self.at:.6f}"
         plain: dict[str, Any] = {
-            "id": addressing.message_id(TEAM, self.thread.channel, ts),
-            "kind": messages.MESSAGE,
-            "sender_type": messages.UNKNOWN,
+            "id": message_id(TEAM, self.thread.channel, ts),
+            "kind": MessageKind.MESSAGE,
+            "sender_type": SenderType.UNKNOWN,
             "sender_id": REPORTER,
             "text": text,
             "channel": self.thread.channel,
@@ -118,7 +117,7 @@ class ConversationActivityScene:
         return IncomingMessage(**(plain | given))
 
     def deletion(self, said: IncomingMessage) -> IncomingMessage:
-        return self.message("", id=f"{said.id}:d", kind=messages.DELETION, ts=said.ts, correction_of=said.id)
+        return self.message("", id=f"{said.id}:d", kind=MessageKind.DELETION, ts=said.ts, correction_of=said.id)
 
     def replies(self, *texts: str) -> None:
         """Script the texts that the model gives in one turn."""

@@ -31,7 +31,13 @@ from threadline.conversations.conversation_store import SettledTurn
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import DecisionActivities
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk
+from threadline.conversations.model.conversation import (
+    CONVERSATION_WORKFLOW,
+    ConversationLimits,
+    ConversationMarks,
+    Talk,
+    conversation_workflow_id,
+)
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.situation import Situations
@@ -48,10 +54,9 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.threads import addressing, messages
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
 from threadline.tools.context import Ports, ToolContext
@@ -154,7 +159,7 @@ class ConversationScene:
         self,
         text: str,
         user: str = ANNA,
-        kind: str = messages.MESSAGE,
+        kind: MessageKind = MessageKind.MESSAGE,
         *,
         addressed: bool = True,
         apart: float = APART,
@@ -162,21 +167,23 @@ class ConversationScene:
         """Posted in Slack now, after whatever was said before."""
         self.clock.now += apart
         ts = self.slack.workspace.post(self.thread.channel, user, text, thread_ts=self.thread.ts).ts
-        identity = addressing.message_id(self.thread.team, self.thread.channel, ts)
+        identity = message_id(self.thread.team, self.thread.channel, ts)
         return IncomingMessage(
-            identity, kind, messages.UNKNOWN, user, text, self.thread.channel, ts, addressed=addressed
+            identity, kind, SenderType.UNKNOWN, user, text, self.thread.channel, ts, addressed=addressed
         )
 
     def edit(self, original: IncomingMessage, text: str) -> IncomingMessage:
         version = f"{float(original.ts) + 1:.6f}"
-        identity = addressing.edit_id(self.thread.team, self.thread.channel, original.ts, version)
-        return replace(original, id=identity, kind=messages.EDIT, text=text, correction_of=original.id, version=version)
+        identity = edit_id(self.thread.team, self.thread.channel, original.ts, version)
+        return replace(
+            original, id=identity, kind=MessageKind.EDIT, text=text, correction_of=original.id, version=version
+        )
 
     async def send(self, message: IncomingMessage) -> None:
         """As the gateway does."""
-        state, identity = Talk(self.thread), addressing.conversation_workflow_id(self.thread)
-        client, signal = self.environment.client, addressing.INCOMING_MESSAGE
-        await deliver(client, addressing.CONVERSATION_WORKFLOW, state, identity, signal, message)
+        state, identity = Talk(self.thread), conversation_workflow_id(self.thread)
+        client, signal = self.environment.client, INCOMING_MESSAGE
+        await deliver(client, CONVERSATION_WORKFLOW, state, identity, signal, message)
 
     async def say(self, text: str, user: str = ANNA, *, addressed: bool = True) -> IncomingMessage:
         message = self.message(text, user, addressed=addressed)
@@ -190,7 +197,7 @@ class ConversationScene:
         return await self.until_said(turn)
 
     async def stop(self) -> None:
-        await self.send(self.message("stop", kind=messages.STOP))
+        await self.send(self.message("stop", kind=MessageKind.STOP))
 
     async def stop_heard(self) -> None:
         """Say to stop, and wait until the workflow has heard it."""
@@ -198,10 +205,10 @@ class ConversationScene:
         await self.stop()
         await self.until_stored(stored + 1)
 
-    async def thumb(self, reaction: str, user: str, kind: str = messages.THUMB) -> None:
+    async def thumb(self, reaction: str, user: str, kind: MessageKind = MessageKind.REACTION_ADDED) -> None:
         """Somebody puts a thumb on the first answer, or takes it away."""
         answer = next(each for each in self.slack.workspace.channel(GENERAL).messages.values() if each.bot_id)
-        about = addressing.message_id(TEAM, GENERAL, answer.ts)
+        about = message_id(TEAM, GENERAL, answer.ts)
         await self.send(replace(self.message(reaction, user, kind, addressed=False), correction_of=about))
 
     async def hand_over(self) -> None:
@@ -402,7 +409,7 @@ class ConversationScene:
 
     @property
     def handle(self) -> WorkflowHandle[Any, Any]:
-        return self.environment.client.get_workflow_handle(addressing.conversation_workflow_id(self.thread))
+        return self.environment.client.get_workflow_handle(conversation_workflow_id(self.thread))
 
     async def details(self) -> str:
         answer: WorkflowMetadata = await self.handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)

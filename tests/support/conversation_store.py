@@ -15,15 +15,14 @@ from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
 from threadline.models.model import Message, OutcomeKind, Role
 from threadline.slack.model import Thread
-from threadline.threads import messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
 __all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts"]
 
 
 def says(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
     """Somebody writes, `at` seconds after the thread's first message."""
-    return said(at, words, by=messages.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more)
+    return said(at, words, by=SenderType.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more)
 
 
 def mention(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
@@ -31,7 +30,7 @@ def mention(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
 
 
 def stop(at: float) -> IncomingMessage:
-    return says(at, "stop", kind=messages.STOP)
+    return says(at, "stop", kind=MessageKind.STOP)
 
 
 class StoredConversation:

@@ -24,8 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from tests.replay.recorder import Recorder, recorder
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
-from threadline.threads.addressing import CORE_QUEUE
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import CORE_QUEUE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, workflow_runner
 from threadline_devstack import tether

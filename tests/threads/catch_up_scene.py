@@ -11,9 +11,9 @@ from tests.support.case_scene import FOLLOWED, CaseScene, case_scene, outcome
 from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
-from threadline.threads import addressing, messages
 from threadline.threads.catch_up_store import CatchUpStore
-from threadline.threads.contract import CatchUpState
+from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_WORKFLOW, CatchUpState
+from threadline.threads.model import CORE_QUEUE, SenderType
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
 
@@ -33,13 +33,11 @@ async def home(
 async def look(home: CaseScene, *, deep: bool = True) -> None:
     """One pass in real time: a result that is waited for would let Temporal skip time."""
     client, state = home.environment.client, CatchUpState(deep=deep)
-    await client.start_workflow(
-        addressing.CATCH_UP_WORKFLOW, state, id=addressing.CATCH_UP_ID, task_queue=addressing.CORE_QUEUE
-    )
+    await client.start_workflow(CATCH_UP_WORKFLOW, state, id=CATCH_UP_ID, task_queue=CORE_QUEUE)
     await until_ended(home)
 
 
-async def until_ended(home: CaseScene, workflow_id: str = addressing.CATCH_UP_ID) -> None:
+async def until_ended(home: CaseScene, workflow_id: str = CATCH_UP_ID) -> None:
     handle = home.environment.client.get_workflow_handle(workflow_id)
 
     async def ended() -> bool:
@@ -69,10 +67,10 @@ async def entries(home: CaseScene) -> list[tuple[str, str]]:
     """What people are stored to have said in the case, as it reads now."""
     async with home.database.begin() as work:
         page = await CaseMessageStore(work.tx).page("BUG-1", limit=500)
-    return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != messages.BOT]
+    return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != SenderType.BOT]
 
 
-async def until_stored(home: CaseScene, words: str, sender: str = messages.REPORTER) -> None:
+async def until_stored(home: CaseScene, words: str, sender: SenderType = SenderType.REPORTER) -> None:
     async def stored() -> bool:
         return (sender, words) in await entries(home)
 

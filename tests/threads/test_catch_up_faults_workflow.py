@@ -15,9 +15,9 @@ from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import Route
 from threadline.slack.history import History
-from threadline.threads import addressing
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
-from threadline.threads.contract import LOOK_BACK, SweepRequest
+from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, SweepRequest
+from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
 from threadline.wiring.catch_up import check_catch_up
 from threadline_devstack.slack import identity
 
@@ -39,7 +39,7 @@ async def failed_threads(home: CaseScene) -> list[tuple[str, str, str]]:
 
 async def plans(home: CaseScene) -> list[bytes]:
     """What the last look's activities answered that names a depth: its plan."""
-    history = await home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID).fetch_history()
+    history = await home.environment.client.get_workflow_handle(CATCH_UP_ID).fetch_history()
     ended = [event.activity_task_completed_event_attributes.result.payloads for event in history.events]
     return [payload.data for payloads in ended for payload in payloads if b'"deep"' in payload.data]
 
@@ -122,7 +122,7 @@ async def test_long_pass_continues_in_a_new_run(home: CaseScene, monkeypatch: py
     home.slack.workspace.post(REPORTS, REPORTER, "Another report")
     await look(home)
     assert await resent(home) == 2
-    runs = home.environment.client.get_workflow_handle(addressing.CATCH_UP_ID)
+    runs = home.environment.client.get_workflow_handle(CATCH_UP_ID)
     first = (await runs.fetch_history()).events[0].workflow_execution_started_event_attributes
     assert first.continued_execution_run_id, "the run that ended was not the first"
 
@@ -161,13 +161,13 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
 async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
     await opened(home)
     await home.handle.terminate("by accident")
-    said = home.message("message", "reporter", REPORTER, "Is it the discount?", f"{time.time():.6f}")
+    said = home.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, "Is it the discount?", f"{time.time():.6f}")
     async with home.database.begin() as work:
         await CaseMessageStore(work.tx).flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)
     client = home.environment.client
     request = SweepRequest(["cases"])
-    await client.start_workflow(addressing.SWEEP_WORKFLOW, request, id="sweep", task_queue=addressing.CORE_QUEUE)
+    await client.start_workflow(SWEEP_WORKFLOW, request, id="sweep", task_queue=CORE_QUEUE)
 
     async def answered() -> bool:
         return ["Is it the discount?"] in home.agent.batches

@@ -15,9 +15,9 @@ from temporalio.workflow import Info
 
 from tests.support.temporal import activities_of, real_time, until, worker
 from threadline.errors import InternalError, Permanent
-from threadline.threads import addressing
-from threadline.threads.addressing import CATCH_UP_ID
 from threadline.threads.contract import (
+    CATCH_UP_ID,
+    CATCH_UP_REQUESTED,
     CatchUpActivities,
     CatchUpPlan,
     CatchUpState,
@@ -30,6 +30,7 @@ from threadline.threads.contract import (
     SweepPage,
     SweepRequest,
 )
+from threadline.threads.model import CORE_QUEUE
 from threadline.threads.workflow import CatchUpWorkflow, SweepWorkflow
 from threadline.wiring.catch_up import check_sweep, ensure_schedule
 
@@ -60,7 +61,7 @@ class Looks(CatchUpActivities):
             self.asks = ""
             info = activity.info()
             assert info.workflow_id
-            await activity.client().get_workflow_handle(info.workflow_id).signal(addressing.LOOK, {"deep": False})
+            await activity.client().get_workflow_handle(info.workflow_id).signal(CATCH_UP_REQUESTED, {"deep": False})
         return "1" if request.latest == "2" else ""
 
     @activity.defn
@@ -88,8 +89,8 @@ async def look(looks: Looks) -> list[str]:
         await environment.client.execute_workflow(
             CatchUpWorkflow.run,
             CatchUpState(deep=True),
-            id=addressing.CATCH_UP_ID,
-            task_queue=addressing.CORE_QUEUE,
+            id=CATCH_UP_ID,
+            task_queue=CORE_QUEUE,
         )
     return looks.done
 

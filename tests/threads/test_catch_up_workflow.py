@@ -33,10 +33,10 @@ from threadline.gateway.routes import Route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
-from threadline.threads import addressing
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
 from threadline.threads.comparison import compare
-from threadline.threads.contract import CatchUpState
+from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
+from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message
@@ -104,9 +104,9 @@ async def test_edits_and_deletions_are_found_and_a_redacted_text_is_no_edit(home
 async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(home: CaseScene) -> None:
     await opened(home)
     said = reply(home, "My card number is 1")
-    original = addressing.message_id(identity.TEAM, REPORTS, said.ts)
+    original = message_id(identity.TEAM, REPORTS, said.ts)
     home.slack.workspace.edit(REPORTS, said.ts, "My card number is 1234")
-    edit = home.message("edit", "reporter", REPORTER, "My card number is 1234", said.ts)
+    edit = home.message(MessageKind.EDIT, SenderType.REPORTER, REPORTER, "My card number is 1234", said.ts)
     await home.send(replace(edit, id=f"{original}:e{said.edited_ts}", correction_of=original, version=said.edited_ts))
 
     async def kept() -> bool:
@@ -132,12 +132,12 @@ async def test_developers_reply_is_found_also_under_a_deleted_root(home: CaseSce
     home.slack.workspace.post(SUMMARIES, DEVELOPER, "Look at the cart", thread_ts=summary.ts)
     home.slack.workspace.post(SUMMARIES, DEVELOPER, "Lunch?")
     await look(home, deep=False)
-    await until_stored(home, "Look at the cart", "developer")
+    await until_stored(home, "Look at the cart", SenderType.DEVELOPER)
     assert await entries(home) == [REPORT, ("developer", "Look at the cart")]
     home.slack.workspace.post(SUMMARIES, DEVELOPER, "And at the discount", thread_ts=summary.ts)
     home.slack.workspace.delete(SUMMARIES, summary.ts)
     await look(home)
-    await until_stored(home, "And at the discount", "developer")
+    await until_stored(home, "And at the discount", SenderType.DEVELOPER)
 
 
 async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene) -> None:
@@ -184,15 +184,13 @@ async def test_request_during_a_pass_is_a_pass_of_its_own(home: CaseScene) -> No
     await install(home)
     home.slack.faults.slow("conversations.history", 0.5)
     client = home.environment.client
-    handle = await client.start_workflow(
-        addressing.CATCH_UP_WORKFLOW, CatchUpState(), id=addressing.CATCH_UP_ID, task_queue=addressing.CORE_QUEUE
-    )
+    handle = await client.start_workflow(CATCH_UP_WORKFLOW, CatchUpState(), id=CATCH_UP_ID, task_queue=CORE_QUEUE)
 
     async def looks_already() -> bool:
         return not home.slack.faults.ordered("conversations.history")
 
     await home.until(looks_already, "the first look has begun")
-    await asyncio.gather(*(handle.signal(addressing.LOOK, args) for args in ({"deep": True}, "nonsense", None)))
+    await asyncio.gather(*(handle.signal(CATCH_UP_REQUESTED, args) for args in ({"deep": True}, "nonsense", None)))
     await until_ended(home)
     events = (await handle.fetch_history()).events
     begun = [event.activity_task_scheduled_event_attributes for event in events]
@@ -210,16 +208,18 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
         return home.slack.workspace.post(SUMMARIES, DEVELOPER, words[number], thread_ts=root.ts)
 
     delivered = say(0)
-    await home.send(home.message("message", "developer", DEVELOPER, words[0], delivered.ts, SUMMARIES))
-    await until_stored(home, words[0], "developer")
+    await home.send(
+        home.message(MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, words[0], delivered.ts, SUMMARIES)
+    )
+    await until_stored(home, words[0], SenderType.DEVELOPER)
     await look(home)
     async with home.database.begin() as work:
         sent = await work.tx.execute(text("SELECT message_id FROM catch_up_messages"))
-        assert list(sent.scalars()) == [addressing.message_id(identity.TEAM, SUMMARIES, delivered.ts)]
+        assert list(sent.scalars()) == [message_id(identity.TEAM, SUMMARIES, delivered.ts)]
     missed = [say(1), say(2)]
     await look(home)
     for each in words:
-        await until_stored(home, each, "developer")
+        await until_stored(home, each, SenderType.DEVELOPER)
     home.slack.workspace.delete(SUMMARIES, missed[0].ts)
     await look(home)
     await until_gone(home, words[1])
@@ -239,7 +239,7 @@ async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_f
         home.slack.workspace.post(ESCALATIONS, DEVELOPER, f"On it {root}", thread_ts=root)
     await look(home)
     for root in roots:
-        await until_stored(home, f"On it {root}", "developer")
+        await until_stored(home, f"On it {root}", SenderType.DEVELOPER)
     asked: list[str] = []
     real = History.shows
 
@@ -266,7 +266,7 @@ async def test_report_that_is_gone_from_the_channel_is_deleted(home: CaseScene) 
 async def test_message_missed_before_a_close_does_not_reopen_the_case(home: CaseScene) -> None:
     await opened(home)
     reply(home, "It is in Firefox")
-    await home.reporter("never mind", "close")
+    await home.reporter("never mind", MessageKind.CLOSE)
     await home.until_status(CaseStatus.RESOLVED)
     await look(home)
     await until_stored(home, "It is in Firefox")

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from threadline.gateway.routes import Close, Ignored, Lookup, Message, Route, RoutingConfig, Start, route
-from threadline.threads import addressing
 from threadline.threads.comparison import MissedEvent, deleted_event, edited_event, posted_event
 from threadline.threads.message_table import StoredMessage
+from threadline.threads.model import message_id
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import Message as Post
 from threadline_devstack.slack.seed import populate
@@ -51,7 +51,7 @@ class Floor:
 
 
 def id_of(post: Post) -> str:
-    return addressing.message_id(TEAM, post.channel, post.ts)
+    return message_id(TEAM, post.channel, post.ts)
 
 
 def author_of_root(post: Post) -> str:

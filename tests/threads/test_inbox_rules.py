@@ -2,8 +2,7 @@
 
 from tests.support.case_store import said
 from threadline.threads.inbox import MAX_BYTES, MAX_MESSAGES, Inbox
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import is_new
+from threadline.threads.model import IncomingMessage, is_new
 
 
 def queued(*accepted: IncomingMessage) -> Inbox:

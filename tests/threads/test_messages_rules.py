@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.slack.model import FileRef
-from threadline.threads import messages
-from threadline.threads.messages import IncomingMessage, clean, parse
+from threadline.slack.model import MAX_TEXT, FileRef, clean_text
+from threadline.threads.model import KINDS, IncomingMessage, MessageKind, SenderType, parse_message
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
@@ -19,8 +18,8 @@ JSON = st.recursive(
 )
 MESSAGE = IncomingMessage(
     id="T1:C1:1.0",
-    kind=messages.MESSAGE,
-    sender_type=messages.DEVELOPER,
+    kind=MessageKind.MESSAGE,
+    sender_type=SenderType.DEVELOPER,
     sender_id="U1",
     text="please fix it",
     channel="C1",
@@ -30,42 +29,42 @@ MESSAGE = IncomingMessage(
 
 
 def test_message_survives_json() -> None:
-    assert parse([json.loads(json.dumps(asdict(MESSAGE)))]) == MESSAGE
+    assert parse_message([json.loads(json.dumps(asdict(MESSAGE)))]) == MESSAGE
 
 
 @given(st.lists(JSON, max_size=4))
 def test_any_arguments_become_a_message(args: list[Any]) -> None:
-    message = parse(args)
-    assert message.kind in (*messages.KINDS, messages.QUARANTINED)
+    message = parse_message(args)
+    assert message.kind in (*KINDS, MessageKind.QUARANTINED)
     assert message.id
 
 
 @given(st.dictionaries(st.sampled_from(list(asdict(MESSAGE))), JSON))
 def test_fields_of_a_wrong_type_lose_no_message(fields: dict[str, Any]) -> None:
-    message = parse([{**asdict(MESSAGE), **fields, "id": "T1:C1:1.0"}])
-    assert message.id == "T1:C1:1.0" or message.kind == messages.QUARANTINED
+    message = parse_message([{**asdict(MESSAGE), **fields, "id": "T1:C1:1.0"}])
+    assert message.id == "T1:C1:1.0" or message.kind == MessageKind.QUARANTINED
 
 
 @pytest.mark.parametrize("args", [[], ["reporter", "U1", "hello"], [{"id": ""}], [{"text": "no id"}]])
 def test_unreadable_signal_is_quarantined_with_its_text(args: list[Any]) -> None:
-    message = parse(args)
-    assert message.kind == messages.QUARANTINED
+    message = parse_message(args)
+    assert message.kind == MessageKind.QUARANTINED
     assert message.text == json.dumps(args, sort_keys=True)
-    assert parse(args).id == message.id
-    assert parse([*args, "more"]).id != message.id
+    assert parse_message(args).id == message.id
+    assert parse_message([*args, "more"]).id != message.id
 
 
 def test_unknown_sender_type_is_left_to_the_case() -> None:
-    assert parse([{**asdict(MESSAGE), "sender_type": "martian"}]).sender_type == messages.UNKNOWN
+    assert parse_message([{**asdict(MESSAGE), "sender_type": "martian"}]).sender_type == SenderType.UNKNOWN
 
 
 def test_unknown_field_is_ignored() -> None:
-    assert parse([{**asdict(MESSAGE), "mood": {"deep": [1]}}]) == MESSAGE
+    assert parse_message([{**asdict(MESSAGE), "mood": {"deep": [1]}}]) == MESSAGE
 
 
 @given(st.text())
 def test_cleaned_text_can_be_stored(text: str) -> None:
-    assert "\x00" not in clean(text)
-    clean(text).encode("utf-8")
-    assert clean("a\x00b\ud800c") == "ab?c"
-    assert len(clean("x" * 50_000)) == messages.MAX_TEXT
+    assert "\x00" not in clean_text(text)
+    clean_text(text).encode("utf-8")
+    assert clean_text("a\x00b\ud800c") == "ab?c"
+    assert len(clean_text("x" * 50_000)) == MAX_TEXT

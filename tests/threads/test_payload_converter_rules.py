@@ -15,12 +15,14 @@ from threadline.cases.model import BugState, CaseLimits, CaseSnapshot
 from threadline.jobs.model import AgentJob
 from threadline.slack.model import Thread
 from threadline.threads import payload_converter
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.payload_converter import SharedPayloadConverter
 from threadline.threads.shared_modules import SHARED_MODULES
 
 THREAD = Thread("T1", "C1", "1.000001")
-SAID = IncomingMessage("m1", "message", "reporter", "U1", "Größe \u2028 \U0001f41b", "C1", "1.000002")
+SAID = IncomingMessage(
+    "m1", MessageKind.MESSAGE, SenderType.REPORTER, "U1", "Größe \u2028 \U0001f41b", "C1", "1.000002"
+)
 VALUES: list[tuple[Any, Any]] = [
     (FlushRequest(THREAD, [SAID]), FlushRequest),
     (BugState(THREAD, pending=[SAID], seen={"m1": None}), BugState),

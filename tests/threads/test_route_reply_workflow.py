@@ -8,16 +8,17 @@ from temporalio import activity
 from tests.support.temporal import skipping_time, worker
 from threadline.errors import Permanent, Transient
 from threadline.slack.model import Thread
-from threadline.threads.addressing import CORE_QUEUE, INCOMING_MESSAGE
 from threadline.threads.contract import ForwardedReply
-from threadline.threads.messages import DEVELOPER, MESSAGE, IncomingMessage
+from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType
 from threadline.threads.workflow import RouteReplyWorkflow
 
 THREAD = Thread("T1", "C2", "1.0")
 
 
 def _reply(number: int) -> IncomingMessage:
-    return IncomingMessage(f"T1:C2:{number}", MESSAGE, DEVELOPER, "U1", f"reply {number}", "C2", f"{number}.0")
+    return IncomingMessage(
+        f"T1:C2:{number}", MessageKind.MESSAGE, SenderType.DEVELOPER, "U1", f"reply {number}", "C2", f"{number}.0"
+    )
 
 
 @dataclass

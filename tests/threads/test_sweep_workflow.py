@@ -10,14 +10,17 @@ from temporalio.service import RPCError
 
 from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, outcome
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
+from threadline.approvals.contract import approval_workflow_id
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason
+from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason, bug_workflow_id, sla_workflow_id
 from threadline.cases.store import CaseStore
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.db.engine import Database
 from threadline.errors import Permanent
+from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads import addressing
-from threadline.threads.contract import SweepRequest
+from threadline.threads.contract import SWEEP_ID, SWEEP_WORKFLOW, SweepRequest
+from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline_devstack.slack import identity
 
@@ -46,12 +49,12 @@ SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers"
 async def sweep(home: CaseScene, names: Sequence[str] = SWEEPS) -> str:
     """Run these sweeps, and the catch-up that they start; returns what came of it."""
     handle = await home.environment.client.start_workflow(
-        addressing.SWEEP_WORKFLOW,
+        SWEEP_WORKFLOW,
         SweepRequest(list(names)),
-        id=addressing.SWEEP_ID,
-        task_queue=addressing.CORE_QUEUE,
+        id=SWEEP_ID,
+        task_queue=CORE_QUEUE,
     )
-    await until_ended(home, addressing.SWEEP_ID)
+    await until_ended(home, SWEEP_ID)
     await until_ended(home)
     return str(await handle.result())
 
@@ -99,9 +102,9 @@ async def reported(home: CaseScene) -> None:
 async def closed(home: CaseScene) -> None:
     """The reporter has closed the case, and its workflow has ended."""
     await reported(home)
-    await home.reporter("never mind", "close")
+    await home.reporter("never mind", MessageKind.CLOSE)
     await home.until_status(CaseStatus.RESOLVED)
-    await until_ended(home, addressing.bug_workflow_id(home.thread))
+    await until_ended(home, bug_workflow_id(home.thread))
 
 
 async def all_reported(home: CaseScene) -> None:
@@ -114,7 +117,7 @@ async def all_reported(home: CaseScene) -> None:
 
 async def keep(home: CaseScene, words: str) -> None:
     """A reporter's message that was stored, and of which no workflow knows."""
-    message = home.message("message", "reporter", REPORTER, words, reply(home, words).ts)
+    message = home.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, words, reply(home, words).ts)
     async with home.database.begin() as work:
         assert (await CaseMessageStore(work.tx).flush(home.thread, [message])).case.has_unread
 
@@ -190,7 +193,7 @@ async def talk(
     """
     place = {"team": thread.team, "channel": thread.channel, "ts": ts}
     await change(home, rows, **place, wants_turn=wants_turn, used=used, hours=hours, unsaid=unsaid)
-    return addressing.conversation_workflow_id(thread)
+    return conversation_workflow_id(thread)
 
 
 async def test_conversation_with_something_to_answer_or_to_say_runs_again(
@@ -260,7 +263,7 @@ async def handed_over(home: CaseScene, ts: str, *, closed: bool = False) -> str:
     FROM conversations WHERE thread_ts = :ts
     """
     await change(home, rows, ts=ts, closed=closed)
-    return addressing.handover_workflow_id(Thread(identity.TEAM, identity.GENERAL, ts), 1)
+    return handover_workflow_id(Thread(identity.TEAM, identity.GENERAL, ts), 1)
 
 
 async def test_every_open_handover_is_waited_for_again(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +293,7 @@ async def proposed(home: CaseScene, ts: str, *, decided: bool = False) -> str:
     given = {"team": identity.TEAM, "channel": identity.GENERAL, "ts": ts, "decided": decided}
     async with home.database.begin() as work:
         action_id = str(await work.tx.scalar(text(rows), given))
-    return addressing.approval_workflow_id(identity.TEAM, action_id)
+    return approval_workflow_id(identity.TEAM, action_id)
 
 
 async def test_every_undecided_approval_is_waited_for_again(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +329,7 @@ async def test_end_of_a_case_that_was_never_posted_is_posted(home: CaseScene, ch
     await unsay(home, lost)
     await sweep(home)
     await until_posted(home, lost)
-    await until_ended(home, addressing.bug_workflow_id(home.thread))
+    await until_ended(home, bug_workflow_id(home.thread))
     assert home.agent.cleaned.count("BUG-1") == removed + 1
     last = (await home.handle.describe()).run_id
     await sweep(home)
@@ -340,7 +343,7 @@ async def test_clock_of_every_open_escalation_is_started_again(
     monkeypatch.setattr(PAGE, 1)
     async with case_scene(database, agent_database, outcome(Action.ESCALATE), outcome(Action.ESCALATE)) as home:
         await all_reported(home)
-        ids = [addressing.sla_workflow_id(f"BUG-{number}", 1) for number in (1, 2)]
+        ids = [sla_workflow_id(f"BUG-{number}", 1) for number in (1, 2)]
         clocks = [home.environment.client.get_workflow_handle(each) for each in ids]
 
         async def running() -> bool:
@@ -349,7 +352,9 @@ async def test_clock_of_every_open_escalation_is_started_again(
         await home.until(running, "both are escalated")
         for clock in clocks:
             await clock.terminate("by accident")
-        said = home.message("message", "developer", DEVELOPER, "Mine.", f"{time.time():.6f}", identity.ESCALATIONS)
+        said = home.message(
+            MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, "Mine.", f"{time.time():.6f}", identity.ESCALATIONS
+        )
         async with home.database.begin() as work:
             second = await CaseStore(work.tx).get("BUG-2")
             await CaseMessageStore(work.tx).flush(second.thread, [said])

@@ -7,10 +7,11 @@ from enum import StrEnum
 from temporalio import activity
 
 from threadline.approvals.model import ApprovalRun, parse_button
-from threadline.threads import addressing
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
+
+APPROVAL_WORKFLOW = "ApprovalWorkflow"
 
 CARRY_OUT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 60), heartbeat=20)
 """Longer than any tool's own limit. Without an end, since nobody calls again: what was begun is on record and not made
@@ -120,12 +121,17 @@ class ApprovalActivities(ABC):
 def approval_start(team: str, action_id: str, press: ButtonPress | None = None) -> WorkflowStart:
     """The workflow in which a proposed action waits for a decision, with a press of one of its buttons, if there was
     one."""
-    identity, given = addressing.approval_workflow_id(team, action_id), () if press is None else (press,)
-    signal = addressing.BUTTON_PRESSED if given else ""
-    return WorkflowStart(addressing.APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, given)
+    identity, given = approval_workflow_id(team, action_id), () if press is None else (press,)
+    signal = BUTTON_PRESSED if given else ""
+    return WorkflowStart(APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, given)
 
 
 def approval_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
     """The workflow that a press is for; None where the button was made for no approval."""
     made_for = parse_button(press.value)
     return approval_start(team, made_for[0], press) if made_for and team else None
+
+
+def approval_workflow_id(team: str, action_id: str) -> str:
+    """The workflow in which a proposed action waits for somebody's word."""
+    return f"approval:{team}:{action_id}"

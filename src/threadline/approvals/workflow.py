@@ -7,6 +7,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.approvals.contract import (
+        APPROVAL_WORKFLOW,
         ActionRef,
         ActionState,
         ApprovalActivities,
@@ -16,7 +17,6 @@ with workflow.unsafe.imports_passed_through():
         Stage,
     )
     from threadline.approvals.model import APPROVE, ApprovalRun
-    from threadline.threads import addressing
     from threadline.threads.display import format_utc
     from threadline.threads.model import ButtonPress
 
@@ -24,7 +24,7 @@ from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt, call_until_done
 
 
-@workflow.defn(name=addressing.APPROVAL_WORKFLOW)
+@workflow.defn(name=APPROVAL_WORKFLOW)
 class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
     """One for each proposed action. It ends when what was decided is done and said; a later press starts another run,
     which answers it from the record."""

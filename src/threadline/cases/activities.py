@@ -25,10 +25,9 @@ from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRe
 from threadline.privacy.redaction import redact
 from threadline.slack.client import Slack
 from threadline.slack.files import download, redact_files
-from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.slack.model import Thread, clean_text
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
 _log = structlog.get_logger(__name__)
 
@@ -129,11 +128,11 @@ class LiveCaseActivities(CaseActivities):
         if root is None or not root.user or root.bot_id or root.user == self._bot_user:
             return None
         return IncomingMessage(
-            id=addressing.message_id(thread.team, thread.channel, thread.ts),
-            kind=messages.REPORT,
-            sender_type=messages.REPORTER,
+            id=message_id(thread.team, thread.channel, thread.ts),
+            kind=MessageKind.REPORT,
+            sender_type=SenderType.REPORTER,
             sender_id=root.user,
-            text=messages.clean(redact(root.text)),
+            text=clean_text(redact(root.text)),
             channel=thread.channel,
             ts=thread.ts,
             files=redact_files(root.files),
@@ -239,7 +238,7 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
         repository=repository,
         base=record.base.get(repository, ""),
         diff=diff,
-        title=messages.clean(redact(case.title)),
-        body=messages.clean(redact(body)),
+        title=clean_text(redact(case.title)),
+        body=clean_text(redact(body)),
         key=record.fix_requested_by,
     )

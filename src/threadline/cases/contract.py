@@ -12,6 +12,8 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from threadline.cases.model import (
+    BUG_WORKFLOW,
+    SLA_WORKFLOW,
     Action,
     BugState,
     CaseLimits,
@@ -22,9 +24,10 @@ from threadline.cases.model import (
     Settled,
     SlaEventKind,
     Target,
+    bug_workflow_id,
+    sla_workflow_id,
 )
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.activity_options import (
     COSMETIC,
     POST,
@@ -34,8 +37,7 @@ from threadline.threads.activity_options import (
     activity_options,
     retry_policy,
 )
-from threadline.threads.addressing import AGENTS_QUEUE
-from threadline.threads.messages import CLOSE, IncomingMessage
+from threadline.threads.model import AGENTS_QUEUE, CLOSE_REQUESTED, INCOMING_MESSAGE, IncomingMessage, MessageKind
 from threadline.threads.workflow_client import WorkflowStart
 
 FETCH_ATTEMPTS = 5
@@ -322,14 +324,14 @@ class AgentActivities(ABC):
 def case_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
     """The workflow of the case that was reported in `thread`, with something that was written in one of its threads;
     without it, the case carries on from the database."""
-    identity, state = addressing.bug_workflow_id(thread), BugState(thread=thread)
+    identity, state = bug_workflow_id(thread), BugState(thread=thread)
     if message is None:
-        return WorkflowStart(addressing.BUG_WORKFLOW, identity, state, channel=thread.channel)
-    signal = addressing.CLOSE_REQUESTED if message.kind == CLOSE else addressing.INCOMING_MESSAGE
-    return WorkflowStart(addressing.BUG_WORKFLOW, identity, state, signal, (message,), thread.channel)
+        return WorkflowStart(BUG_WORKFLOW, identity, state, channel=thread.channel)
+    signal = CLOSE_REQUESTED if message.kind == MessageKind.CLOSE else INCOMING_MESSAGE
+    return WorkflowStart(BUG_WORKFLOW, identity, state, signal, (message,), thread.channel)
 
 
 def clock_start(escalation: Escalation, *, acknowledged: bool = False) -> WorkflowStart:
     """The SLA clock of an escalation; `acknowledged`: a developer has answered it."""
-    identity = addressing.sla_workflow_id(escalation.bug_id, escalation.number)
-    return WorkflowStart(addressing.SLA_WORKFLOW, identity, escalation, "acknowledged" if acknowledged else "")
+    identity = sla_workflow_id(escalation.bug_id, escalation.number)
+    return WorkflowStart(SLA_WORKFLOW, identity, escalation, "acknowledged" if acknowledged else "")

@@ -27,10 +27,10 @@ from threadline.cases.report import ParsedReport, parse_bug_report
 from threadline.cases.store import Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Transaction
-from threadline.slack.model import Thread
-from threadline.threads import addressing, messages, phrases
+from threadline.slack.model import Thread, clean_text
+from threadline.threads import phrases
 from threadline.threads.message_table import Columns, MessageTable, StoredMessage, distinct, seconds
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine, ThreadStore
 
 _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
@@ -122,14 +122,14 @@ class CaseMessageStore:
         each_once = distinct(batch)
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
         if case is None:
-            unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
+            unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
         columns = _columns(case, await self._closed_until(case))
         stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
             await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
-        if any(message.kind == messages.CLOSE for message in stored.new):
+        if any(message.kind == MessageKind.CLOSE for message in stored.new):
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
             await self._tx.execute(_CLOSED_AGAIN, {"bug_id": case.bug_id})
@@ -142,13 +142,17 @@ class CaseMessageStore:
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""
-        reports = [message for message in batch if message.kind == messages.REPORT]
-        told = [m for m in batch if m.sender_type == messages.REPORTER and m.kind in (messages.MESSAGE, messages.CLOSE)]
+        reports = [message for message in batch if message.kind == MessageKind.REPORT]
+        told = [
+            m
+            for m in batch
+            if m.sender_type == SenderType.REPORTER and m.kind in (MessageKind.MESSAGE, MessageKind.CLOSE)
+        ]
         opener = next(iter(reports + told), None)
         if opener is None:
             return None
         where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
-        reporter = messages.clean(opener.sender_id)
+        reporter = clean_text(opener.sender_id)
         opening = insert(cases).values(**where, reporter_id=reporter).on_conflict_do_nothing()
         case: Case | None = (await self._tx.execute(opening.returning(cases))).one_or_none()
         if case is None:
@@ -195,7 +199,7 @@ class CaseMessageStore:
     async def last_close(self, bug_id: str) -> str:
         """What was said when the case was last asked to be closed."""
         message = bug_conversations.c
-        query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == messages.CLOSE)
+        query = select(message.message_text).where(message.bug_id == bug_id, message.message_type == MessageKind.CLOSE)
         said = (await self._tx.execute(query.order_by(message.said_at.desc()).limit(1))).scalar_one_or_none()
         return said or ""
 
@@ -204,9 +208,9 @@ class CaseMessageStore:
         message = bug_conversations.c
         query = select(message.channel, message.slack_ts).where(
             message.bug_id == bug_id,
-            message.sender_type != messages.BOT,  # the index's own condition
+            message.sender_type != SenderType.BOT,  # the index's own condition
             message.turn == turn,
-            message.message_type.in_((messages.REPORT, messages.MESSAGE, messages.CLOSE)),
+            message.message_type.in_((MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)),
             message.redacted_at.is_(None),
         )
         return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
@@ -233,11 +237,11 @@ class CaseMessageStore:
         """
         row = {
             "bug_id": bug_id,
-            "message_id": addressing.message_id(message.team, message.channel, message.ts),
-            "sender_type": messages.BOT,
+            "message_id": message_id(message.team, message.channel, message.ts),
+            "sender_type": SenderType.BOT,
             "sender_id": "",
             "message_type": kind,
-            "message_text": messages.clean(words),
+            "message_text": clean_text(words),
             "channel": message.channel,
             "slack_ts": message.ts,
             "said_at": seconds(message.ts),
@@ -263,7 +267,7 @@ class CaseMessageStore:
         """The file cannot be had; the agent is told why, in words."""
         file = attachments.c
         told = update(attachments).where(file.id == identity, file.content.is_(None), file.error == "")
-        await self._tx.execute(told.values(error=messages.clean(error) or "it could not be fetched"))
+        await self._tx.execute(told.values(error=clean_text(error) or "it could not be fetched"))
 
     async def readable_files(self, bug_id: str) -> int:
         """How many files the agent can read."""
@@ -274,10 +278,10 @@ class CaseMessageStore:
 
 def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
     """The message with its sender known; None for a third party's, which is nobody's business here."""
-    if message.kind == messages.QUARANTINED or message.sender_type != messages.UNKNOWN:
+    if message.kind == MessageKind.QUARANTINED or message.sender_type != SenderType.UNKNOWN:
         return message
     if reporter_id and message.sender_id == reporter_id:
-        return replace(message, sender_type=messages.REPORTER)
+        return replace(message, sender_type=SenderType.REPORTER)
     return None
 
 
@@ -294,11 +298,11 @@ def _columns(case: Case, closed: Decimal) -> Columns:
 
 def _wants_turn(message: IncomingMessage, status: CaseStatus) -> bool:
     """Whether a message wants a turn. After the end, thanks and a late "never mind" do not reopen the case."""
-    if message.kind not in (messages.REPORT, messages.MESSAGE, messages.CLOSE):
+    if message.kind not in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE):
         return False
     if status is not CaseStatus.RESOLVED:
         return True
-    polite = message.kind == messages.CLOSE or _is_polite(message.text)
+    polite = message.kind == MessageKind.CLOSE or _is_polite(message.text)
     return bool(message.files) or not polite
 
 

@@ -1,5 +1,6 @@
 """The words and rules of a bug case: its states, its legal transitions, its actions."""
 
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,10 +10,13 @@ from typing import Any
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id
 from threadline.threads.display import format_utc
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import IncomingMessage, ThreadOwner
+
+BUG_WORKFLOW = "BugInvestigationWorkflow"
+SLA_WORKFLOW = "SLATrackingWorkflow"
+
+_SESSIONS = uuid.UUID("6f1a4c0e-52f0-5d0b-9a53-0d0f3a1f7c11")
 
 REPORT, SUMMARY, ESCALATION = "case:report", "case:summary", "case:escalation"
 """What a case's threads are: where it was reported, the developers' thread, and where people were called."""
@@ -363,3 +367,18 @@ def parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
         raise Permanent(
             "this cursor is invalid: leave it out for the first page, or give the last page's next_cursor"
         ) from exc
+
+
+def bug_workflow_id(thread: Thread) -> str:
+    """The workflow of the case that was reported in `thread` (the root message in the reports channel)."""
+    return f"bug:{thread.key}"
+
+
+def sla_workflow_id(bug_id: str, escalation: int) -> str:
+    """One SLA clock for each escalation, so that a second one is not taken for the first."""
+    return f"sla:{bug_id}:{escalation}"
+
+
+def session_id(bug_id: str, turn: int, attempt: int) -> str:
+    """The agent session of one attempt: known before it starts, and never shared with another attempt."""
+    return str(uuid.uuid5(_SESSIONS, f"{bug_id}:{turn}:{attempt}"))

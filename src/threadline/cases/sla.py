@@ -14,8 +14,7 @@ from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import CasePostActivities, Escalation, SlaNotice
-    from threadline.cases.model import DAY, SlaEventKind, Target
-    from threadline.threads import addressing
+    from threadline.cases.model import DAY, SLA_WORKFLOW, SlaEventKind, Target, sla_workflow_id
 
 from threadline.threads.calls import call, fault_of
 
@@ -68,7 +67,7 @@ def tier_for(kind: SlaEventKind, breaches: int, tiers: int) -> int:
     return min(max(breaches - 1, 0), max(tiers - 1, 0)) if kind in BREACHES or breaches else 0
 
 
-@workflow.defn(name=addressing.SLA_WORKFLOW)
+@workflow.defn(name=SLA_WORKFLOW)
 class SLATrackingWorkflow:
     """A child of the case's workflow, left running when that continues as new; it ends when the case is resolved."""
 
@@ -155,7 +154,7 @@ async def start_clock(escalation: Escalation, before: int) -> None:
         await workflow.start_child_workflow(
             SLATrackingWorkflow.run,
             escalation,
-            id=addressing.sla_workflow_id(escalation.bug_id, escalation.number),
+            id=sla_workflow_id(escalation.bug_id, escalation.number),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
             static_summary=f"{escalation.bug_id}: SLA clock of escalation {escalation.number}",
@@ -169,7 +168,7 @@ async def start_clock(escalation: Escalation, before: int) -> None:
 async def signal_clock(bug_id: str, escalation: int, signal: str) -> None:
     """Signal an escalation's clock. One that has ended needs no signal."""
     try:
-        await workflow.get_external_workflow_handle(addressing.sla_workflow_id(bug_id, escalation)).signal(signal)
+        await workflow.get_external_workflow_handle(sla_workflow_id(bug_id, escalation)).signal(signal)
     except FailureError as error:
         if is_cancelled_exception(error):
             raise

@@ -25,6 +25,7 @@ from threadline.cases.model import (
     Settled,
     Severity,
     SlaEventKind,
+    session_id,
 )
 from threadline.cases.outcome import StoredOutcome
 from threadline.cases.report import ParsedReport
@@ -41,8 +42,8 @@ from threadline.db.columns import SLACK_TIME
 from threadline.db.engine import Query, Transaction
 from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
-from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.slack.model import Thread, clean_text
+from threadline.threads.model import MessageKind, SenderType
 from threadline.threads.store import first_thread
 from threadline.threads.tables import threads
 
@@ -517,7 +518,7 @@ class CaseStore:
         if reason is Reason.REPORTER_CLOSED:
             closer = (await self._tx.execute(_CLOSER, which)).one()
             actor = closer.sender_id or actor
-            if closer.sender_type == messages.OPERATOR:
+            if closer.sender_type == SenderType.ADMIN:
                 reason = Reason.OPERATOR_RESOLVED
             await self._tx.execute(_ANSWERED_BY_CLOSE, which)
         elif reason in _BY_OPERATOR:
@@ -606,9 +607,9 @@ class CaseStore:
         query = select(message.id).where(
             message.bug_id == bug_id,
             message.turn == turn,
-            message.sender_type != messages.BOT,  # the index's own condition
-            message.sender_type == messages.DEVELOPER,
-            message.message_type.in_((messages.MESSAGE, messages.CLOSE)),
+            message.sender_type != SenderType.BOT,  # the index's own condition
+            message.sender_type == SenderType.DEVELOPER,
+            message.message_type.in_((MessageKind.MESSAGE, MessageKind.CLOSE)),
         )
         return (await self._tx.execute(query.limit(1))).first() is not None
 
@@ -621,7 +622,7 @@ class CaseStore:
                 return None
             if row is None:  # nothing was ever assigned: people take over what waits, or it would escalate for ever
                 await self._tx.execute(_ASSIGN_WAITING, which)
-            await self._tx.execute(_GIVE_UP, {**which, "failure": messages.clean(failure)})
+            await self._tx.execute(_GIVE_UP, {**which, "failure": clean_text(failure)})
             row = await self._lock_turn(case.bug_id, turn)
         if row is not None:
             await self._apply(case, row)
@@ -654,7 +655,7 @@ class CaseStore:
     async def _forget_sessions(self, row: Row[Any]) -> None:
         """Each attempt copies its parent's transcript: once one is the case's, the others are never read again."""
         attempts = range(1, row.attempt + 1)
-        old = {addressing.session_id(row.bug_id, row.turn, attempt) for attempt in attempts} | {row.parent_session}
+        old = {session_id(row.bug_id, row.turn, attempt) for attempt in attempts} | {row.parent_session}
         if old := old - {row.session_id, ""}:
             await self._tx.execute(_FORGET_SESSIONS, {"sessions": sorted(old)})
 

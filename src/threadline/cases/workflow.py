@@ -35,6 +35,7 @@ with workflow.unsafe.imports_passed_through():
         agent_turn_options,
     )
     from threadline.cases.model import (
+        BUG_WORKFLOW,
         STATE_OF,
         Action,
         BugState,
@@ -45,11 +46,12 @@ with workflow.unsafe.imports_passed_through():
         Settled,
         WorkflowState,
         describe_state,
+        session_id,
         shown_state,
     )
-    from threadline.threads import addressing, messages
     from threadline.threads.activity_options import COSMETIC
     from threadline.threads.display import format_utc
+    from threadline.threads.model import IncomingMessage, MessageKind, SenderType
     from threadline.threads.retrying import Fault, RetryBudget
 
 from threadline.cases.sla import signal_clock, start_clock
@@ -64,7 +66,7 @@ REPORT_DELAY = 900.0
 """Seconds for which a report may arrive after what was written under it: Slack tries for six minutes."""
 
 
-@workflow.defn(name=addressing.BUG_WORKFLOW)
+@workflow.defn(name=BUG_WORKFLOW)
 class BugInvestigationWorkflow(ThreadHandler):
     """A message after the end starts another run, which loads the same case."""
 
@@ -131,7 +133,9 @@ class BugInvestigationWorkflow(ThreadHandler):
                 raise
             workflow.logger.warning("report_fetch_failed", extra={"slack_thread": self.state.thread.key})
             return
-        if report and (fresh or senders & {(kind, report.sender_id) for kind in (messages.REPORTER, messages.UNKNOWN)}):
+        if report and (
+            fresh or senders & {(kind, report.sender_id) for kind in (SenderType.REPORTER, SenderType.UNKNOWN)}
+        ):
             self.inbox.accept(report, first=True)
 
     async def store_messages(self) -> None:
@@ -141,7 +145,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         self.inbox.stored(len(batch))
         if not self.case.bug_id:
             return
-        if any(m.sender_type == messages.DEVELOPER and m.kind == messages.MESSAGE for m in batch):
+        if any(m.sender_type == SenderType.DEVELOPER and m.kind == MessageKind.MESSAGE for m in batch):
             self._acknowledge_escalation()
         self._received += [(message.channel, message.ts) for message in batch if self._is_acknowledged(message)]
         if self._received and not (self.inbox and self.collects_burst):
@@ -150,11 +154,11 @@ class BugInvestigationWorkflow(ThreadHandler):
             reactions = CaseReactions(self.case.bug_id, name, received)
             self.background.start(CasePostActivities.add_reactions, reactions, summary=name)
 
-    def _is_acknowledged(self, message: messages.IncomingMessage) -> bool:
+    def _is_acknowledged(self, message: IncomingMessage) -> bool:
         """Whether its author sees that it was received. A third party's reply is ignored silently."""
-        third_party = message.sender_type == messages.UNKNOWN and message.sender_id != self.case.reporter_id
-        written = message.kind in (messages.REPORT, messages.MESSAGE, messages.CLOSE)
-        return written and not third_party and message.sender_type != messages.OPERATOR
+        third_party = message.sender_type == SenderType.UNKNOWN and message.sender_id != self.case.reporter_id
+        written = message.kind in (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
+        return written and not third_party and message.sender_type != SenderType.ADMIN
 
     @property
     def collects_burst(self) -> bool:
@@ -279,7 +283,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         case, limits, no = self.case, self.state.limits, self.case.attempts + 1
         first = number == 1
         run = AgentActivities.run_agent_investigation if first else AgentActivities.run_continuation_investigation
-        session = addressing.session_id(case.bug_id, number, no)
+        session = session_id(case.bug_id, number, no)
         request = TurnRequest(case.bug_id, number, no, session, limits, unanswered=case.unanswered)
         summary = f"turn {number}" + (f", attempt {no}" if no > 1 else "")
         try:

@@ -23,8 +23,8 @@ from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.slack.model import Thread, name_with_id
-from threadline.threads import addressing
 from threadline.threads.alerts import FailureAlerts
+from threadline.threads.model import turn_id
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Category
@@ -112,7 +112,7 @@ class Acting:
             thread_ts=thread.ts,
             user_id=brief.user_id,
             request_id=brief.request_id,
-            correlation_id=addressing.turn_id(thread, request.turn),
+            correlation_id=turn_id(thread, request.turn),
             clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
             ports=self._mind.ports,
             actor=brief.actor,

@@ -30,7 +30,7 @@ from threadline.models.model import Execution
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
 
 Value = TypeVar("Value")
 

@@ -11,14 +11,20 @@ from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Talk, WordKind
+from threadline.conversations.model.conversation import (
+    CONVERSATION_WORKFLOW,
+    ConversationLimits,
+    ConversationMarks,
+    Talk,
+    WordKind,
+    conversation_workflow_id,
+)
 from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.activity_options import COSMETIC, POST, STORE, ActivityOptions, activity_options, retry_policy
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
@@ -253,8 +259,8 @@ class SpeakingActivities(ABC):
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
     """The workflow of the conversation in `thread`, with something that was said in it or done to a message of it;
     without it, the conversation carries on from the database."""
-    identity, state = addressing.conversation_workflow_id(thread), Talk(thread=thread)
+    identity, state = conversation_workflow_id(thread), Talk(thread=thread)
     if message is None:
-        return WorkflowStart(addressing.CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
-    given = (addressing.INCOMING_MESSAGE, (message,))
-    return WorkflowStart(addressing.CONVERSATION_WORKFLOW, identity, state, *given, thread.channel)
+        return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
+    given = (INCOMING_MESSAGE, (message,))
+    return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, *given, thread.channel)

@@ -33,8 +33,7 @@ from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import OutcomeKind, Usage
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread
-from threadline.threads import addressing
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, message_id
 
 _QUESTION_KEPT = 200
 
@@ -297,7 +296,7 @@ class Conversations:
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
         """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
-        identity = addressing.message_id(team, channel, ts)
+        identity = message_id(team, channel, ts)
         given = {"message_id": identity, "team": team, "channel": channel, "ts": ts}
         row = (await self._connection.execute(_THREAD_OF, given)).first()
         return Thread(*row) if row else None

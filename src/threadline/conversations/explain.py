@@ -10,6 +10,7 @@ from urllib.parse import quote
 from temporalio.envconfig import ClientConfig
 
 from threadline.conversations.contract import Refusal
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, Said, ToolCallTrace
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
@@ -20,7 +21,7 @@ from threadline.settings import DatabaseSettings, TemporalUiSettings
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.slack.text import Permalink, parse_permalink
-from threadline.threads import addressing
+from threadline.threads.model import turn_id
 
 WITHHELD = "(left out: a message that this turn may have read was deleted)"
 _TOO_MUCH = "its author has written too much in a short time"
@@ -122,7 +123,7 @@ class ExplainDesk:
 
     async def _explanation(self, work: Work, thread: Thread, turn: int) -> Explanation:
         traces, plan = work.turn_traces, await work.turn_plans.of(thread, turn)
-        correlation, workflow_id = addressing.turn_id(thread, turn), addressing.conversation_workflow_id(thread)
+        correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
         said, ended = await traces.said(thread, turn), await traces.ended(thread, turn)
         models = await traces.model_calls(thread, turn)
         result = plan.result if plan else None

@@ -13,7 +13,7 @@ from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.conversation_row import WANTS, Conversation
-from threadline.conversations.model.conversation import CONVERSATION, ConversationMarks
+from threadline.conversations.model.conversation import CONVERSATION, ConversationMarks, conversation_workflow_id
 from threadline.conversations.ratings import Thumbs
 from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
@@ -22,10 +22,8 @@ from threadline.handovers.store import Handovers
 from threadline.models.model import OutcomeKind
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
 from threadline.threads.message_table import MessageTable, distinct, seconds
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
 
 MESSAGES = MessageTable(conversation_messages, "conversation_id")
@@ -101,28 +99,30 @@ class ConversationBatch:
 
 async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
     """See `Conversations.store`."""
-    thumbs = [message for message in batch if message.kind in messages.THUMBS]
+    thumbs = [message for message in batch if message.kind in REACTIONS]
     each_once = distinct([message for message in batch if message not in thumbs])
     row = await _opened(connection, thread, each_once)
     if row is None:
-        unreadable = [(each, "") for each in each_once if each.kind == messages.QUARANTINED]
+        unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
         return ConversationBatch(ConversationMarks(), tuple(await Quarantine(connection).keep(thread, unreadable)))
     await Thumbs(connection).note(row.id, thumbs)
     handover = await Handovers(connection).open_in(thread)
     with_person = bool(handover and handover.taken_by)
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
-    each_once = [replace(each, kind=messages.MESSAGE) if each.id in passed_on else each for each in each_once]
+    each_once = [replace(each, kind=MessageKind.MESSAGE) if each.id in passed_on else each for each in each_once]
     answering = await _answering(connection, row.id, each_once)
     batch_stored = await MESSAGES.store(connection, thread, row.id, row.stored, answering, _columns)
     stored = batch_stored.new
     if batch_stored.corrected:
         await _forget_words(connection, thread, row.id, batch_stored.corrected)
-    if any(message.kind == messages.DELETION for message in stored):  # of what was never stored, too
+    if any(message.kind == MessageKind.DELETION for message in stored):  # of what was never stored, too
         await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
     if not row.stored and stored:
         await _register(connection, thread, stored)
     await conversation_row.use_stops(connection, row.id)
-    await conversation_row.drop_question(connection, row.id, [m.sender_id for m in stored if m.kind == messages.STOP])
+    await conversation_row.drop_question(
+        connection, row.id, [m.sender_id for m in stored if m.kind == MessageKind.STOP]
+    )
     await conversation_row.write(connection, row.id, stored=row.stored + len(stored), **_people(row, stored))
     return ConversationBatch(
         await conversation_row.marks(connection, thread),
@@ -175,7 +175,7 @@ async def _to_a_person(
 
     One that meets a turn of the bot's from before that stops it; a reaction has no words to pass on.
     """
-    words = tuple(each.id for each in batch if each.kind == messages.STOP and each.text.strip())
+    words = tuple(each.id for each in batch if each.kind == MessageKind.STOP and each.text.strip())
     plan = await TurnPlans(connection).of(thread, row.turn + 1) if words else None
     return words if plan is None or plan.route.ends else ()
 
@@ -184,7 +184,7 @@ async def _reworded(
     connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
 ) -> tuple[int, ...]:
     """By all of the batch: what it holds may be stored already, and the answer that said so lost."""
-    originals = [each.correction_of for each in batch if each.kind in (messages.EDIT, messages.DELETION)]
+    originals = [each.correction_of for each in batch if each.kind in (MessageKind.EDIT, MessageKind.DELETION)]
     if not originals:
         return ()
     which = {"id": conversation_id, "originals": originals}
@@ -195,7 +195,7 @@ async def _answering(
     connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
 ) -> list[IncomingMessage]:
     """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
-    unsure = [each for each in batch if each.kind == messages.MESSAGE and not each.addressed]
+    unsure = [each for each in batch if each.kind == MessageKind.MESSAGE and not each.addressed]
     if not unsure or not (pending := await pending_requests.pending(connection, conversation_id, _QUESTIONS)):
         return list(batch)
 
@@ -212,8 +212,8 @@ def _columns(message: IncomingMessage) -> dict[str, object]:
 
 def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
     """Whose thread it is: whoever wrote the root is one of them, though it was said before anybody spoke to the bot."""
-    said = [each for each in stored if each.kind in (messages.MESSAGE, messages.STOP)]
-    found = {row.writer, *(each.sender_id for each in said), *(each.root_by for each in said)} - {""}
+    said = [each for each in stored if each.kind in (MessageKind.MESSAGE, MessageKind.STOP)]
+    found = {row.writer, *(each.sender_id for each in said), *(each.root_author_id for each in said)} - {""}
     return {"writer": min(found, default=""), "several": row.several or len(found) > 1}
 
 
@@ -230,7 +230,7 @@ async def _opened(connection: AsyncConnection, thread: Thread, batch: Sequence[I
     row = await conversation_row.lock(connection, thread)
     if row is not None and row.stored:
         return row
-    if any(message.addressed and message.kind == messages.MESSAGE for message in batch):
+    if any(message.addressed and message.kind == MessageKind.MESSAGE for message in batch):
         return await conversation_row.opened(connection, thread)
     return None
 
@@ -240,10 +240,10 @@ async def _register(connection: AsyncConnection, thread: Thread, stored: Sequenc
     first = min(seconds(each.ts) for each in stored)
     author = next((each.sender_id for each in stored if each.ts == thread.ts), "")
     await ThreadStore(connection).register(
-        ThreadOwner(addressing.conversation_workflow_id(thread), CONVERSATION),
+        ThreadOwner(conversation_workflow_id(thread), CONVERSATION),
         thread.channel,
         thread.ts,
-        author_id=author or next((each.root_by for each in stored if each.root_by), ""),
+        author_id=author or next((each.root_author_id for each in stored if each.root_author_id), ""),
         compare_from=first - _BEFORE_FIRST,
         first_message_at=first,
     )
@@ -259,7 +259,7 @@ async def _forget_words(
         await transcripts.forget_words(connection, conversation_id, deleted)
         used = {"id": conversation_id, "deleted": deleted}
         turns = (await connection.execute(_TURNS, used)).scalars()
-        keys = [addressing.turn_id(thread, turn) for turn in turns]
+        keys = [turn_id(thread, turn) for turn in turns]
         await Memories(connection).forget_said(thread.team, keys)
         await TurnPlans(connection).forget_told(conversation_id)
         await Decisions(connection).forget_words(conversation_id)

@@ -7,8 +7,8 @@ from decimal import Decimal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.jobs.model import JOB_QUESTION
 from threadline.models.model import OutcomeKind
-from threadline.threads import addressing
 
 _PENDING = text("""
 SELECT last.user_id, last.turn, last.said_at FROM (
@@ -48,6 +48,6 @@ async def pending(
     Args:
         kinds: of the turns that have asked.
     """
-    which = {"id": conversation_id, "job": addressing.JOB_QUESTION, "kinds": [each.value for each in kinds]}
+    which = {"id": conversation_id, "job": JOB_QUESTION, "kinds": [each.value for each in kinds]}
     rows = await connection.execute(_PENDING, which)
     return {row.user_id: Pending(int(row.turn), row.said_at) for row in rows}

@@ -15,7 +15,7 @@ from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
-from threadline.threads import addressing
+from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox, Post, add_reactions
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         if settled is None:
             raise Permanent("This turn has not ended, so it has no answer to post yet.")
         if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
-            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", addressing.turn_id(turn.thread, turn.turn))
+            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", turn_id(turn.thread, turn.turn))
         async with self._database.begin() as work:
             return await work.conversations.said(thread, turn.turn)
 

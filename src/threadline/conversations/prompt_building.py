@@ -29,7 +29,7 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone
-from threadline.threads.addressing import message_id
+from threadline.threads.model import message_id
 from threadline.tools.model import Code, failure
 from threadline.tools.output import rendered
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.threads.message_table import seconds
-from threadline.threads.messages import THUMB, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind
 
 _NOTE = text("""
 INSERT INTO thumbs AS t (conversation_id, message_ts, user_id, reaction, put, at)
@@ -31,7 +31,7 @@ class Thumbs:
                 "message_ts": each.correction_of.rpartition(":")[2],
                 "user_id": each.sender_id,
                 "reaction": each.text,
-                "put": each.kind == THUMB,
+                "put": each.kind == MessageKind.REACTION_ADDED,
                 "at": seconds(each.ts),
             }
             for each in thumbs

@@ -26,7 +26,7 @@ from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
 from threadline.rfps.model import RfpNotFound
 from threadline.slack.model import Thread
-from threadline.threads import addressing
+from threadline.threads.model import turn_id
 from threadline.tools.author import Author
 from threadline.tools.operations import Change, Operation
 from threadline.tools.public_text import account
@@ -187,7 +187,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
         operation = Operation(request.thread, request.turn, 0, f"said:{rfp_id}")
         if request.spoken_by and rfp_id == request.protocol.scope:
             operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
-        author = Author(user, addressing.turn_id(request.thread, request.turn))
+        author = Author(user, turn_id(request.thread, request.turn))
         try:
             entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:LONGEST_ENTRY], kind)
             async with work.tx.begin_nested():  # of an entry that is refused, nothing is left
@@ -238,7 +238,7 @@ def _result(request: SettleRequest, plan: Plan, spent: Spent, answer: str) -> Ma
         "tokens": spent.tokens,
         "cost_usd": spent.cost_usd,
         "seconds": round(spent.seconds, 3),
-        "correlation_id": addressing.turn_id(request.thread, request.turn),
+        "correlation_id": turn_id(request.thread, request.turn),
         "protocol": asdict(request.protocol) if request.protocol else None,
     }
 

@@ -29,8 +29,8 @@ from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.threads import addressing
 from threadline.threads.alerts import FailureAlerts
+from threadline.threads.model import turn_id
 from threadline.tools import access
 from threadline.tools.access import Allowed
 from threadline.tools.context import Ports
@@ -156,7 +156,7 @@ class Thinking:
             plan = await work.turn_plans.of(thread, turn)
         if plan is None:
             raise Permanent(_NO_WAY)
-        runtime = Runtime(thread, brief.user_id, addressing.turn_id(thread, turn), plan.route.scope.rfp_id)
+        runtime = Runtime(thread, brief.user_id, turn_id(thread, turn), plan.route.scope.rfp_id)
         told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
         return prompts.assemble(self._mind.house, runtime, **told)
 

@@ -11,7 +11,7 @@ from threadline.conversations import message_codec as message_body
 from threadline.conversations.tables import conversation_messages, conversations, transcript
 from threadline.db.values import storable_key
 from threadline.slack.model import Thread
-from threadline.threads import addressing, messages
+from threadline.threads.model import MessageKind, turn_id
 
 TOOLS = ("slack.get.thread", "slack_get_thread")
 """The tool's own name, and its name as providers write it."""
@@ -35,7 +35,7 @@ async def deletions(connection: AsyncConnection, thread: Thread) -> int:
     if row is None or not row.stored:
         return -1 if row else 0
     said = conversation_messages.c
-    each = select(func.count()).where(said.conversation_id == row.id, said.message_type == messages.DELETION)
+    each = select(func.count()).where(said.conversation_id == row.id, said.message_type == MessageKind.DELETION)
     return int((await connection.execute(each)).scalar_one())
 
 
@@ -63,7 +63,7 @@ async def forget(connection: AsyncConnection, thread: Thread, conversation_id: i
         at = update(transcript).where(mine, transcript.c.place == place)
         await connection.execute(at.values(body=message_body.written(replace(message, content=GONE))))
     await _void(connection, conversation_id, [place for place, _, _ in found])
-    return [addressing.turn_id(thread, turn) for turn in sorted({turn for _, turn, _ in found})]
+    return [turn_id(thread, turn) for turn in sorted({turn for _, turn, _ in found})]
 
 
 async def _void(connection: AsyncConnection, conversation_id: int, places: Sequence[int]) -> None:

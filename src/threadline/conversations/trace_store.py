@@ -14,7 +14,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversation_messages, conversation_turns, conversations, model_calls
 from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
-from threadline.threads import messages
+from threadline.threads.model import MessageKind
 
 _RESULT_READ = 4_000
 """Characters of a result: of two megabytes nobody reads more."""
@@ -162,7 +162,7 @@ class TurnTraces:
         query = select(
             row.sender_id, row.channel, row.slack_ts, row.message_text, row.redacted_at.is_not(None), row.addressed
         ).join_from(conversation_messages, conversations)
-        mine = (conversation_row.here(thread), row.turn == turn, row.message_type == messages.MESSAGE)
+        mine = (conversation_row.here(thread), row.turn == turn, row.message_type == MessageKind.MESSAGE)
         rows = await self._connection.execute(query.where(*mine).order_by(row.said_at, row.seq))
         return [Said(*each) for each in rows]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from threadline.conversations.message_reading import Stays, TakenUp
 from threadline.conversations.transcript_store import DELETED
 from threadline.decisions import sensitive_topics as sensitive
+from threadline.jobs.model import is_job_question
 from threadline.operator import query_triggers as asking
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.thread_commands import ThreadCommand, thread_command
 from threadline.rfps.rfp_ids import rfp_ids
-from threadline.threads import addressing
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     nobody writes, and is never about the thread itself.
     """
     fresh = [each for each in taken if not each.corrects]
-    people = [each for each in fresh if not addressing.is_job_question(each.message_id)]
+    people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
     talk = people or fresh
     newest = max(reversed(talk), key=lambda each: each.addressed) if talk else None
@@ -78,7 +78,7 @@ def staying(route: Route, sensitive_words: Sequence[str] = ()) -> Stays:
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
     def stays(taken: TakenUp) -> bool:
-        if _command(taken) is not None and not addressing.is_job_question(taken.message_id):
+        if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
         if route.agent is Agent.COPILOT and (
             (route.overhears and taken.addressed) or sensitive.words_in(taken.text, sensitive_words)

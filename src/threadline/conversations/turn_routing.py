@@ -31,7 +31,8 @@ from threadline.rfps import model as rfps
 from threadline.rfps.model import RfpNotFound
 from threadline.rfps.rfp_ids import Origin, Scope, rfp_ids
 from threadline.slack.model import Thread
-from threadline.threads import addressing, phrases
+from threadline.threads import phrases
+from threadline.threads.model import turn_id
 
 _log = structlog.get_logger(__name__)
 
@@ -189,7 +190,7 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
         route.ends,
         route.branch.falls_through and not operator,
         route.about,
-        addressing.turn_id(turn.thread, turn.turn),
+        turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
         remembers=route.remembers,

@@ -18,10 +18,10 @@ with workflow.unsafe.imports_passed_through():
         TalkTurn,
         Word,
     )
-    from threadline.conversations.model.conversation import ConversationState, Talk, WordKind
+    from threadline.conversations.model.conversation import CONVERSATION_WORKFLOW, ConversationState, Talk, WordKind
     from threadline.handovers.contract import HandoverActivities
-    from threadline.threads import addressing, messages
     from threadline.threads.display import format_utc
+    from threadline.threads.model import IncomingMessage, MessageKind
 
 from threadline.conversations.conversation_run import Conversation
 from threadline.conversations.turn import Turn
@@ -38,7 +38,7 @@ A word to stop that finds nothing to stop gets :ok_hand:; another one is answere
 """
 
 
-@workflow.defn(name=addressing.CONVERSATION_WORKFLOW)
+@workflow.defn(name=CONVERSATION_WORKFLOW)
 class ConversationWorkflow(ThreadHandler):
     """One run of a conversation; it ends after a long silence, and the next message starts another, which goes on."""
 
@@ -146,7 +146,7 @@ class ConversationWorkflow(ThreadHandler):
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
         return self._conversation.marks.turn_due and not self._dismissed
 
-    def _acknowledge(self, batch: Sequence[messages.IncomingMessage], stored: Stored) -> None:
+    def _acknowledge(self, batch: Sequence[IncomingMessage], stored: Stored) -> None:
         """Show each writer what became of the message; a burst is marked at once.
 
         What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
@@ -222,10 +222,10 @@ class ConversationWorkflow(ThreadHandler):
         )
 
 
-def _sign(message: messages.IncomingMessage, stored: Stored) -> str:
+def _sign(message: IncomingMessage, stored: Stored) -> str:
     passed_on = message.id in stored.passed_on
-    if message.kind == messages.STOP and not passed_on:
+    if message.kind == MessageKind.STOP and not passed_on:
         return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
-    if not (message.kind == messages.MESSAGE or passed_on) or message.id in stored.overheard:
+    if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
     return TAKEN_IN if stored.marks.opened else ""

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from threadline.decisions.model import LONGEST_REASONING, Action, Decided, Sensitivity
-from threadline.threads.messages import clean
+from threadline.slack.model import clean_text
 
 NAME = "decision"
 _FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
@@ -92,7 +92,7 @@ def read(text: str) -> Decided | Unreadable:
 
 def _line(text: str) -> str:
     """Made storable: JSON can say what neither Postgres nor an API takes."""
-    return " ".join(clean(text).split())[:LONGEST_REASONING]
+    return " ".join(clean_text(text).split())[:LONGEST_REASONING]
 
 
 def _told(error: Any) -> str:

@@ -29,7 +29,7 @@ from threadline.gateway.thread_resolver import Placing, ThreadLookup
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import route_reply_start
-from threadline.threads.messages import STOP, THUMBS, IncomingMessage
+from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind
 from threadline.threads.workflow_client import WorkflowClient
 
 ACCEPTANCE = 2.2
@@ -168,8 +168,8 @@ class Dispatcher:
                 return await self._signal_case_of(thread, message)
             case Addressed(thread, message) | Overheard(thread, message):
                 await self._workflows.start(conversation_start(thread, message))
-                if message.kind == STOP or message.kind in THUMBS:
-                    return Outcome.STOP if message.kind == STOP else Outcome.THUMB
+                if message.kind == MessageKind.STOP or message.kind in REACTIONS:
+                    return Outcome.STOP if message.kind == MessageKind.STOP else Outcome.THUMB
                 return Outcome.TALK if isinstance(route, Addressed) else Outcome.TALK_REPLY
 
     async def _signal_case_of(self, thread: Thread, message: IncomingMessage) -> Outcome:

@@ -9,11 +9,20 @@ from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.files import redact_files
-from threadline.slack.model import FileRef, Thread
+from threadline.slack.model import MAX_TEXT, FileRef, Thread
 from threadline.slack.rich_text import mappings, string, text_of, words_of
 from threadline.slack.text import remove_mention
-from threadline.threads import addressing, messages, phrases
-from threadline.threads.messages import IncomingMessage
+from threadline.threads import phrases
+from threadline.threads.model import (
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+    deletion_id,
+    edit_id,
+    message_id,
+    reaction_id,
+    stop_id,
+)
 
 SLACKBOT = "USLACKBOT"
 REACTION_ADDED, REACTION_REMOVED = "reaction_added", "reaction_removed"
@@ -29,7 +38,7 @@ class Post:
     """
 
     type: str
-    kind: str
+    kind: MessageKind | None
     team: str
     channel: str
     channel_type: str
@@ -73,7 +82,7 @@ class Post:
 
     @property
     def id(self) -> str:
-        return addressing.message_id(self.team, self.channel, self.ts)
+        return message_id(self.team, self.channel, self.ts)
 
 
 def read(body: Mapping[str, Any]) -> Post:
@@ -82,7 +91,7 @@ def read(body: Mapping[str, Any]) -> Post:
     kind, said, before = _correction(event)
     item, kind_of_event = _object(event, "item"), string(event, "type")
     reaction = string(event, "reaction") if kind_of_event in REACTIONS else ""
-    ts = string(said, "ts") or (string(event, "deleted_ts") if kind == messages.DELETION else "")
+    ts = string(said, "ts") or (string(event, "deleted_ts") if kind == MessageKind.DELETION else "")
     ts = string(item, "ts") if reaction else ts
     return Post(
         type=kind_of_event,
@@ -99,10 +108,10 @@ def read(body: Mapping[str, Any]) -> Post:
         subtype=string(said, "subtype"),
         bot_id=string(said, "bot_id"),
         words=words_of(said),
-        text="" if kind == messages.DELETION else text_of(said),
-        version=(string(_object(said, "edited"), "ts") or string(event, "ts")) if kind == messages.EDIT else "",
+        text="" if kind == MessageKind.DELETION else text_of(said),
+        version=(string(_object(said, "edited"), "ts") or string(event, "ts")) if kind == MessageKind.EDIT else "",
         reworded=words_of(said) != words_of(before),
-        files=() if kind == messages.DELETION else _files(said),
+        files=() if kind == MessageKind.DELETION else _files(said),
         reaction=reaction,
         about=string(event, "item_user") if reaction else "",
         moment=string(event, "event_ts"),
@@ -110,7 +119,13 @@ def read(body: Mapping[str, Any]) -> Post:
 
 
 def envelope(
-    post: Post, kind: str, sender_type: str, *, unsaid: str = "", addressed: bool = False, root_by: str = ""
+    post: Post,
+    kind: MessageKind,
+    sender_type: SenderType,
+    *,
+    unsaid: str = "",
+    addressed: bool = False,
+    root_author_id: str = "",
 ) -> IncomingMessage:
     """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised.
 
@@ -120,60 +135,60 @@ def envelope(
         sender_type: as far as the event says so.
         unsaid: the user whose mentions are left out: the bot's own are no part of what it is asked.
         addressed: it is meant for the bot.
-        root_by: whoever else is part of the thread, since they wrote its root.
+        root_author_id: whoever else is part of the thread, since they wrote its root.
     """
     identity = post.id
-    if post.kind == messages.EDIT:
-        identity = addressing.edit_id(post.team, post.channel, post.ts, post.version)
-    elif post.kind == messages.DELETION:
-        identity = addressing.deletion_id(post.team, post.channel, post.ts)
+    if post.kind == MessageKind.EDIT:
+        identity = edit_id(post.team, post.channel, post.ts, post.version)
+    elif post.kind == MessageKind.DELETION:
+        identity = deletion_id(post.team, post.channel, post.ts)
     text = remove_mention(post.text, unsaid) if unsaid else post.text
     return IncomingMessage(
         id=identity,
         kind=post.kind or kind,
         sender_type=sender_type,
         sender_id=post.user,
-        text=redact(text)[: messages.MAX_TEXT],
+        text=redact(text)[:MAX_TEXT],
         channel=post.channel,
         ts=post.ts,
         correction_of=post.id if post.kind else "",
         version=post.version,
         files=redact_files(post.files),
         addressed=addressed,
-        root_by=root_by,
+        root_author_id=root_author_id,
     )
 
 
 def sign(post: Post) -> IncomingMessage:
     """What a reaction says: to stop, when it was put there; or that a thumb is on a message, or not any more."""
     if phrases.thumb(post.reaction) is not None:
-        kind = messages.THUMB if post.type == REACTION_ADDED else messages.THUMB_TAKEN
+        kind = MessageKind.REACTION_ADDED if post.type == REACTION_ADDED else MessageKind.REACTION_REMOVED
         return IncomingMessage(
-            id=addressing.thumb_id(post.team, post.channel, post.ts, post.user, post.reaction, post.moment),
+            id=reaction_id(post.team, post.channel, post.ts, post.user, post.reaction, post.moment),
             kind=kind,
-            sender_type=messages.UNKNOWN,
+            sender_type=SenderType.UNKNOWN,
             sender_id=post.user,
             text=post.reaction,
             channel=post.channel,
             ts=post.moment,
             correction_of=post.id,
         )
-    identity = addressing.stop_id(post.team, post.channel, post.ts, post.user, post.moment)
-    return IncomingMessage(identity, messages.STOP, messages.UNKNOWN, post.user, "", post.channel, post.moment)
+    identity = stop_id(post.team, post.channel, post.ts, post.user, post.moment)
+    return IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, post.user, "", post.channel, post.moment)
 
 
-def _correction(event: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], Mapping[str, Any]]:
+def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:
     """The kind of correction, the message it is about, and that message as it was before."""
     after, before = _object(event, "message"), _object(event, "previous_message")
     match string(event, "subtype"):
         # A root that has replies is not deleted: Slack puts a tombstone of its own in its place.
         case "message_changed" if string(after, "subtype") == "tombstone":
-            return messages.DELETION, before, before
+            return MessageKind.DELETION, before, before
         case "message_changed":
-            return messages.EDIT, after, before
+            return MessageKind.EDIT, after, before
         case "message_deleted":
-            return messages.DELETION, before, before
-    return "", event, {}
+            return MessageKind.DELETION, before, before
+    return None, event, {}
 
 
 def _team(body: Mapping[str, Any]) -> str:

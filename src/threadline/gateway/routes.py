@@ -12,8 +12,8 @@ from threadline.gateway import events as posts
 from threadline.gateway.events import Post
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.slack.text import mentions_in
-from threadline.threads import messages, phrases
-from threadline.threads.messages import IncomingMessage
+from threadline.threads import phrases
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.workflow_client import WorkflowStart
 
 
@@ -162,20 +162,20 @@ _Outcome = Callable[[Post, RoutingConfig], Route]
 
 
 def _start(post: Post, _: RoutingConfig) -> Route:
-    return Start(post.thread, posts.envelope(post, messages.REPORT, messages.REPORTER))
+    return Start(post.thread, posts.envelope(post, MessageKind.REPORT, SenderType.REPORTER))
 
 
 def _lookup(post: Post, _: RoutingConfig) -> Route:
-    return Lookup(post.thread, posts.envelope(post, messages.MESSAGE, messages.DEVELOPER))
+    return Lookup(post.thread, posts.envelope(post, MessageKind.MESSAGE, SenderType.DEVELOPER))
 
 
-def _reply(sender_type: str) -> _Outcome:
+def _reply(sender_type: SenderType) -> _Outcome:
     """A reply in a report's thread; only a reporter may close, and whether an unknown one is that the case decides."""
 
     def outcome(post: Post, _: RoutingConfig) -> Route:
         closes = not post.kind and phrases.is_close(post.text)
-        message = posts.envelope(post, messages.CLOSE if closes else messages.MESSAGE, sender_type)
-        if closes and sender_type == messages.REPORTER:
+        message = posts.envelope(post, MessageKind.CLOSE if closes else MessageKind.MESSAGE, sender_type)
+        if closes and sender_type == SenderType.REPORTER:
             return Close(post.thread, message)
         return Message(post.thread, message)
 
@@ -196,9 +196,11 @@ def _talk(post: Post, at: RoutingConfig, *, addressed: bool) -> IncomingMessage:
     A channel's root stops nothing, since nothing goes on in its thread: it is answered like any other.
     """
     stops = _says_stop(post, at) and (post.is_direct or not post.is_root)
-    kind = messages.STOP if stops else messages.MESSAGE
-    root_by = "" if post.parent_user in (at.bot_user_id, posts.SLACKBOT) else post.parent_user
-    return posts.envelope(post, kind, messages.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed, root_by=root_by)
+    kind = MessageKind.STOP if stops else MessageKind.MESSAGE
+    root_author_id = "" if post.parent_user in (at.bot_user_id, posts.SLACKBOT) else post.parent_user
+    return posts.envelope(
+        post, kind, SenderType.UNKNOWN, unsaid=at.bot_user_id, addressed=addressed, root_author_id=root_author_id
+    )
 
 
 def _says_stop(post: Post, at: RoutingConfig) -> bool:
@@ -227,7 +229,7 @@ def _own(post: Post, config: RoutingConfig) -> bool:
 
 def _complete(post: Post) -> bool:
     """Slack may tell of a deletion without telling whose message it was."""
-    named = all((post.team, post.channel, post.ts, post.user or post.kind == messages.DELETION))
+    named = all((post.team, post.channel, post.ts, post.user or post.kind == MessageKind.DELETION))
     return named and bool(post.moment or not post.reaction)
 
 
@@ -259,17 +261,17 @@ _RULES: tuple[tuple[Callable[[Post, RoutingConfig], bool], _Outcome], ...] = (
         lambda post, at: post.home not in ("", post.team) and post.channel not in at.external_people,
         _ignore(AuthorRefusal.OTHER_COMPANY),
     ),
-    (lambda post, _: post.kind == messages.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
+    (lambda post, _: post.kind == MessageKind.EDIT and not post.reworded, _ignore(IgnoreReason.UNFURL)),
     # Signs are for conversations, of which a case's channels have none.
     (lambda post, at: bool(post.reaction) and _in_case_channel(post, at), _ignore(IgnoreReason.REACTION)),
     (lambda post, _: bool(post.reaction), _sign),
     # The reports channel: its roots are reports, and a thread belongs to who wrote the root.
     (lambda post, at: post.channel == at.reports_channel and post.is_root and not post.kind, _start),
-    (lambda post, at: post.channel == at.reports_channel and post.is_root, _reply(messages.REPORTER)),
-    (lambda post, at: post.channel == at.reports_channel and not post.parent_user, _reply(messages.UNKNOWN)),
+    (lambda post, at: post.channel == at.reports_channel and post.is_root, _reply(SenderType.REPORTER)),
+    (lambda post, at: post.channel == at.reports_channel and not post.parent_user, _reply(SenderType.UNKNOWN)),
     (
         lambda post, at: post.channel == at.reports_channel and post.parent_user == post.user,
-        _reply(messages.REPORTER),
+        _reply(SenderType.REPORTER),
     ),
     (lambda post, at: post.channel == at.reports_channel, _ignore(IgnoreReason.THIRD_PARTY)),
     # The developers' channels: a case's thread is one that the bot opened.

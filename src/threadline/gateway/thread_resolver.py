@@ -8,12 +8,15 @@ from typing import Protocol, TypeVar
 import structlog
 from temporalio.client import Client, WorkflowExecutionStatus
 
+from threadline.conversations.model.conversation import (
+    CONVERSATION_WORKFLOW,
+    conversation_workflow_id,
+    thread_of_conversation,
+)
 from threadline.errors import Transient
 from threadline.gateway.routes import Addressed, Ignored, IgnoreReason, Overheard, Placed, Sign, StopWord
 from threadline.slack.model import Thread
-from threadline.threads import addressing
-from threadline.threads.messages import MESSAGE, IncomingMessage
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.workflow_client import WorkflowClient
 
 PLACING = 1.0
@@ -78,7 +81,7 @@ class Placing:
             return Ignored(IgnoreReason.STORED)
         thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
         thread = thread or await self._begun_beside(own)
-        return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MESSAGE))
+        return Overheard(thread, message) if thread else Addressed(own, replace(message, kind=MessageKind.MESSAGE))
 
     async def _is_followed(self, thread: Thread, at: str) -> bool:
         return await self._is_stored(thread) or await self._is_beginning(thread, at)
@@ -106,7 +109,7 @@ class Placing:
             return False
         try:
             async with asyncio.timeout(PLACING):
-                status = await WorkflowClient(self._client).status(addressing.conversation_workflow_id(thread))
+                status = await WorkflowClient(self._client).status(conversation_workflow_id(thread))
         except Exception as exc:  # noqa: BLE001 - whatever Temporal says, the thread is followed by nobody that we know
             _log.warning("conversation_lookup_failed", thread=thread.key, error=type(exc).__name__)
             return False
@@ -116,11 +119,10 @@ class Placing:
         """The conversation of a direct channel that runs and is not stored yet: its request came a moment before."""
         channel = own.channel.replace("'", "")
         query = (
-            f"WorkflowType = '{addressing.CONVERSATION_WORKFLOW}' AND CaseChannel = '{channel}' "
-            "AND ExecutionStatus = 'Running'"
+            f"WorkflowType = '{CONVERSATION_WORKFLOW}' AND CaseChannel = '{channel}' AND ExecutionStatus = 'Running'"
         )
         async for run in self._client.list_workflows(query, page_size=_NEWEST, limit=_NEWEST):
-            thread = addressing.thread_of_conversation(run.id)
+            thread = thread_of_conversation(run.id)
             if thread.team == own.team and not await self._is_stored(thread):
                 return thread
         return None

@@ -14,11 +14,10 @@ from threadline.conversations.tables import conversations
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.tables import handover_answers
 from threadline.slack.model import FileRef
-from threadline.threads import messages
 from threadline.threads.message_table import StoredMessage, seconds
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
-_CORRECTIONS = (messages.EDIT, messages.DELETION)
+_CORRECTIONS = (MessageKind.EDIT, MessageKind.DELETION)
 _row = handover_answers.c
 
 
@@ -41,14 +40,14 @@ class HandoverAnswers:
         """
         about = message.correction_of if message.kind in _CORRECTIONS else message.id
         kept = select(handover_answers).join(conversations).where(_of(ref), _row.correction_of == about)
-        newest_first = ((_row.message_type == messages.DELETION).desc(), _row.version.desc())
+        newest_first = ((_row.message_type == MessageKind.DELETION).desc(), _row.version.desc())
         query = kept.where(_row.message_type.in_(_CORRECTIONS)).order_by(*newest_first).limit(1)
         newest = (await self._connection.execute(query)).one_or_none()
-        if newest is None or message.kind == messages.DELETION:
+        if newest is None or message.kind == MessageKind.DELETION:
             return message
-        if newest.message_type == messages.DELETION:
+        if newest.message_type == MessageKind.DELETION:
             return None
-        if message.kind == messages.EDIT:
+        if message.kind == MessageKind.EDIT:
             return message if _version(message) >= newest.version else None
         files = tuple(FileRef(**each) for each in newest.files)
         return replace(message, text=newest.message_text, files=files or message.files)
@@ -72,7 +71,7 @@ class HandoverAnswers:
             "correction_of": message.correction_of,
             "version": _version(message),
             "deleted": now is None and message.kind not in _CORRECTIONS,
-            **_words(None if message.kind == messages.DELETION else now),
+            **_words(None if message.kind == MessageKind.DELETION else now),
         }
         await self._connection.execute(insert(handover_answers).values(row).on_conflict_do_nothing())
         if now and message.kind in _CORRECTIONS:
@@ -82,10 +81,10 @@ class HandoverAnswers:
         """Of what it corrects no older words are kept."""
         change = update(handover_answers).where(_row.conversation_id == conversation_id)
         original = _row.message_id == newest.correction_of
-        edits = and_(_row.message_type == messages.EDIT, _row.correction_of == newest.correction_of)
+        edits = and_(_row.message_type == MessageKind.EDIT, _row.correction_of == newest.correction_of)
         older = change.where(edits, _row.message_id != newest.id)
         await self._connection.execute(older.values(_words(None)))
-        if newest.kind == messages.DELETION:
+        if newest.kind == MessageKind.DELETION:
             await self._connection.execute(change.where(original).values(deleted=True, **_words(None)))
         else:
             await self._connection.execute(change.where(original, ~_row.deleted).values(_words(newest)))
@@ -98,7 +97,7 @@ class HandoverAnswers:
     async def said_in(self, ref: HandoverRef, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
         """What people wrote between two moments (seconds since 1970, both exclusive) and have not deleted."""
         at = cast(_row.slack_ts, Numeric)
-        there = and_(_row.message_type == messages.MESSAGE, ~_row.deleted, at > oldest, at < latest)
+        there = and_(_row.message_type == MessageKind.MESSAGE, ~_row.deleted, at > oldest, at < latest)
         return await self._read(_MESSAGES.where(_of(ref), there))
 
     async def stored_ids(self, ids: Collection[str]) -> set[str]:
@@ -113,7 +112,7 @@ _MESSAGES = select(
     _row.message_id,
     _row.message_type,
     _row.sender_id,
-    literal(messages.DEVELOPER).label("sender_type"),
+    literal(SenderType.DEVELOPER).label("sender_type"),
     _row.message_text,
     _row.channel,
     _row.slack_ts,

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.handovers.model import HandoverInput, HandoverRef, parse_button
-from threadline.threads import addressing
+from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id, parse_button
 from threadline.threads.activity_options import POST, STORE, activity_options
-from threadline.threads.model import ButtonPress
+from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
 
@@ -84,9 +83,9 @@ class HandoverActivities(ABC):
 
 def handover_start(ref: HandoverRef, press: ButtonPress | None = None) -> WorkflowStart:
     """The workflow of a turn that a person is to take over, with a press of one of its buttons, if there was one."""
-    identity, given = addressing.handover_workflow_id(ref.thread, ref.turn), () if press is None else (press,)
-    signal = addressing.BUTTON_PRESSED if given else ""
-    return WorkflowStart(addressing.HANDOVER_WORKFLOW, identity, HandoverInput(ref), signal, given)
+    identity, given = handover_workflow_id(ref.thread, ref.turn), () if press is None else (press,)
+    signal = BUTTON_PRESSED if given else ""
+    return WorkflowStart(HANDOVER_WORKFLOW, identity, HandoverInput(ref), signal, given)
 
 
 def handover_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonState, ThreadOwner
 
+HANDOVER_WORKFLOW = "HandoverWorkflow"
+
 TAKE, CLOSE = "handover_take", "handover_close"
 """The buttons' ids (`action_id` in Slack's words)."""
 MAX_REMINDERS = 5
@@ -64,3 +66,8 @@ def parse_button(value: str) -> HandoverRef | None:
     """None for what is no button of a hand-over."""
     found = _VALUE.fullmatch(value)
     return HandoverRef(Thread(found[1], found[2], found[3]), int(found[4])) if found else None
+
+
+def handover_workflow_id(thread: Thread, turn: int) -> str:
+    """The workflow in which a turn waits for a person to take it over, and to close it."""
+    return f"handover:{thread.key}:{turn}"

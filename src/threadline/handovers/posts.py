@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from threadline.db.engine import Transaction
-from threadline.handovers.model import CARD, HANDOVER, post_key
+from threadline.handovers.model import CARD, HANDOVER, handover_workflow_id, post_key
 from threadline.handovers.store import Handover, Handovers
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
-from threadline.threads.addressing import handover_workflow_id
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import Outbox, Post
 

@@ -5,17 +5,14 @@ import structlog
 from threadline.db.engine import Database
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks as shown
-from threadline.handovers.model import HANDOVER, parse_card_key, post_key
+from threadline.handovers.model import HANDOVER, handover_workflow_id, parse_card_key, post_key
 from threadline.handovers.posts import HandoverPosts
 from threadline.handovers.store import Handover
 from threadline.models.model import Message, Role
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
-from threadline.threads import messages
-from threadline.threads.addressing import handover_workflow_id
 from threadline.threads.message_table import redact_message
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import ThreadOwner
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostStore, ThreadStore
 
@@ -45,7 +42,7 @@ class Relaying:
             if await work.handover_answers.has(handover.ref, message.id):
                 return True
             now = await work.handover_answers.as_it_reads(handover.ref, message)
-            if now and handover.open and now.kind == messages.MESSAGE:
+            if now and handover.open and now.kind == MessageKind.MESSAGE:
                 await work.handovers.take(handover.ref, now.sender_id)
         if now:
             await self._say_or_tell(handover, now)
@@ -62,7 +59,7 @@ class Relaying:
             raise
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("message_not_relayed", handover=handover.ref.key, reason=str(refused))
-            words = shown.unsaid(message.sender_id, str(refused), again=message.kind == messages.MESSAGE)
+            words = shown.unsaid(message.sender_id, str(refused), again=message.kind == MessageKind.MESSAGE)
             await self._outbox.under_card(handover, f"unsaid:{message.id}", words)
 
     async def _say(self, handover: Handover, message: IncomingMessage) -> None:
@@ -72,9 +69,9 @@ class Relaying:
             Permanent: nothing more can be said there.
         """
         what = f"answer:{message.correction_of or message.id}"
-        if message.kind == messages.QUARANTINED:
+        if message.kind == MessageKind.QUARANTINED:
             _log.error("message_unreadable", handover=handover.ref.key, message=message.id)
-        elif message.kind in (messages.EDIT, messages.DELETION):
+        elif message.kind in (MessageKind.EDIT, MessageKind.DELETION):
             await self._correct(handover, what, message)
         elif handover.closed_before(float(message.ts)) and not await self._part_timestamps(handover, what):
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
@@ -91,7 +88,7 @@ class Relaying:
     async def _correct(self, handover: Handover, what: str, message: IncomingMessage) -> None:
         """Every part that was said with it reads as it does now; nothing happens to what nobody has said."""
         thread = handover.ref.thread
-        text = shown.DELETED if message.kind == messages.DELETION else _words(message)
+        text = shown.DELETED if message.kind == MessageKind.DELETION else _words(message)
         places = await self._part_timestamps(handover, what)
         if not places:
             return

@@ -11,9 +11,15 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.model.conversation import WordKind
     from threadline.conversations.operator_contract import Begun
     from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
-    from threadline.handovers.model import CLOSE, MAX_REMINDERS, HandoverInput, HandoverRef
+    from threadline.handovers.model import (
+        CLOSE,
+        HANDOVER_WORKFLOW,
+        MAX_REMINDERS,
+        HandoverInput,
+        HandoverRef,
+        handover_workflow_id,
+    )
     from threadline.slack.model import Thread
-    from threadline.threads import addressing
     from threadline.threads.display import format_utc
     from threadline.threads.model import ButtonPress
 
@@ -26,9 +32,9 @@ async def hand_over(thread: Thread, turn: int) -> None:
     ref = HandoverRef(thread, turn)
     try:
         await workflow.start_child_workflow(
-            addressing.HANDOVER_WORKFLOW,
+            HANDOVER_WORKFLOW,
             HandoverInput(ref),
-            id=addressing.handover_workflow_id(thread, turn),
+            id=handover_workflow_id(thread, turn),
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
             static_summary=f"Handover of turn {turn} to a person",
@@ -55,7 +61,7 @@ async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
         await attempt(SpeakingActivities.post_word, word, summary="tell the author that nobody saw it")
 
 
-@workflow.defn(name=addressing.HANDOVER_WORKFLOW)
+@workflow.defn(name=HANDOVER_WORKFLOW)
 class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
     """One for each turn that a person is to take over. It ends when they have closed it; a later press starts another
     run, which answers it from the record."""

@@ -30,7 +30,7 @@ from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage, TurnMonitor
 from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, bug_server
 from threadline.investigator.workspace import ATTACHMENTS
-from threadline.threads import messages
+from threadline.threads.model import SenderType
 
 LARGEST_LINE = 64 << 20
 """Bytes of one message of the CLI. The SDK's default of 1 MiB ends a turn that reads one big file."""
@@ -216,4 +216,6 @@ def _known_to_reporter(turn: TurnInput) -> str:
     """What the reporter wrote in this batch, and the names of what was attached."""
     attached = turn.workspace / ATTACHMENTS
     names = [path.name for path in attached.iterdir()] if attached.is_dir() else []
-    return "\n".join([*(entry.text for entry in turn.claim.entries if entry.sender_type == messages.REPORTER), *names])
+    return "\n".join(
+        [*(entry.text for entry in turn.claim.entries if entry.sender_type == SenderType.REPORTER), *names]
+    )

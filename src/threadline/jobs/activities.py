@@ -15,11 +15,10 @@ from threadline.jobs import times as job_times
 from threadline.jobs.contract import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
 from threadline.jobs.job_runs import Admission, Asking, JobWork, Task
 from threadline.jobs.job_types import DeadlineReminder
-from threadline.jobs.model import AgentJob, JobNotFound, JobStatus
+from threadline.jobs.model import AgentJob, JobNotFound, JobStatus, job_workflow_id
 from threadline.jobs.scheduling import JobRunner
 from threadline.rfps.model import RfpNotFound
 from threadline.slack import formatting
-from threadline.threads import addressing
 from threadline.threads.outbox import Outbox
 
 LOOKS = 6 * 3600.0
@@ -54,7 +53,7 @@ class LiveAgentJobActivities(AgentJobActivities):
                 if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
                     return await self._reminder(work, ref, job, given)
                 return JobLook(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
-        own = addressing.job_workflow_id(ref.team, ref.job_id)
+        own = job_workflow_id(ref.team, ref.job_id)
         if ref.run_key != own:  # a schedule has started it, and has outlived its job
             await self._runner.end_schedule(own)
         return JobLook(over=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.jobs.model import AgentJob
-from threadline.threads import addressing
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.workflow_client import WorkflowStart
+
+AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
 
 JOB = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60), schedule_to_close=3600)
 """After an hour without Slack, say, a run has failed, which is said as soon as Slack is back."""
@@ -106,7 +107,7 @@ def job_start(team: str, job: AgentJob) -> WorkflowStart:
     """The workflow of a job; of a cron, what its schedule starts at each of its times."""
     memo = {"job": job.job_id, "type": job.job_type, "correlation_id": job.author.correlation_id, "rfp": job.rfp_id}
     return WorkflowStart(
-        addressing.AGENT_JOB_WORKFLOW,
+        AGENT_JOB_WORKFLOW,
         job.workflow_id,
         JobRef(team, job.job_id, job.job_type),
         channel=job.channel,

@@ -10,15 +10,14 @@ from threadline.db.engine import Database
 from threadline.jobs import blocks as sentences
 from threadline.jobs import job_types
 from threadline.jobs.job_types import Arguments, DeadlineReminder, FollowUp, StatusDigest
-from threadline.jobs.model import AgentJob
+from threadline.jobs.model import AgentJob, job_question_id
 from threadline.rfps import rfp_ids
 from threadline.rfps.model import OPEN, Rfp, RfpNotFound
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, clean_text
 from threadline.slack.store import UserStore
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.outbox import Outbox, Post
 
 MOST_LISTED = 50
@@ -130,10 +129,10 @@ class JobWork:
             sentences.follow_up(given.question, task.job.job_id), mentions=(user,), headline="A follow-up"
         )
         ts = await self.say(task, job_types.FOLLOW_UP, rendered)
-        identity = addressing.job_question_id(task.team, task.job.job_id, task.number)
-        text = messages.clean(_about(given))
+        identity = job_question_id(task.team, task.job.job_id, task.number)
+        text = clean_text(_about(given))
         question = IncomingMessage(
-            identity, messages.MESSAGE, messages.UNKNOWN, user, text, task.job.channel, ts, addressed=True
+            identity, MessageKind.MESSAGE, SenderType.UNKNOWN, user, text, task.job.channel, ts, addressed=True
         )
         await self._asking.ask(task.thread, question)
         return "Asked the operator in the thread."

@@ -1,5 +1,6 @@
 """Work that the operator was asked to do later: what, when, for whom, and what came of it."""
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -7,6 +8,9 @@ from typing import Any
 
 from threadline.errors import Permanent
 from threadline.tools.author import Author
+
+JOB_QUESTION = r":run:[0-9]+$"
+"""In the id of what a job asks, and in that of nothing else; a pattern of Python and of Postgres alike."""
 
 MOST_ARGUMENTS = 16_000
 """Bytes of a job's arguments as JSON; larger ones are refused."""
@@ -145,3 +149,18 @@ class JobNotFound(Permanent):
 
 class JobRefused(Permanent):
     """It cannot be scheduled as it is, or it is over and cannot be cancelled."""
+
+
+def job_workflow_id(team: str, job_id: str) -> str:
+    """Of a job's workflow, or of a cron its schedule; as the row has it, and computed for a row that is gone."""
+    return f"job:{team}:{job_id.removeprefix('JOB-')}"
+
+
+def job_question_id(team: str, job_id: str, run: int) -> str:
+    """Of what a job asks in a run of it, in the name of a person."""
+    return f"{team}:{job_id}:run:{run}"
+
+
+def is_job_question(message_id: str) -> bool:
+    """Whether a job asks this, and nobody has written it now."""
+    return re.search(JOB_QUESTION, message_id) is not None

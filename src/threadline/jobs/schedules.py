@@ -29,7 +29,7 @@ from threadline.jobs.model import AgentJob, JobSchedule, JobStanding
 from threadline.jobs.scheduling import JobRunner, PostgresJobs
 from threadline.slack.channels import Channels
 from threadline.slack.client import Slack
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
 from threadline.tools.context import Ports

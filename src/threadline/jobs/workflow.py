@@ -8,15 +8,14 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.jobs.contract import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
-    from threadline.threads import addressing
+    from threadline.jobs.contract import AGENT_JOB_WORKFLOW, AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
 
 from threadline.threads.calls import attempt, call, fault_of
 
 _OVER = "It is over, or was cancelled."
 
 
-@workflow.defn(name=addressing.AGENT_JOB_WORKFLOW)
+@workflow.defn(name=AGENT_JOB_WORKFLOW)
 class AgentJobWorkflow:
     """The run's key is the workflow's id: of a cron it has the time for which it was meant, and a job that is started
     anew after Temporal has lost it does nothing twice."""

@@ -15,7 +15,7 @@ from threadline.operator.model.memory import MemoryKind, NewMemory, keys_of_fact
 from threadline.operator.model.protocol import kind_of
 from threadline.operator.tool_patterns import ARROW
 from threadline.slack.model import Thread
-from threadline.threads.addressing import turn_id
+from threadline.threads.model import turn_id
 from threadline.tools.model import Category, Code
 from threadline.tools.registry import wire_name
 

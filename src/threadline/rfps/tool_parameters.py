@@ -11,7 +11,7 @@ from threadline.errors import Permanent
 from threadline.rfps.json_documents import Document
 from threadline.rfps.model import Rfp, RfpStatus, in_document
 from threadline.rfps.rfp_ids import LONGEST
-from threadline.threads.messages import MAX_NAME
+from threadline.slack.model import MAX_NAME
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Structured

@@ -3,6 +3,20 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+MAX_TEXT = 40_000
+"""Characters of one message that are kept: Slack itself cuts there."""
+MAX_NAME = 200
+"""Characters of an id or a timestamp, three times what Slack's take. A message with a longer one is quarantined.
+
+A workflow remembers 500 ids and hands them to its next run, whose input may not pass 2 MiB.
+"""
+
+
+def clean_text(text: str) -> str:
+    """Make text storable: no NUL (Postgres refuses it), no lone surrogate (JSON does), at most `MAX_TEXT` long."""
+    storable = text.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+    return storable[:MAX_TEXT]
+
 
 @dataclass(frozen=True)
 class Thread:

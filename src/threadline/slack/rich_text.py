@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from threadline.threads import messages
+from threadline.slack.model import clean_text
 
 _INDENT = "    "
 _MAX_INDENT = 8
@@ -21,7 +21,7 @@ def text_of(message: Mapping[str, Any]) -> str:
         for item in mappings(message.get("attachments"))
         if item.get("is_share") or not words
     ]
-    return messages.clean("\n".join(part for part in (words, *attached) if part.strip()))
+    return clean_text("\n".join(part for part in (words, *attached) if part.strip()))
 
 
 def words_of(message: Mapping[str, Any]) -> str:
@@ -39,7 +39,7 @@ def words_of(message: Mapping[str, Any]) -> str:
 def string(source: Mapping[str, Any], name: str) -> str:
     """The field if it is a string, made storable; else nothing."""
     value = source.get(name)
-    return messages.clean(value) if isinstance(value, str) else ""
+    return clean_text(value) if isinstance(value, str) else ""
 
 
 def mappings(value: Any) -> Iterator[Mapping[str, Any]]:

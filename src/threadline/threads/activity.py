@@ -14,8 +14,8 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.privacy.redaction import redact
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions, should_alert
+from threadline.threads.model import turn_id
 
 HEARTBEAT_INTERVAL = 5.0
 _LONG_WAIT = 60.0
@@ -104,7 +104,7 @@ def _correlation(input: ExecuteActivityInput) -> dict[str, str]:  # noqa: A002 -
     request = input.args[0] if input.args else None
     thread, turn = getattr(request, "thread", None), getattr(request, "turn", None)
     if isinstance(thread, Thread) and isinstance(turn, int):
-        return {"correlation_id": addressing.turn_id(thread, turn)}
+        return {"correlation_id": turn_id(thread, turn)}
     return {}
 
 

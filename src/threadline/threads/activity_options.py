@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 
 MAX_UNEXPECTED = 10
 """Attempts at an activity whose error nobody foresaw: a fault in the code does not mend itself."""

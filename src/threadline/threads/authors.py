@@ -12,7 +12,7 @@ from threadline.errors import Permanent, Transient
 from threadline.slack.history import History, Raw
 from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
 from threadline.slack.users import UserDirectory
-from threadline.threads.messages import DELETION, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind
 
 LOOKUP_TIMEOUT = 1.0
 """Seconds that an event waits for Slack's answer. The request goes on, and the next delivery finds its answer."""
@@ -52,17 +52,17 @@ class AuthorPolicy:
         Raises:
             Permanent | Transient: Slack did not say who the author is, and nobody is accepted or refused by a guess.
         """
-        if message.kind == DELETION:
+        if message.kind == MessageKind.DELETION:
             return message
         if refused := await self.refusal(team, message.channel, message.sender_id):
             return refused
-        if message.root_by in ("", message.sender_id):
+        if message.root_author_id in ("", message.sender_id):
             return message
         try:
-            root_author = await self._get_in_time(message.root_by)
+            root_author = await self._get_in_time(message.root_author_id)
         except (Permanent, Transient):
             return message
-        return replace(message, root_by="") if root_author and root_author.bot else message
+        return replace(message, root_author_id="") if root_author and root_author.bot else message
 
     async def refusal(self, team: str, channel: str, user_id: str) -> AuthorRefusal | None:
         """Why an event of this user does not count in a channel; None where it does. Raises as `check`."""

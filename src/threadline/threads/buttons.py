@@ -10,9 +10,9 @@ from temporalio.common import RawValue
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.threads import addressing, model
+    from threadline.threads import model
     from threadline.threads.contract import PrivateReply, ThreadActivities
-    from threadline.threads.model import ButtonPress, ButtonState
+    from threadline.threads.model import BUTTON_PRESSED, ButtonPress, ButtonState
 
 from threadline.threads.calls import BackgroundTasks
 from threadline.threads.run_loop import Timer
@@ -122,7 +122,7 @@ def history_is_long() -> bool:
 
 
 def _read(name: str, args: Sequence[RawValue]) -> ButtonPress | None:
-    if name != addressing.BUTTON_PRESSED or len(args) != 1:
+    if name != BUTTON_PRESSED or len(args) != 1:
         return None
     try:
         return workflow.payload_converter().from_payload(args[0].payload, ButtonPress)

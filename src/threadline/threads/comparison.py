@@ -16,11 +16,12 @@ from threadline.db.engine import Database, Query, Transaction
 from threadline.privacy.redaction import redact
 from threadline.slack import rich_text
 from threadline.slack.history import History
+from threadline.slack.model import clean_text
 from threadline.slack.text import mentions_in
-from threadline.threads import addressing, messages
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
+from threadline.threads.model import SenderType, deletion_id, edit_id, message_id
 from threadline.threads.store import ThreadStore
 
 RawMessage = Mapping[str, Any]
@@ -112,7 +113,7 @@ async def compare(
     shown = [each for each in source.relevant(thread, author_id, in_time) if each.get("subtype") != "tombstone"]
     stored: Mapping[str, StoredMessage] = {}
     if shown:
-        ids = [addressing.message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
+        ids = [message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
         async with database.begin() as work:
             stored = await source.find_messages(work.tx, thread, ids)
     parent = author_id or bot_user_id
@@ -149,10 +150,10 @@ def _missing_event(
 ) -> MissedEvent | None:
     """The event that tells of a message, or of its last edit; None where both are stored."""
     team, channel, ts = thread.team, thread.channel, str(message["ts"])
-    before = stored.get(addressing.message_id(team, channel, ts))
+    before = stored.get(message_id(team, channel, ts))
     if before is None:
         return posted_event(team, channel, message, parent_user)
-    if not 0 < _edited_at(message) < end or before.sender_type == messages.BOT:
+    if not 0 < _edited_at(message) < end or before.sender_type == SenderType.BOT:
         return None
     event = edited_event(team, channel, message, parent_user, before)
     if event.id in stored or _as_stored(source.text(message)) == _as_stored(before.message_text):
@@ -193,7 +194,7 @@ async def _is_in_slack(history: History, message: StoredMessage) -> bool:
 
 def _as_stored(text: str) -> str:
     """A text as it would be stored today, so that a rule which is newer than the stored text makes no edit."""
-    return messages.clean(redact(text))
+    return clean_text(redact(text))
 
 
 def _edited_at(message: RawMessage) -> Decimal:
@@ -205,7 +206,7 @@ def posted_event(team: str, channel: str, message: RawMessage, parent_user: str)
     """`parent_user`: who wrote the thread's root; it counts for replies alone."""
     event = {**_with_parent(message, parent_user), "type": "message", **_channel(channel)}
     ts = str(message["ts"])
-    return MissedEvent(addressing.message_id(team, channel, ts), (ts, ""), _body(team, event))
+    return MissedEvent(message_id(team, channel, ts), (ts, ""), _body(team, event))
 
 
 def edited_event(team: str, channel: str, message: RawMessage, parent_user: str, before: StoredMessage) -> MissedEvent:
@@ -219,7 +220,7 @@ def edited_event(team: str, channel: str, message: RawMessage, parent_user: str,
         "message": _with_parent(message, parent_user),
         "previous_message": {"text": before.message_text, "ts": before.slack_ts},
     }
-    identity = addressing.edit_id(team, channel, str(message["ts"]), version)
+    identity = edit_id(team, channel, str(message["ts"]), version)
     return MissedEvent(identity, (version, version), _body(team, event))
 
 
@@ -233,7 +234,7 @@ def deleted_event(team: str, gone: StoredMessage, root: str, parent_user: str) -
         "deleted_ts": gone.slack_ts,
         "previous_message": previous,
     }
-    identity = addressing.deletion_id(team, gone.channel, gone.slack_ts)
+    identity = deletion_id(team, gone.channel, gone.slack_ts)
     return MissedEvent(identity, ("deleted", gone.slack_ts), _body(team, event))
 
 

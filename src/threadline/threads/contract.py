@@ -12,10 +12,19 @@ from typing import Any
 from temporalio import activity
 
 from threadline.slack.model import Thread
-from threadline.threads import addressing
 from threadline.threads.activity_options import SCAN, STORE, ActivityOptions, activity_options, retry_policy
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
+
+CATCH_UP_WORKFLOW = "CatchUpWorkflow"
+CATCH_UP_ID = "catch-up"
+"""Of the one catch-up that runs at a time, and of the schedule that starts the sweep and with it the catch-up."""
+CATCH_UP_REQUESTED = "look"
+"""A signal: start a pass now."""
+SWEEP_WORKFLOW = "SweepWorkflow"
+SWEEP_ID = "sweep"
+"""The schedule adds the time to it."""
+ROUTE_REPLY_WORKFLOW = "RouteReplyWorkflow"
 
 LOOK_BACK = 30 * 86_400.0
 """Seconds: a thread in which nothing was said for longer is not compared any more."""
@@ -232,12 +241,14 @@ class ThreadActivities(ABC):
 
 def catch_up_start(*, deep: bool) -> WorkflowStart:
     """The one catch-up, which is asked for a pass; `deep`: also at threads that show no change."""
-    return WorkflowStart(
-        addressing.CATCH_UP_WORKFLOW, addressing.CATCH_UP_ID, CatchUpState(), addressing.LOOK, ({"deep": deep},)
-    )
+    return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, ({"deep": deep},))
 
 
 def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:
     """A workflow that takes its time to find out whose thread a reply is in, and keeps the reply until then."""
-    identity = addressing.route_reply_workflow_id(thread)
-    return WorkflowStart(addressing.ROUTE_REPLY_WORKFLOW, identity, thread, addressing.INCOMING_MESSAGE, (message,))
+    identity = route_reply_workflow_id(thread)
+    return WorkflowStart(ROUTE_REPLY_WORKFLOW, identity, thread, INCOMING_MESSAGE, (message,))
+
+
+def route_reply_workflow_id(thread: Thread) -> str:
+    return f"route:{thread.key}"

@@ -12,11 +12,18 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.threads import addressing, messages
-    from threadline.threads.messages import CLOSE, MESSAGE, REPORT, IncomingMessage
-    from threadline.threads.model import is_new
+    from threadline.slack.model import MAX_TEXT
+    from threadline.threads.model import (
+        CLOSE_REQUESTED,
+        INCOMING_MESSAGE,
+        IncomingMessage,
+        MessageKind,
+        is_new,
+        parse_message,
+        quarantined_message,
+    )
 
-SIGNAL_KINDS: Mapping[str, str] = {addressing.INCOMING_MESSAGE: MESSAGE, addressing.CLOSE_REQUESTED: CLOSE}
+SIGNAL_KINDS: Mapping[str, MessageKind] = {INCOMING_MESSAGE: MessageKind.MESSAGE, CLOSE_REQUESTED: MessageKind.CLOSE}
 """Signals by name, with the kind of message that each brings unless its envelope says so."""
 MAX_MESSAGES = 100
 MAX_BYTES = 256 * 1024
@@ -24,7 +31,7 @@ MAX_BYTES = 256 * 1024
 MAX_SEEN = 500
 """Message ids kept to drop repeated deliveries. The database's unique key drops older ones."""
 
-_MAX_SHOWN = messages.MAX_TEXT // 2
+_MAX_SHOWN = MAX_TEXT // 2
 """Bytes of an unreadable payload that are kept as base64."""
 
 
@@ -65,7 +72,7 @@ class Inbox:
         del self._pending[:count]
 
     def holds_report(self) -> bool:
-        return any(message.kind == REPORT for message in self._pending)
+        return any(message.kind == MessageKind.REPORT for message in self._pending)
 
     def holds_from(self, sender_id: str) -> bool:
         return any(message.sender_id == sender_id for message in self._pending)
@@ -73,7 +80,9 @@ class Inbox:
     def senders(self) -> set[tuple[str, str]]:
         """(type, id) of whoever wrote something, corrections aside."""
         return {
-            (message.sender_type, message.sender_id) for message in self._pending if message.kind in (MESSAGE, CLOSE)
+            (message.sender_type, message.sender_id)
+            for message in self._pending
+            if message.kind in (MessageKind.MESSAGE, MessageKind.CLOSE)
         }
 
     def fits_one_batch(self) -> bool:
@@ -99,19 +108,19 @@ def _message_of(name: str, args: Sequence[RawValue]) -> IncomingMessage:
         values = [workflow.payload_converter().from_payload(each.payload) for each in args]
     except Exception:  # noqa: BLE001 - whatever a converter says of bytes that it cannot read, they are kept
         return _unreadable(name, args)
-    return messages.parse(values, kind=kind)
+    return parse_message(values, kind=kind)
 
 
 def _unreadable(name: str, args: Sequence[RawValue]) -> IncomingMessage:
     shown = json.dumps({"signal": name, "payloads": [_shown(each) for each in args]}, sort_keys=True)
     whole = b"".join(each.payload.SerializeToString(deterministic=True) for each in args)
-    return messages.quarantined(shown, name.encode("utf-8", "replace") + b":" + whole)
+    return quarantined_message(shown, name.encode("utf-8", "replace") + b":" + whole)
 
 
 def _shown(arg: RawValue) -> dict[str, Any]:
     data = arg.payload.data
     metadata = {key: value.decode("utf-8", "replace") for key, value in arg.payload.metadata.items()}
     try:
-        return {"metadata": metadata, "text": data.decode()[: messages.MAX_TEXT]}
+        return {"metadata": metadata, "text": data.decode()[:MAX_TEXT]}
     except UnicodeDecodeError:
         return {"metadata": metadata, "base64": base64.b64encode(data[:_MAX_SHOWN]).decode(), "bytes": len(data)}

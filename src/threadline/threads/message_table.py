@@ -21,9 +21,8 @@ from threadline.db.engine import Transaction
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
 from threadline.slack.files import redact_files
-from threadline.slack.model import FileRef, Thread
-from threadline.threads import addressing, messages
-from threadline.threads.messages import IncomingMessage
+from threadline.slack.model import FileRef, Thread, clean_text
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine
 
 _log = structlog.get_logger(__name__)
@@ -159,8 +158,8 @@ class MessageTable:
             stored_count: the highest number (`seq`) that was given by now.
             batch: in order, each id once; see `distinct`.
         """
-        unreadable = [message for message in batch if message.kind == messages.QUARANTINED]
-        readable = [message for message in batch if message.kind != messages.QUARANTINED]
+        unreadable = [message for message in batch if message.kind == MessageKind.QUARANTINED]
+        readable = [message for message in batch if message.kind != MessageKind.QUARANTINED]
         new, refused, corrected = await self._store_new(tx, owner_id, stored_count + 1, readable, columns)
         kept = await Quarantine(tx).keep(thread, [*((each, "") for each in unreadable), *refused])
         originals = _originals(new)
@@ -179,7 +178,7 @@ class MessageTable:
         self, tx: Transaction, owner_id: object, team: str, channel: str, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
         """What people are stored to have said in a channel between two moments (exclusive) and not to have deleted."""
-        where = {"owner": owner_id, "channel": channel, "prefix": addressing.message_id(team, channel, "")}
+        where = {"owner": owner_id, "channel": channel, "prefix": message_id(team, channel, "")}
         rows = await tx.execute(self._between, {**where, "oldest": oldest, "latest": latest})
         return [StoredMessage(**row) for row in rows.mappings()]
 
@@ -308,18 +307,18 @@ def _quarantined(message: IncomingMessage) -> IncomingMessage:
     digest = hashlib.sha256(message.id.encode("utf-8", "backslashreplace")).hexdigest()[:16]
     return IncomingMessage(
         id=f"quarantine:{digest}",
-        kind=messages.QUARANTINED,
-        sender_type=messages.UNKNOWN,
-        sender_id=messages.clean(message.sender_id)[:_MAX_QUARANTINED],
-        text=messages.clean(message.text),
-        channel=messages.clean(message.channel)[:_MAX_QUARANTINED],
-        ts=messages.clean(message.ts)[:_MAX_QUARANTINED],
+        kind=MessageKind.QUARANTINED,
+        sender_type=SenderType.UNKNOWN,
+        sender_id=clean_text(message.sender_id)[:_MAX_QUARANTINED],
+        text=clean_text(message.text),
+        channel=clean_text(message.channel)[:_MAX_QUARANTINED],
+        ts=clean_text(message.ts)[:_MAX_QUARANTINED],
     )
 
 
 def redact_message(message: IncomingMessage) -> IncomingMessage:
     """The message without secrets: a signal that is no gateway's of today, or that nobody could read, may hold one."""
-    return replace(message, text=messages.clean(redact(message.text)), files=redact_files(message.files))
+    return replace(message, text=clean_text(redact(message.text)), files=redact_files(message.files))
 
 
 def log_quarantined(thread: Thread, ids: Sequence[str], *, case: str = "") -> None:

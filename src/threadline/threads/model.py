@@ -1,17 +1,206 @@
-"""Values of a thread: the workflow that it belongs to, the keys of what it was sent, and presses of its buttons."""
+"""Values of a thread: its messages with their ids, the workflow that it belongs to, and presses of buttons."""
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from threadline.slack.model import Thread
+from threadline.slack.model import MAX_NAME, FileRef, Thread, clean_text
+
+CORE_QUEUE = "threadline"
+AGENTS_QUEUE = "threadline-agents"
+
+INCOMING_MESSAGE = "incoming_message"
+CLOSE_REQUESTED = "close_requested"
+BUTTON_PRESSED = "button_pressed"
+"""Signals. A released name is never changed or reused."""
 
 MAX_SEEN_PRESSES = 500
 """Presses whose keys are kept, to drop what is delivered again; the record decides once in any case."""
 MAX_PRESS_EVENTS = 2_000
 """Events in the history of one run that waits for presses: somebody who presses again and again does not fill it."""
 _WORKFLOW_ID = re.compile(r"[a-z]+(:[^:]+){2}:[0-9]+\.[0-9]+(:[0-9]+)?")
+
+
+class MessageKind(StrEnum):
+    """What somebody did in a thread."""
+
+    REPORT = "report"
+    MESSAGE = "message"
+    CLOSE = "close"
+    STOP = "stop"
+    """Tells the bot to stop what it is doing in a conversation, by a word or by a reaction."""
+    REACTION_ADDED = "thumb"
+    """A thumb up or down on a message of the bot: `text` is the reaction's name."""
+    REACTION_REMOVED = "thumb_taken"
+    EDIT = "edit"
+    DELETION = "deletion"
+    QUARANTINED = "quarantined"
+    """What could not be read."""
+
+
+REACTIONS = (MessageKind.REACTION_ADDED, MessageKind.REACTION_REMOVED)
+KINDS = tuple(kind for kind in MessageKind if kind is not MessageKind.QUARANTINED)
+"""What a signal may say that it is."""
+
+
+class SenderType(StrEnum):
+    REPORTER = "reporter"
+    DEVELOPER = "developer"
+    UNKNOWN = "unknown"
+    """The event did not say who wrote the thread's root: the case, which knows its reporter, decides."""
+    THIRD_PARTY = "third_party"
+    BOT = "bot"
+    ADMIN = "operator"
+    """Whoever runs the product, by the command line."""
+
+
+MAX_FILES = 50
+"""Files of one message that are kept: Slack takes ten."""
+_MAX_FILE_SIZE = 2**62
+"""Bytes. Slack names no such size, but a signal may, and the database takes none above."""
+
+
+@dataclass(frozen=True)
+class IncomingMessage:
+    """One thing that a person did in a thread.
+
+    `ts` is when it was said (for an edit or a deletion: the `ts` of the message it corrects), which is also the order
+    in which messages are shown; `correction_of` is the id of the message that an edit or a deletion corrects, or that a
+    thumb is put on, and `version` the `edited.ts` by which the newest edit wins. `addressed`: in a conversation, it is
+    meant for the bot: it has a mention, or stands in a direct message. `root_author_id`: there, who wrote the thread's
+    root, unless it was an app or the event does not say.
+    """
+
+    id: str
+    kind: MessageKind
+    sender_type: SenderType
+    sender_id: str
+    text: str
+    channel: str
+    ts: str
+    correction_of: str = ""
+    version: str = ""
+    files: tuple[FileRef, ...] = field(default_factory=tuple)
+    addressed: bool = False
+    root_author_id: str = ""
+
+
+def parse_message(args: Sequence[Any], *, kind: MessageKind = MessageKind.MESSAGE) -> IncomingMessage:
+    """Read a signal's arguments, whatever they are; never raises.
+
+    Temporal drops a signal that does not decode into the handler's types, so nothing on the wire is strict. What cannot
+    be read becomes a `QUARANTINED` message, which is stored and shown to whoever runs the product.
+
+    Args:
+        args: what arrived; one JSON object with the fields of `IncomingMessage` is what a gateway sends.
+        kind: what the message is when the object does not say so.
+    """
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        raw = args[0]
+        sender, given = _text(raw, "sender_type") or SenderType.UNKNOWN, _text(raw, "kind") or kind
+        names = {name: _text(raw, name) for name in _NAMES}
+        readable = names["id"] and names["ts"] and max(map(len, names.values())) <= MAX_NAME
+        if readable and given in KINDS:
+            return IncomingMessage(
+                kind=MessageKind(given),
+                sender_type=SenderType(sender) if sender in _SENDERS else SenderType.UNKNOWN,
+                text=_text(raw, "text"),
+                files=_files(raw.get("files")),
+                addressed=raw.get("addressed") is True,
+                **names,
+            )
+    whole = _json(args)
+    return quarantined_message(whole, whole.encode("utf-8", "surrogatepass"))
+
+
+_SENDERS = (SenderType.REPORTER, SenderType.DEVELOPER, SenderType.ADMIN, SenderType.UNKNOWN)
+_NAMES = ("id", "sender_id", "channel", "ts", "correction_of", "version", "root_author_id")
+
+
+def quarantined_message(text: str, whole: bytes = b"") -> IncomingMessage:
+    """What could not be read, as a message of its own.
+
+    Args:
+        text: what came, as far as it can be shown; cut at `MAX_TEXT`.
+        whole: all that came, where `text` does not tell one from another; the same again gets the same id.
+    """
+    kept = clean_text(text)
+    digest = hashlib.sha256(whole or kept.encode()).hexdigest()[:16]
+    return IncomingMessage(
+        id=f"quarantine:{digest}",
+        kind=MessageKind.QUARANTINED,
+        sender_type=SenderType.UNKNOWN,
+        sender_id="",
+        text=kept,
+        channel="",
+        ts="",
+    )
+
+
+def _json(args: Sequence[Any]) -> str:
+    try:
+        return json.dumps(args, default=repr, sort_keys=True)
+    except (TypeError, ValueError):  # keys of several types, a number of more digits than Python prints
+        return repr([type(each).__name__ for each in args])
+
+
+def _text(raw: Mapping[Any, Any], name: str) -> str:
+    value = raw.get(name)
+    if value is None:
+        return ""
+    return clean_text(value if isinstance(value, str) else str(value))
+
+
+def _files(raw: Any) -> tuple[FileRef, ...]:
+    if not isinstance(raw, Sequence) or isinstance(raw, str):
+        return ()
+    given = (item for item in raw[:MAX_FILES] if isinstance(item, Mapping) and 0 < len(_text(item, "id")) <= MAX_NAME)
+    return tuple(
+        FileRef(
+            id=_text(item, "id"),
+            name=_text(item, "name")[:MAX_NAME],
+            mimetype=_text(item, "mimetype")[:MAX_NAME],
+            size=_whole(item),
+        )
+        for item in given
+    )
+
+
+def _whole(item: Mapping[Any, Any]) -> int:
+    size = item.get("size")
+    return min(size, _MAX_FILE_SIZE) if isinstance(size, int) and size >= 0 else 0
+
+
+def message_id(team: str, channel: str, ts: str) -> str:
+    """The id under which a message is stored once, however often and by whichever event it arrives."""
+    return f"{team}:{channel}:{ts}"
+
+
+def edit_id(team: str, channel: str, ts: str, edited_ts: str) -> str:
+    return f"{message_id(team, channel, ts)}:e{edited_ts}"
+
+
+def deletion_id(team: str, channel: str, ts: str) -> str:
+    return f"{message_id(team, channel, ts)}:d"
+
+
+def stop_id(team: str, channel: str, ts: str, user: str, moment: str) -> str:
+    """Of a stop sign that a person put on a message at a moment: taken away and put back, it says so again."""
+    return f"{message_id(team, channel, ts)}:stop:{user}:{moment}"
+
+
+def reaction_id(team: str, channel: str, ts: str, user: str, reaction: str, moment: str) -> str:
+    """Of a thumb that a person put on a message, or took from it, at a moment."""
+    return f"{message_id(team, channel, ts)}:thumb:{user}:{reaction}:{moment}"
+
+
+def turn_id(thread: Thread, turn: int) -> str:
+    """The correlation id of a turn: the same in all that it writes."""
+    return f"{thread.key}:{turn}"
 
 
 @dataclass(frozen=True)

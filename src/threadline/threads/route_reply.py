@@ -8,11 +8,9 @@ from temporalio import activity
 from threadline.db.engine import Database
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
-from threadline.threads import messages
 from threadline.threads.contract import ForwardedReply, RouteReplyActivities
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.messages import IncomingMessage
-from threadline.threads.model import ThreadOwner, owner_in
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, owner_in
 from threadline.threads.store import PostStore, Quarantine, ThreadStore
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 
@@ -52,7 +50,7 @@ class LiveRouteReplyActivities(RouteReplyActivities):
         owner = await self._owner_of(reply.thread)
         if owner is None or owner.feature not in self._starts:
             message = redact_message(reply.message)
-            unreadable = [(message, "")] if message.kind == messages.QUARANTINED else []
+            unreadable = [(message, "")] if message.kind == MessageKind.QUARANTINED else []
             async with self._database.begin() as work:
                 quarantined = await Quarantine(work.tx).keep(reply.thread, unreadable)
             log_quarantined(reply.thread, quarantined)

@@ -11,9 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.selectable import LateralFromClause
 
 from threadline.db.engine import Transaction
-from threadline.slack.model import Thread
-from threadline.threads.messages import IncomingMessage, clean
-from threadline.threads.model import ThreadOwner
+from threadline.slack.model import Thread, clean_text
+from threadline.threads.model import IncomingMessage, ThreadOwner
 from threadline.threads.tables import posts, quarantine, threads
 
 CLAIM_STATES = Literal["ours", "busy", "expired", "posted", "unrecorded", "invalid"]
@@ -205,9 +204,13 @@ class Quarantine:
         Returns:
             the ids of what was not there yet.
         """
-        place = {"team": clean(thread.team), "channel": clean(thread.channel), "thread_ts": clean(thread.ts)}
+        place = {
+            "team": clean_text(thread.team),
+            "channel": clean_text(thread.channel),
+            "thread_ts": clean_text(thread.ts),
+        }
         rows = [
-            {**place, "message_id": message.id, "message_text": clean(message.text), "error": clean(error)}
+            {**place, "message_id": message.id, "message_text": clean_text(message.text), "error": clean_text(error)}
             for message, error in refused
         ]
         if not rows:

@@ -11,8 +11,13 @@ from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
     from threadline.slack.model import Thread
-    from threadline.threads import addressing, contract
+    from threadline.threads import contract
     from threadline.threads.contract import (
+        CATCH_UP_ID,
+        CATCH_UP_REQUESTED,
+        CATCH_UP_WORKFLOW,
+        ROUTE_REPLY_WORKFLOW,
+        SWEEP_WORKFLOW,
         CatchUpActivities,
         CatchUpPlan,
         CatchUpState,
@@ -31,7 +36,7 @@ from threadline.threads.calls import attempt, call, fault_of, pause
 from threadline.threads.inbox import Inbox
 
 
-@workflow.defn(name=addressing.CATCH_UP_WORKFLOW)
+@workflow.defn(name=CATCH_UP_WORKFLOW)
 class CatchUpWorkflow:
     """One pass after the other over what Slack's history shows.
 
@@ -44,7 +49,9 @@ class CatchUpWorkflow:
         self._deep = False
         self._cases_checked_at = workflow.now().timestamp()
 
-    @workflow.signal(name=addressing.LOOK, description="A gateway has reconnected: look for messages that it missed.")
+    @workflow.signal(
+        name=CATCH_UP_REQUESTED, description="A gateway has reconnected: look for messages that it missed."
+    )
     def look(self, *args: Any) -> None:
         self._state.requested = self._state.follow_up = True
         self._state.deep = self._state.deep or contract.wants_deep(args)
@@ -154,7 +161,7 @@ class CatchUpWorkflow:
         return ""
 
 
-@workflow.defn(name=addressing.SWEEP_WORKFLOW)
+@workflow.defn(name=SWEEP_WORKFLOW)
 class SweepWorkflow:
     """What the schedule starts: it starts the catch-up, and runs every sweep once.
 
@@ -187,7 +194,7 @@ async def _start_catch_up() -> str:
         await workflow.start_child_workflow(
             CatchUpWorkflow.run,
             CatchUpState(),
-            id=addressing.CATCH_UP_ID,
+            id=CATCH_UP_ID,
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
         )
@@ -200,7 +207,7 @@ async def _start_catch_up() -> str:
     return "catch-up started"
 
 
-@workflow.defn(name=addressing.ROUTE_REPLY_WORKFLOW)
+@workflow.defn(name=ROUTE_REPLY_WORKFLOW)
 class RouteReplyWorkflow:
     """Finds the case of a reply whose thread the gateway could not place in time, and hands the reply on.
 

@@ -15,7 +15,7 @@ from temporalio.common import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from threadline.errors import Permanent, Transient
-from threadline.threads.addressing import CORE_QUEUE
+from threadline.threads.model import CORE_QUEUE
 
 CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
 """Of cases, conversations and jobs alike: one list in Temporal's UI shows all threads of a channel."""

@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
 from threadline.errors import Permanent
-from threadline.slack.model import Thread, name_with_id
-from threadline.threads.messages import MAX_NAME
+from threadline.slack.model import MAX_NAME, Thread, name_with_id
 from threadline.tools.operations import Change, Operation
 
 P = TypeVar("P")

@@ -14,7 +14,7 @@ from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transitio
 from threadline.db.engine import Database
 from threadline.privacy.redaction import redact
 from threadline.settings import DatabaseSettings
-from threadline.threads.messages import CLOSE, OPERATOR, IncomingMessage
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.store import Quarantine, QuarantinedMessage
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import temporal_client
@@ -78,8 +78,8 @@ class CaseDesk:
             case = await CaseStore(work.tx).get(bug_id)
         message = IncomingMessage(
             id=f"operator:{uuid.uuid4()}",
-            kind=CLOSE,
-            sender_type=OPERATOR,
+            kind=MessageKind.CLOSE,
+            sender_type=SenderType.ADMIN,
             sender_id=getpass.getuser(),
             text=redact(reason),
             channel=case.thread.channel,

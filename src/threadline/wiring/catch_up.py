@@ -42,11 +42,11 @@ from threadline.jobs.sweep import MissingJobWorkflows
 from threadline.settings import CatchUpSettings, ChannelSettings, DatabaseSettings
 from threadline.slack.client import Slack
 from threadline.slack.history import History
-from threadline.threads.addressing import CATCH_UP_ID, CORE_QUEUE, SWEEP_ID, SWEEP_WORKFLOW
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.comparison import ThreadSource
-from threadline.threads.contract import LOOK_BACK, SweepRequest
+from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID, SWEEP_WORKFLOW, SweepRequest
+from threadline.threads.model import CORE_QUEUE
 from threadline.threads.sweep import Sweep
 from threadline.threads.workflow_client import WorkflowClient
 

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent
-from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.temporal import WORKFLOWS, temporal_client
 
 _SILENT = 90.0

@@ -18,7 +18,7 @@ from threadline.errors import Permanent
 from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, RepositorySettings
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
-from threadline.threads.addressing import AGENTS_QUEUE, CORE_QUEUE
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.catch_up import ensure_schedule
 from threadline.wiring.core_worker import CoreActivities, CoreSettings, core_activities

@@ -8,11 +8,10 @@ from typing import Any, Self
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.model import CaseStatus, Entry
+from threadline.cases.model import CaseStatus, Entry, bug_workflow_id
 from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.threads.addressing import bug_workflow_id
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from threadline.cases.model import CaseStatus, Reason
 from threadline.errors import Permanent
-from threadline.threads.messages import BOT
+from threadline.threads.model import SenderType
 from threadline_devstack.fix_check import Proof, prove
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
 from threadline_devstack.stories.case_scene import Scene
@@ -114,7 +114,7 @@ CHAPTERS = (
 
 
 async def _said_by_people(scene: Scene) -> list[str]:
-    return [entry.text for entry in await scene.conversation() if entry.sender_type != BOT]
+    return [entry.text for entry in await scene.conversation() if entry.sender_type != SenderType.BOT]
 
 
 async def _has_reaction(scene: Scene, name: str) -> bool:

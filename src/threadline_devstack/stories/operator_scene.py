@@ -11,7 +11,7 @@ from threadline.rfps import model as rfps
 from threadline.rfps.journal_entries import JournalEntry
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.slack.model import Thread
-from threadline.threads import addressing
+from threadline.threads.model import turn_id
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import Hear, words_of
@@ -42,7 +42,7 @@ class OperatorScene(TalkScene):
     async def written(self, root: str, turn: int) -> list[JournalEntry]:
         """What one turn has written into journals, in its order."""
         async with self._database.begin() as work:
-            return await work.journal.of_turn(TEAM, addressing.turn_id(self.thread(root), turn))
+            return await work.journal.of_turn(TEAM, turn_id(self.thread(root), turn))
 
     async def bound(self, root: str) -> str:
         """The RFP that a thread is about; empty for none."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
-from threadline.threads.addressing import conversation_workflow_id
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
 from threadline_devstack.stack import Stack

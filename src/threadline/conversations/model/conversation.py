@@ -5,7 +5,9 @@ from enum import StrEnum
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.threads.messages import IncomingMessage
+from threadline.threads.model import IncomingMessage
+
+CONVERSATION_WORKFLOW = "ConversationWorkflow"
 
 CONVERSATION = "conversation"
 """The kind of a thread in which people talk with the bot; see `threads.model.ThreadOwner`."""
@@ -103,3 +105,14 @@ class Talk:
     """The `ts` of messages whose writers are still to be told that it is too much at once."""
     reworded: list[int] = field(default_factory=list)
     """Turns of which the person who has the thread is still to see something as it reads now."""
+
+
+def conversation_workflow_id(thread: Thread) -> str:
+    """The workflow of the conversation in `thread`."""
+    return f"talk:{thread.key}"
+
+
+def thread_of_conversation(workflow_id: str) -> Thread:
+    """The thread of a conversation's workflow."""
+    _, team, channel, ts = workflow_id.split(":")
+    return Thread(team, channel, ts)
