@@ -29,8 +29,8 @@ from bench.report import replace_block
 from bench.rows.turn import answer_at_once
 from bench.scale import FULL
 from bench.talk import OPERATE, PLAIN, WORK, SwiftModel, Talks, by_temporal
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import bug_workflow_id
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind

@@ -11,7 +11,7 @@ from bench.figures import Row, pair
 from bench.ground import Ground
 from bench.path import Clock, said
 from bench.scale import by_turns
-from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack import identity

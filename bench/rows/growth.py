@@ -13,9 +13,9 @@ from bench.parts.agent import FOUND
 from bench.path import Clock, burst, product, said
 from bench.usage import Meter
 from threadline.cases.contract import TurnEnded
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import session_id
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore
 from threadline.slack.model import Thread

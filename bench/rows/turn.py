@@ -15,7 +15,7 @@ from bench.parts.turn_probe import Given
 from bench.path import Clock, said
 from bench.scale import by_turns
 from bench.usage import proportional_mib
-from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.models import ModelSandbox

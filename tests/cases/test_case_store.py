@@ -8,7 +8,6 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from tests.support.case_store import THREAD, Scene, close, report, said, ts
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     SUMMARY,
     TRANSITIONS,
@@ -20,7 +19,9 @@ from threadline.cases.model import (
     SlaEventKind,
     case_owner,
 )
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
+from threadline.cases.store.lists import CaseLists
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition
 from threadline.investigator.store import TurnOutcome
@@ -90,7 +91,7 @@ async def test_repeated_step_is_recorded_once(scene: Scene) -> None:
     assert (first.wait_until, again.wait_until) == (100.0, 200.0)
     assert again.rev > first.rev
     async with scene.database.begin() as work:
-        steps = [step.to for step in await CaseStore(work.tx).transitions("BUG-1")]
+        steps = [step.to for step in await CaseLists(work.tx).transitions("BUG-1")]
     assert steps == ["new", "investigating", "awaiting_reporter"]
 
 
@@ -100,8 +101,8 @@ async def test_question_is_unanswered_until_the_reporter_writes_or_a_turn_is_set
     await asked_in_vain(scene)
     assert (await scene.flush(said(5, "a developer's guess", by=SenderType.DEVELOPER))).unanswered
     assert not (await scene.flush(said(6, "sorry, here it is"))).unanswered
-    await scene.turn(2)
-    assert not (await scene.snapshot()).unanswered
+    settled = await scene.turn(2, Action.ASK_REPORTER)
+    assert not settled.case.unanswered, "the new question is not asked yet"
 
 
 async def test_close_that_is_taken_back_leaves_no_unanswered_question(scene: Scene) -> None:
@@ -137,7 +138,7 @@ async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     assert again.case.has_unread
     assert again.case.title
     async with scene.database.begin() as work:
-        assert [step.to for step in await CaseStore(work.tx).transitions("BUG-1")] == ["new", "investigating"]
+        assert [step.to for step in await CaseLists(work.tx).transitions("BUG-1")] == ["new", "investigating"]
 
 
 @pytest.mark.parametrize("reason", [Reason.AGENT_RESOLVED, Reason.NO_REPLY, Reason.FIX_MERGED])
@@ -291,7 +292,7 @@ async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(
             await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(at))
     async with scene.database.begin() as work:
         store = CaseStore(work.tx)
-        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await store.list()]
+        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await CaseLists(work.tx).list()]
         assert [case.summary for case in cases] == [replace(THREAD, channel="C9", ts=ts(1))] * 3
         assert await ThreadStore(work.tx).owner(replace(THREAD, channel="C9", ts=ts(2))) is not None
 
@@ -309,9 +310,9 @@ async def test_sla_event_is_recorded_once(scene: Scene) -> None:
 async def test_cases_are_listed(scene: Scene) -> None:
     await scene.opened()
     async with scene.database.begin() as work:
-        assert [case.bug_id for case in await CaseStore(work.tx).list(open_only=True)] == ["BUG-1"]
-        assert await CaseStore(work.tx).list(status=CaseStatus.RESOLVED) == []
-        assert await CaseStore(work.tx).list(reporter_id="somebody else") == []
+        assert [case.bug_id for case in await CaseLists(work.tx).list(open_only=True)] == ["BUG-1"]
+        assert await CaseLists(work.tx).list(status=CaseStatus.RESOLVED) == []
+        assert await CaseLists(work.tx).list(reporter_id="somebody else") == []
 
 
 async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: Scene) -> None:

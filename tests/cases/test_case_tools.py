@@ -8,7 +8,7 @@ from tests.support.case_store import THREAD, Scene, report, said
 from tests.support.tool_scene import SUMMARIES, ToolScene
 from threadline.cases import tools as cases
 from threadline.cases.model import Action, CaseStatus, Reason
-from threadline.cases.store import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore, PullRequest
 from threadline.slack.model import Thread
 
 TOLD = "We know why your total was wrong, and are working on it."

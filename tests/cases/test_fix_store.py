@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.support.case_store import Scene, deletion, edit, identity, said
 from threadline.cases.model import Action
-from threadline.cases.store import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore, PullRequest
 from threadline.investigator.store import TurnOutcome
 from threadline.threads.model import SenderType
 

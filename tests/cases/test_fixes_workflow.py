@@ -7,7 +7,7 @@ from tests.support.git_repository import GitRepository
 from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, CaseLimits
-from threadline.cases.store import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore, PullRequest
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import SUMMARIES

@@ -23,10 +23,10 @@ from tests.support.case_store import (
     said,
     ts,
 )
-from threadline.cases import store as case_store
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseSnapshot, CaseStatus, Reason
-from threadline.cases.store import CaseStore
+from threadline.cases.store import case as case_store
+from threadline.cases.store.lists import CaseLists
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
 from threadline.investigator import store as agent_turns
 from threadline.slack.model import FileRef, Thread
@@ -47,7 +47,7 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     assert not snapshot.developer_wrote
     async with scene.database.begin() as work:
         assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
-        assert [(step.before, step.to) for step in await CaseStore(work.tx).transitions("BUG-1")] == [(None, "new")]
+        assert [(step.before, step.to) for step in await CaseLists(work.tx).transitions("BUG-1")] == [(None, "new")]
 
 
 @pytest.mark.parametrize("kind", [MessageKind.MESSAGE, MessageKind.CLOSE])
@@ -302,7 +302,7 @@ SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM 
 """
 
 
-@pytest.mark.parametrize("asked", [case_store.SNAPSHOT.text, agent_turns._BATCH], ids=["marks", "batch"])
+@pytest.mark.parametrize("asked", [case_store.SNAPSHOT.text, agent_turns._BATCH], ids=["snapshot", "batch"])
 async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -> None:
     """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
     await scene.opened()

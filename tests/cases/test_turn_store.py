@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.case_store import Scene, close, report, said
 from threadline.cases.contract import TurnEnded
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState, session_id
-from threadline.cases.store import CaseStore, PullRequest
+from threadline.cases.store.case import CaseStore, PullRequest
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.model import FileRef

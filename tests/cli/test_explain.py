@@ -13,7 +13,7 @@ from tests.support.case_store import THREAD as CASE_THREAD
 from tests.support.case_store import report
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.cases.message_store import CaseMessageStore
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.contract import SettleRequest, Word
 from threadline.conversations.model.conversation import WordKind
 from threadline.db.engine import Database

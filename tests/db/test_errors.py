@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 

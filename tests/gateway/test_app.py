@@ -188,7 +188,7 @@ async def test_click_and_rate_limit_warning_are_acknowledged_and_counted(gateway
     assert (await gateway.send(body, "/slack/interactions", **form)).status == 200
     assert (await gateway.send(json.dumps({"type": "app_rate_limited", "team_id": "T1"}))).status == 200
 
-    assert await gateway.process.counts() == {"no_approval": 1, "unhandled_app_rate_limited": 1}
+    assert await gateway.process.counts() == {"no_button": 1, "unhandled_app_rate_limited": 1}
 
 
 UNSIGNED: dict[str, dict[str, str]] = {

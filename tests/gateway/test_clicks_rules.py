@@ -79,7 +79,7 @@ def test_each_press_has_a_key_of_its_own() -> None:
     ],
 )
 def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
-    assert clicks.route(body) == Ignored(IgnoreReason.NO_APPROVAL)
+    assert clicks.route(body) == Ignored(IgnoreReason.NO_BUTTON)
 
 
 def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
@@ -92,7 +92,7 @@ def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
         assert (route.start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
         assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})
-    assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_APPROVAL)
+    assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_BUTTON)
 
 
 def test_unreadable_time_is_left_open() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.case_store import THREAD, Scene, edit, said, ts
 from threadline.cases.model import Action, Service
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
 from threadline.db.engine import Database
 from threadline.errors import ClaimLost, Permanent
 from threadline.investigator.store import CaseReader, TurnClaim

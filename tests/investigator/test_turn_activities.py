@@ -11,8 +11,8 @@ import pytest
 from tests.investigator.investigator_scene import running_agents
 from tests.investigator.turn_scene import ScriptedAgent, TurnScene, findings
 from tests.support.case_store import report, said
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseLimits, CaseStatus
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.runner import TurnInput

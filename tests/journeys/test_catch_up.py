@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from threadline.cases.model import CaseStatus, Reason
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.threads.model import SenderType

@@ -14,7 +14,7 @@ from temporalio.service import RPCError
 
 from tests.limits.scene import LoadScene, connected, laid_out
 from tests.replay import diverging
-from threadline.cases.store import CaseStore
+from threadline.cases.store.lists import CaseLists
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -47,7 +47,7 @@ async def _begun(ground: LoadScene) -> Thread:
 
 async def _rests(ground: LoadScene) -> bool:
     async with ground.database.begin() as work:
-        return [case.status for case in await CaseStore(work.tx).list()] == ["pending_verification"]
+        return [case.status for case in await CaseLists(work.tx).list()] == ["pending_verification"]
 
 
 async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: LoadScene) -> None:

@@ -14,7 +14,7 @@ from temporalio.client import WorkflowExecution
 
 from tests.limits.scene import LoadScene, laid_out
 from threadline.cases.model import CaseLimits
-from threadline.cases.store import CaseStore
+from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
 from threadline_devstack.slack import identity
 
@@ -98,7 +98,7 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
         await ground.until(lambda: _all_are(ground, "investigating"), "each waits for an agent", 300)
         async with ground.database.begin() as work:
-            assert {case.thread for case in await CaseStore(work.tx).list(limit=2 * THREADS)} == set(threads)
+            assert {case.thread for case in await CaseLists(work.tx).list(limit=2 * THREADS)} == set(threads)
         assert await ground.runs("Running") == THREADS
     async with ground.working(reactions=False):
         await ground.until(

@@ -12,8 +12,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import PayloadCodec
 
 from tests.limits.scene import LoadScene
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import BUG_WORKFLOW, BugState, CaseLimits
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Message

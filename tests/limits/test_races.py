@@ -13,7 +13,7 @@ from tests.chaos.plan import seeded_random
 from tests.limits.scene import LoadScene, connected
 from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, CaseLimits
-from threadline.cases.store import CaseStore
+from threadline.cases.store.lists import CaseLists
 from threadline.gateway.routes import Start
 from threadline.slack.model import Thread
 
@@ -85,7 +85,7 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) 
 
 async def _open_cases(ground: LoadScene, count: int) -> bool:
     async with ground.database.begin() as work:
-        return len(await CaseStore(work.tx).list(limit=2 * THREADS)) == count
+        return len(await CaseLists(work.tx).list(limit=2 * THREADS)) == count
 
 
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
@@ -136,6 +136,6 @@ async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: Loa
         await ground.until_stored()
         assert await ground.faults() == []
         async with ground.database.begin() as work:
-            assert len(await CaseStore(work.tx).list(limit=100)) == len(threads)
+            assert len(await CaseLists(work.tx).list(limit=100)) == len(threads)
         assert len(ground.agent.requests) == len(threads)
         assert len([run async for run in ground.client.list_workflows()]) == len(threads)

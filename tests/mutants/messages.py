@@ -160,14 +160,14 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         name="settle: a turn that is settled twice counts twice",
-        file="threadline/cases/store.py",
+        file="threadline/cases/store/case.py",
         before="if turn > case.turn and case.status",
         after="if turn >= case.turn and case.status",
         tests=(f"{TURNS}::test_outcome_whose_answer_was_lost_is_found_and_settled_once",),
     ),
     Mutant(
         name="settle: a running attempt keeps its claim",
-        file="threadline/cases/store.py",
+        file="threadline/cases/store/case.py",
         before="                await self._tx.execute(_REVOKE, which)\n",
         after="",
         tests=(f"{TURNS}::test_settling_fences_a_running_attempt_out",),

@@ -14,7 +14,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "transitions: a case ends over a message that a running turn has not answered yet",
-        "threadline/cases/store.py",
+        "threadline/cases/store/case.py",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn) m",
         "AND m.sender_type <> 'bot' AND m.turn > c.turn + 1) m",
         ("tests/cases/test_case_store.py::test_message_in_a_running_turn_prevents_an_end",),

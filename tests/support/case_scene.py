@@ -23,10 +23,11 @@ from threadline.cases.contract import (
     TurnRequest,
     case_start,
 )
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, sla_workflow_id
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
-from threadline.cases.store import CaseRecord, CaseStore, Transition
+from threadline.cases.store.case import CaseRecord, CaseStore
+from threadline.cases.store.lists import CaseLists, Transition
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
@@ -181,7 +182,7 @@ class CaseScene:
 
     async def transitions(self) -> Sequence[Transition]:
         async with self.database.begin() as work:
-            return await CaseStore(work.tx).transitions("BUG-1")
+            return await CaseLists(work.tx).transitions("BUG-1")
 
     async def statuses(self) -> list[str]:
         return [step.to for step in await self.transitions()]

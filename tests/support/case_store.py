@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseSnapshot, CaseStatus, Reason, Settled, session_id
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.slack.model import Thread

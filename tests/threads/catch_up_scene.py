@@ -8,8 +8,8 @@ from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.support.case_scene import FOLLOWED, CaseScene, case_scene, outcome
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseStatus
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_WORKFLOW, CatchUpState

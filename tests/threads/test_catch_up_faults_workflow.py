@@ -9,8 +9,8 @@ from temporalio.workflow import Info
 
 from tests.support.case_scene import CaseScene
 from tests.threads.catch_up_scene import home, install, look, opened, resent, until_ended
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseStatus
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher, Outcome
 from threadline.gateway.routes import Route

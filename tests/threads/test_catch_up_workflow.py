@@ -26,7 +26,8 @@ from tests.threads.catch_up_scene import (
 )
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.model import ESCALATION, CaseStatus, case_owner
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
+from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.routes import Route
@@ -148,7 +149,7 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene
 
     async def cases() -> list[str]:
         async with home.database.begin() as work:
-            return [case.thread.ts for case in await CaseStore(work.tx).list(open_only=False)]
+            return [case.thread.ts for case in await CaseLists(work.tx).list(open_only=False)]
 
     async def opened() -> bool:
         return bool(await cases())

@@ -11,9 +11,11 @@ from temporalio.service import RPCError
 from tests.support.case_scene import CONVERSATION_QUIET, CaseScene, case_scene, outcome
 from tests.threads.catch_up_scene import entries, install, look, reply, resent, until_ended
 from threadline.approvals.contract import approval_workflow_id
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason, bug_workflow_id, sla_workflow_id
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
+from threadline.cases.store.lists import CaseLists
+from threadline.cases.store.messages import CaseMessageStore
+from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -242,8 +244,8 @@ async def test_step_that_gives_up_does_not_end_the_others(home: CaseScene, monke
     async def refuse(*_: object, **__: object) -> None:
         raise Permanent("the database refuses to list them")
 
-    monkeypatch.setattr("threadline.cases.store.CaseStore.open_cases", refuse)
-    monkeypatch.setattr("threadline.cases.store.CaseStore.missing_answers", refuse)
+    monkeypatch.setattr("threadline.cases.store.sweeps.CaseSweepStore.open_cases", refuse)
+    monkeypatch.setattr("threadline.cases.store.sweeps.CaseSweepStore.missing_answers", refuse)
     assert await sweep(home) == "catch-up started, failed: cases, missing answers"
     assert await runs(home, waiting) == [True]
 
@@ -377,7 +379,7 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
 
     async def found() -> bool:
         async with home.database.begin() as work:
-            cases = await CaseStore(work.tx).list(open_only=False)
+            cases = await CaseLists(work.tx).list(open_only=False)
         return [case.status for case in cases] == [CaseStatus.PENDING_VERIFICATION] * 3
 
     await home.until(found, "all have their findings")
@@ -385,7 +387,7 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
     assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as work:
         await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
-        unsaid = [each.bug_id for each in await CaseStore(work.tx).missing_answers(60, 10)]
+        unsaid = [each.bug_id for each in await CaseSweepStore(work.tx).missing_answers(60, 10)]
     assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
     await sweep(home)
     assert [len(posts_with(home, f"BUG-{number}:turn:1:findings")) for number in (1, 2, 3)] == [1, 2, 2]

@@ -15,17 +15,19 @@ from threadline.cases.contract import (
     StatusChange,
     TurnRef,
 )
-from threadline.cases.message_store import CaseMessageStore, PendingFile
 from threadline.cases.model import Action, CaseLimits, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.posts import LiveCasePostActivities
-from threadline.cases.store import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.messages import CaseMessageStore, PendingFile
+from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
 from threadline.slack.client import Slack
-from threadline.slack.files import download, redact_files
+from threadline.slack.files import download
 from threadline.slack.model import Thread, clean_text
+from threadline.slack.text import redact_files
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
@@ -70,11 +72,10 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as work:
-            store = CaseStore(work.tx)
-            snapshot = await store.snapshot_of(thread)
-            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await store.closing_is_unposted(
-                snapshot.bug_id
-            )
+            snapshot = await CaseStore(work.tx).snapshot_of(thread)
+            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseSweepStore(
+                work.tx
+            ).closing_is_unposted(snapshot.bug_id)
             return OpenedCase(snapshot, self._limits, closing_unposted)
 
     @activity.defn

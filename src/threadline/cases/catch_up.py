@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 
-from threadline.cases.message_store import CaseMessageStore
-from threadline.cases.store import CaseStore, open_threads_query
+from threadline.cases.store.case import CaseStore, open_threads_query
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Query, Transaction
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import RawMessage, ThreadSource

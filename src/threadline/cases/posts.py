@@ -14,7 +14,6 @@ from temporalio import activity
 from threadline.cases import audience, blocks
 from threadline.cases.blocks import Findings
 from threadline.cases.contract import CasePostActivities, CaseReactions, Escalation, Notice, SlaNotice, TurnRef
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import (
     DEFAULT_TARGETS,
     ESCALATION,
@@ -27,7 +26,8 @@ from threadline.cases.model import (
     Target,
     case_owner,
 )
-from threadline.cases.store import CaseRecord, CaseStore, TurnPost
+from threadline.cases.store.case import CaseRecord, CaseStore, TurnPost
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting

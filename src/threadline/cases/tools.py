@@ -10,7 +10,7 @@ from pydantic import Field
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseNotFound, CaseReaders, CaseStatus, Severity
 from threadline.cases.report import parse_bug_report
-from threadline.cases.store import CardSource, CaseStore, SettledTurn
+from threadline.cases.store.lists import CardSource, CaseLists, SettledTurn
 from threadline.db.engine import Database
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import Structured, ToolResult
@@ -62,7 +62,7 @@ async def search(
     open_only: Annotated[bool, Field(description="Leave out resolved cases, unless the status asks for them.")] = True,
 ) -> ToolResult:
     async with context.ports[CASES].begin() as work:
-        found = await CaseStore(work.tx).search(
+        found = await CaseLists(work.tx).search(
             context.team,
             words=words or "",
             status=status,
@@ -88,7 +88,7 @@ async def get(
 ) -> ToolResult:
     number = bug_id.strip().upper()
     async with context.ports[CASES].begin() as work:
-        found = await CaseStore(work.tx).for_cards(context.team, [number])
+        found = await CaseLists(work.tx).for_cards(context.team, [number])
     if not found:
         raise CaseNotFound(f"there is no case {number}; search for it by its words")
     case = _card(context, found[0])

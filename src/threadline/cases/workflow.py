@@ -167,10 +167,10 @@ class BugInvestigationWorkflow(ThreadHandler):
     def next_step(self) -> Step | None:
         """The source design's loop, decided from the snapshot alone, so that a new run decides the same."""
         case, state = self.case, self.state
-        closing_unsaid, self._closing_unposted = self._closing_unposted, False
+        closing_unposted, self._closing_unposted = self._closing_unposted, False
         if self.ended:
             state.cancelled = False  # cancelled when there was nothing left to close
-            return self._post_closing() if closing_unsaid else None
+            return self._post_closing() if closing_unposted else None
         if self._closing:
             return self._close(Reason.REPORTER_CLOSED if case.close_requested else Reason.OPERATOR_CANCELLED)
         undecided = case.status is CaseStatus.INVESTIGATING and bool(case.last_action) and not case.unanswered
@@ -239,7 +239,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             await self._act(settled)
 
     async def _start_turn(self) -> asyncio.Task[None]:
-        """Make the case `investigating`, and tell people. The task ends when the reporter was told; nobody waits."""
+        """Make the case `investigating`, and tell people. The task ends when the reporter is told, if that is due."""
         before = self.case
         if before.status is not CaseStatus.INVESTIGATING:
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}

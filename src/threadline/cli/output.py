@@ -14,7 +14,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from threadline.cases.model import Entry
-    from threadline.cases.store import CaseRecord, Transition, TurnRecord
+    from threadline.cases.store.case import CaseRecord, TurnRecord
+    from threadline.cases.store.lists import Transition
     from threadline.threads.store import QuarantinedMessage
     from threadline.wiring.case_desk import CaseFile
     from threadline_devstack.stack import Stack

@@ -140,7 +140,7 @@ class Turn:
             return None
         conversation.does("deciding what to do")
         self._show("thinking")
-        with suppress(Interrupted):
+        with suppress(Interrupted, FailureError):
             await run_unless(lambda: conversation.stopping, self._deciding.decide())
         return self._deciding.outcome
 
@@ -149,7 +149,7 @@ class Turn:
         conversation, way = self._conversation, self._way
         if way.agent is Agent.OPERATOR and not conversation.stopping:
             conversation.does("gathering the operator's context")
-            with suppress(Interrupted):
+            with suppress(Interrupted, FailureError):
                 await run_unless(lambda: conversation.stopping, way.prepare())
         return await react(
             self._think,
@@ -183,7 +183,7 @@ class Turn:
         self._show("thinking")
         words = f"summarise before turn {self._number}"
         summarising = attempt(ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.merge)
-        with suppress(Interrupted):
+        with suppress(Interrupted, FailureError):
             await run_unless(lambda: conversation.stopping, summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:

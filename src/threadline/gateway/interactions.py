@@ -37,7 +37,7 @@ def route(body: Mapping[str, Any]) -> Pressed | Ignored:
     for each in actions if isinstance(actions, list) else ():
         if found := _pressed(body, each):
             return found
-    return Ignored(IgnoreReason.NO_APPROVAL)
+    return Ignored(IgnoreReason.NO_BUTTON)
 
 
 def _pressed(body: Mapping[str, Any], action: object) -> Pressed | None:

@@ -39,7 +39,7 @@ class IgnoreReason(StrEnum):
     """Said among people, in a thread in which nobody has spoken to the bot."""
     STORED = "stored"
     """A word to stop that came again: a conversation beside its thread has it."""
-    NO_APPROVAL = "no_approval"
+    NO_BUTTON = "no_button"
     """A click on something else than the buttons of an approval or a hand-over."""
 
 

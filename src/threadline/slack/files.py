@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,9 +11,7 @@ import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.errors import Permanent, Transient
-from threadline.privacy.redaction import redact
 from threadline.slack.errors import calling
-from threadline.slack.model import FileRef
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
@@ -164,8 +162,3 @@ def _too_large(name: str, max_bytes: int) -> Permanent:
 def _name(info: Mapping[str, Any]) -> str:
     raw = str(info.get("name") or info.get("title") or "").replace("\\", "/").rsplit("/", 1)[-1]
     return _UNSAFE.sub("_", raw).lstrip(". ")[-120:] or "attachment"
-
-
-def redact_files(files: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
-    """The references, without secrets in the files' names."""
-    return tuple(replace(file, name=redact(file.name)) for file in files)

@@ -4,7 +4,7 @@
         @activity_options(STORE)
         @activity.defn
         @abstractmethod
-        async def flush_messages(self, request: FlushRequest) -> Marks: ...
+        async def flush_messages(self, request: FlushRequest) -> CaseSnapshot: ...
 
 Options that one feature uses alone stand in its contract.
 """

@@ -68,7 +68,7 @@ async def run_unless(
     """
     task = asyncio.ensure_future(work)
     try:
-        await workflow.wait_condition(lambda: task.done() or stop())
+        await _wait(lambda: task.done() or stop())
         if not task.done() and (seconds := grace()):
             await pause(seconds, lambda: task.done() or not grace(), "wait for the last result")
     except asyncio.CancelledError:
@@ -170,7 +170,23 @@ class BackgroundTasks:
 async def pause(seconds: float, until: Callable[[], bool], summary: str) -> None:
     """Wait until something is true, but `seconds` at most."""
     with suppress(TimeoutError):
-        await workflow.wait_condition(until, timeout=seconds, timeout_summary=summary)
+        await _wait(until, timeout=seconds, timeout_summary=summary)
+
+
+async def _wait(until: Callable[[], bool], **limits: Any) -> None:
+    """Wait until something is true.
+
+    `wait_condition` may raise `CancelledError` in every coroutine when the run is cancelled, not in the main one alone
+    (the SDK's logic flag PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH). A step goes on: it sees the Cancel in what
+    it waits for.
+    """
+    while not until():
+        try:
+            await workflow.wait_condition(until, **limits)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
 
 
 def fault_of(error: FailureError) -> Fault:

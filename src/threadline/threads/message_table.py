@@ -1,7 +1,7 @@
 """MessageTable: stores the messages of a thread, each once, whatever order they arrive in.
 
 A case and a conversation have a table each with the same columns (`bug_conversations`, `conversation_messages`). What
-differs, such as who may open a case or what wants a turn, is in `cases/message_store.py` and
+differs, such as who may open a case or what wants a turn, is in `cases/store/messages.py` and
 `conversations/message_intake.py`.
 """
 
@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 from threadline.db.engine import Transaction
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
-from threadline.slack.files import redact_files
 from threadline.slack.model import FileRef, Thread, clean_text
+from threadline.slack.text import redact_files
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine
 

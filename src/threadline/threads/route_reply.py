@@ -71,6 +71,6 @@ class LiveRouteReplyActivities(RouteReplyActivities):
         if owner is None or owner.feature not in self._starts or owner.thread.team != thread.team:
             return None
         async with self._database.begin() as work:
-            await PostStore(work.tx).record_posted(str(root.payload.get("key", "")), thread.ts)
+            await PostStore(work.tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
             await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
         return owner

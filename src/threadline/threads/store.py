@@ -141,8 +141,8 @@ class PostStore:
         await self._tx.execute(update(posts).where(posts.c.key == key).values(known))
 
     async def record_unfinished(self, key: str, ts: str) -> None:
-        """The post is in Slack, as `ts`, and recording what goes with it failed. Changes nothing where the post is
-        recorded already, by a commit whose answer was lost, for example."""
+        """The post is in Slack, as `ts`, and what goes with it is still to be recorded. Changes nothing where the post
+        is recorded already, by a commit whose answer was lost, for example."""
         unknown = (posts.c.key == key, posts.c.ts.is_(None))
         await self._tx.execute(update(posts).where(*unknown).values(ts=ts, record_due=True))
 

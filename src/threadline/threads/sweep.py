@@ -93,9 +93,9 @@ class LiveSweepActivities(SweepActivities):
         if sweep is None:
             _log.info("sweep_unknown", sweep=page.name, reason="Another build has put it into the schedule.")
             return None
-        async with self._database.begin() as work:
-            items = await sweep.find(work.tx, page.after, PAGE)
         async with heartbeating():
+            async with self._database.begin() as work:
+                items = await sweep.find(work.tx, page.after, PAGE)
             return await _repair(sweep, items)
 
 

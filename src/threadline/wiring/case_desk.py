@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from threadline.cases.contract import case_start
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import Entry
-from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
+from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.lists import CaseLists, Transition
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.privacy.redaction import redact
 from threadline.settings import DatabaseSettings
@@ -38,7 +39,7 @@ class CaseDesk:
     async def list_cases(self, *, open_only: bool = True, limit: int = 50) -> list[CaseRecord]:
         """The newest cases first."""
         async with self._database.begin() as work:
-            return await CaseStore(work.tx).list(open_only=open_only, limit=limit)
+            return await CaseLists(work.tx).list(open_only=open_only, limit=limit)
 
     async def show(self, bug_id: str) -> CaseFile:
         """Raises `CaseNotFound`."""
@@ -54,7 +55,7 @@ class CaseDesk:
                     break
             return CaseFile(
                 case,
-                await CaseStore(work.tx).transitions(bug_id),
+                await CaseLists(work.tx).transitions(bug_id),
                 entries,
                 await CaseStore(work.tx).turns(bug_id),
                 await CaseStore(work.tx).pull_request(bug_id),
@@ -64,7 +65,7 @@ class CaseDesk:
         """What nobody could read, the newest first; each with the number of its thread's case, if it has one."""
         async with self._database.begin() as work:
             kept = await Quarantine(work.tx).messages(limit)
-            cases = await CaseStore(work.tx).bug_ids({message.thread for message in kept})
+            cases = await CaseLists(work.tx).bug_ids({message.thread for message in kept})
         return [(message, cases.get(message.thread, "")) for message in kept]
 
     async def resolve(self, bug_id: str, reason: str) -> None:

@@ -26,7 +26,7 @@ from temporalio.service import RPCError
 from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
-from threadline.cases.store import CaseStore
+from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.sweep import OpenConversations
@@ -185,7 +185,7 @@ async def check_sweep(client: Client, interval: float) -> str:
 
 
 def _swept(workflow_id: str, result: str) -> str:
-    if "failed" in result:
+    if "failed" in result or "not started" in result:
         raise Permanent(f"{workflow_id} ended with {result!r}: see its failed activities in Temporal's UI.")
     return f"the last one ended with {result!r}"
 
@@ -204,7 +204,7 @@ async def check_catch_up(team: str, bot_user_id: str) -> str:
             followed = {each.channel: each for each in await store.channels()}
             failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
             unstored = await unstored_messages(work.tx, team, thread_sources(bot_user_id), _SHOWN)
-            unsaid = await CaseStore(work.tx).missing_answers(_LATE * interval, _SHOWN)
+            unsaid = await CaseSweepStore(work.tx).missing_answers(_LATE * interval, _SHOWN)
     finally:
         await database.dispose()
     _check_channels(followed, channels, interval)

@@ -16,7 +16,7 @@ from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
 from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
-from threadline.cases.store import CaseStore
+from threadline.cases.store.case import CaseStore
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities

@@ -7,9 +7,10 @@ from typing import Any, Self
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from threadline.cases.message_store import CaseMessageStore
 from threadline.cases.model import CaseStatus, Entry, bug_workflow_id
-from threadline.cases.store import CaseRecord, CaseStore, PullRequest, Transition, TurnRecord
+from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.lists import CaseLists, Transition
+from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline_devstack.clients import Json
@@ -128,7 +129,7 @@ class Scene(Watching):
 
     async def transitions(self) -> Sequence[Transition]:
         async with self._database.begin() as work:
-            return await CaseStore(work.tx).transitions(self.bug_id)
+            return await CaseLists(work.tx).transitions(self.bug_id)
 
     async def conversation(self) -> list[Entry]:
         async with self._database.begin() as work:

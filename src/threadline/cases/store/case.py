@@ -1,15 +1,15 @@
 """CaseStore: a case's row, its turns, its pull request and the directory of services.
 
 Every write locks the case's row, raises its revision, and returns the snapshot as of that revision: the workflow keeps
-those with the highest one. What people wrote is in `cases/message_store.py`.
+those with the highest one. What people wrote is in `messages.py`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Row, cast, delete, func, select, text, true, tuple_, update
+from sqlalchemy import Row, cast, delete, func, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
@@ -40,7 +40,6 @@ from threadline.cases.tables import (
 )
 from threadline.db.columns import SLACK_TIME
 from threadline.db.engine import Query, Transaction
-from threadline.db.values import storable
 from threadline.errors import IllegalTransition, Permanent
 from threadline.slack.model import Thread, clean_text
 from threadline.threads.model import MessageKind, SenderType
@@ -62,8 +61,9 @@ SELECT c.*,
        c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_requested,
        EXISTS (SELECT FROM pull_requests p WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
        c.status = 'investigating' AND c.last_action = 'ask_reporter' AND NOT coalesce(u.reporter_wrote, false)
-           AND (SELECT t.reason FROM case_transitions t WHERE t.bug_id = c.bug_id ORDER BY t.rev DESC LIMIT 1)
-               = 'question_unanswered' AS unanswered,
+           AND coalesce((SELECT t.reason = 'question_unanswered' AND t.at > a.finished_at
+                         FROM case_transitions t JOIN agent_turns a ON a.bug_id = t.bug_id AND a.turn = c.turn
+                         WHERE t.bug_id = c.bug_id ORDER BY t.rev DESC LIMIT 1), false) AS unanswered,
        EXISTS (SELECT FROM attachments a
                WHERE a.bug_id = c.bug_id AND a.content IS NULL AND a.error = '') AS attachments_pending,
        coalesce((SELECT t.attempt FROM agent_turns t WHERE t.bug_id = c.bug_id AND t.turn = c.turn + 1), 0) AS attempts
@@ -137,100 +137,26 @@ WHERE m.id = k.id
 """)
 """What the reporter wrote is used when it was read; a developer's comes again in the next batch, marked."""
 _FORGET_SESSIONS = text("DELETE FROM agent_sessions WHERE session_id = ANY(:sessions)")
-_SEARCH = text("""
-WITH asked AS (
-    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery AS query
-    FROM unnest(to_tsvector('english', left(:words, 4000)))
-)
-SELECT c.bug_id FROM cases c CROSS JOIN asked a
-LEFT JOIN LATERAL (
-    SELECT max(ts_rank(to_tsvector('english', m.message_text), a.query)) AS rank FROM bug_conversations m
-    WHERE m.bug_id = c.bug_id AND m.sender_type = 'reporter' AND m.redacted_at IS NULL
-      AND to_tsvector('english', m.message_text) @@ a.query) told ON true
-WHERE c.team = :team AND (:status = '' OR c.status = :status) AND (NOT :open_only OR c.status <> 'resolved')
-  AND (:component = '' OR EXISTS (SELECT FROM unnest(c.components) AS each
-                                  WHERE strpos(lower(each), lower(:component)) > 0))
-  AND (a.query IS NULL OR told.rank IS NOT NULL OR to_tsvector('english', c.title) @@ a.query
-       OR c.bug_id = upper(:words))
-ORDER BY greatest(told.rank, ts_rank(to_tsvector('english', c.title), a.query), 0) DESC, c.id DESC LIMIT :limit
-""")
-"""By words that the reporter used or that are in the title: any of them, the case that has most of them first."""
-_REPORTER_WORDS = """
+REPORTER_WORDS = """
 coalesce((SELECT string_agg(words, E'\\n') FROM (
     SELECT message_text AS words FROM bug_conversations
     WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
     UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
     WHERE f.bug_id = c.bug_id AND m.sender_type = 'reporter') told), '') AS reporter_words
 """
-_SUMMARY_AND_FIX = """
+SUMMARY_AND_FIX = """
 LEFT JOIN LATERAL (SELECT channel, thread_ts FROM threads
                    WHERE workflow_id = c.workflow_id AND kind = 'case:summary' ORDER BY thread_ts LIMIT 1) s ON true
 LEFT JOIN pull_requests p ON p.bug_id = c.bug_id
 """
 _FOR_POST = text(f"""
 SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, t.action, t.result, t.failure,
-       t.cost_usd AS turn_cost, {_REPORTER_WORDS}
-FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn {_SUMMARY_AND_FIX}
+       t.cost_usd AS turn_cost, {REPORTER_WORDS}
+FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn {SUMMARY_AND_FIX}
 WHERE c.bug_id = :bug_id
 """)  # noqa: S608 - all parts are written here
-_FOR_CARDS = text(f"""
-SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, {_REPORTER_WORDS},
-       (SELECT at FROM case_transitions WHERE bug_id = c.bug_id ORDER BY rev DESC LIMIT 1) AS status_since,
-       coalesce((SELECT message_text FROM agent_conversations
-                 WHERE bug_id = c.bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
-                 ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1), '') AS report,
-       coalesce((SELECT jsonb_agg(jsonb_build_array(action, result) ORDER BY turn DESC) FROM agent_turns
-                 WHERE bug_id = c.bug_id AND turn <= c.turn), '[]') AS turns
-FROM cases c {_SUMMARY_AND_FIX}
-WHERE c.team = :team AND c.bug_id = ANY(:bug_ids) ORDER BY array_position(CAST(:bug_ids AS text[]), c.bug_id)
-""")  # noqa: S608 - as above
-_CLOSING_UNPOSTED = """
-EXISTS (SELECT FROM threads place
-        WHERE c.status = 'resolved' AND place.workflow_id = c.workflow_id AND place.kind <> 'case:escalation'
-          AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL
-                          AND p.key = c.bug_id || ':closing:' || c.closings || ':' || place.channel))
-"""
-_IS_CLOSING_UNPOSTED = text(f"SELECT {_CLOSING_UNPOSTED} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - all of it is written here
-_OPEN = text(f"""
-SELECT c.id, c.bug_id, c.team, c.channel, c.thread_ts FROM cases c
-WHERE c.id > :after AND (c.status <> 'resolved'
-    OR c.resolved_at > now() - interval '60 days' AND EXISTS (
-        SELECT FROM bug_conversations m
-        WHERE m.bug_id = c.bug_id AND m.wants_turn AND m.sender_type <> 'bot' AND (m.turn IS NULL OR m.turn > c.turn))
-    OR c.resolved_at > now() - interval '1 day' AND {_CLOSING_UNPOSTED})
-ORDER BY c.id LIMIT :limit
-""")  # noqa: S608 - as above
-_ESCALATED = text("""
-SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at,
-       EXISTS (SELECT FROM bug_conversations m
-               WHERE m.bug_id = c.bug_id AND m.sender_type = 'developer' AND m.message_type IN ('message', 'close')
-                 AND m.said_at > CAST(p.claimed_at AS numeric)) AS acknowledged
-FROM cases c JOIN posts p ON p.key = c.bug_id || ':escalation:' || c.escalations AND p.ts IS NOT NULL
-WHERE c.id > :after AND c.escalated AND c.status <> 'resolved' ORDER BY c.id LIMIT :limit
-""")
-_UNPOSTED = text(f"""
-SELECT * FROM (
-SELECT c.id, c.bug_id, t.turn, CASE t.action WHEN 'ask_reporter' THEN 'question' ELSE 'findings' END AS kind,
-       c.status = 'investigating' AND t.turn = c.turn AS owed
-FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
-WHERE t.finished_at < now() - make_interval(secs => :grace) AND t.finished_at > now() - interval '30 days'
-  AND (t.action <> 'ask_reporter' OR t.turn = c.turn AND c.status = 'awaiting_reporter')
-  AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL AND p.key IN (
-          c.bug_id || ':turn:' || t.turn || '\\:findings', c.bug_id || ':turn:' || t.turn || '\\:question',
-          c.bug_id || ':undeliverable:' || t.turn))
-  AND NOT EXISTS (SELECT FROM case_transitions s
-                  WHERE s.bug_id = c.bug_id AND s.at >= t.finished_at
-                    AND s.reason IN ('reporter_closed', 'operator_cancelled', 'operator_resolved'))
-UNION ALL
-SELECT c.id, c.bug_id, c.turn, 'closing', true FROM cases c
-WHERE c.resolved_at < now() - make_interval(secs => :grace) AND c.resolved_at > now() - interval '30 days'
-  AND {_CLOSING_UNPOSTED}
-) unposted WHERE id > :after AND (:owed OR NOT owed) ORDER BY id, turn LIMIT :limit
-""")  # noqa: S608 - as above
-"""A question may go unposted when the reporter wrote meanwhile, and an outcome when the case was closed. Findings that
-could not be posted are made good by the notice that says so."""
 _SUMMARIES = first_thread(cases.c.workflow_id, SUMMARY)
-_CASES = select(
+CASES = select(
     cases, _SUMMARIES.c.channel.label("summary_channel"), _SUMMARIES.c.thread_ts.label("summary_ts")
 ).outerjoin(_SUMMARIES, true())
 """Cases with their thread in the summaries channel."""
@@ -258,17 +184,6 @@ class CaseRecord:
     cost_usd: float
     created_at: datetime
     resolved_at: datetime | None
-
-
-@dataclass(frozen=True)
-class Transition:
-    """`before` is None for the opening."""
-
-    before: str | None
-    to: str
-    reason: str
-    actor: str
-    at: datetime
 
 
 @dataclass(frozen=True)
@@ -310,32 +225,6 @@ class PullRequest:
 
 
 @dataclass(frozen=True)
-class SettledTurn:
-    action: Action | None
-    result: Mapping[str, Any]
-
-    @property
-    def outcome(self) -> StoredOutcome:
-        return StoredOutcome.model_validate(self.result)
-
-
-@dataclass(frozen=True)
-class CardSource:
-    """What a case's card is made of: `turns` are its settled ones, the last one first.
-
-    `report` is the text that opened the case; `pull_request` an address, or empty; `reporter_words` are as in
-    `TurnPost`.
-    """
-
-    case: CaseRecord
-    status_since: datetime
-    report: str
-    reporter_words: str
-    pull_request: str
-    turns: Sequence[SettledTurn]
-
-
-@dataclass(frozen=True)
 class TurnPost:
     """What a turn's posts are made of.
 
@@ -355,44 +244,6 @@ class TurnPost:
     @property
     def outcome(self) -> StoredOutcome:
         return StoredOutcome.model_validate(self.result)
-
-
-@dataclass(frozen=True)
-class OpenCase:
-    """A case whose workflow must run; `id` is its place in the order of all."""
-
-    id: int
-    bug_id: str
-    thread: Thread
-
-
-@dataclass(frozen=True)
-class OpenEscalation:
-    """An escalation whose clock must run.
-
-    `started`: when people were called, in seconds since 1970; `acknowledged`: a developer has written since.
-    """
-
-    id: int
-    bug_id: str
-    number: int
-    severity: Severity
-    started: float
-    acknowledged: bool
-
-
-@dataclass(frozen=True)
-class MissingAnswer:
-    """What finished and was not posted: the `question` or the `findings` of a turn, or how the case ended (`closing`).
-
-    `owed`: the case's workflow has it before it, and posts it as soon as it can. `id` is the case's.
-    """
-
-    id: int
-    bug_id: str
-    turn: int
-    kind: str
-    owed: bool
 
 
 class CaseStore:
@@ -456,7 +307,7 @@ class CaseStore:
 
         Args:
             case: the locked row.
-            snapshot: as they were read in this transaction.
+            snapshot: as it was read in this transaction.
             message_count: the highest `seq` by now.
             report: what the rules read out of the report; None where the case has a title.
             start_turn: make the case `investigating`.
@@ -707,115 +558,15 @@ class CaseStore:
         if row is None:
             raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
         action = Action(row.action) if row.action else None
-        case = _record(row)
+        case = record_of(row)
         return TurnPost(case, turn, action, row.result, row.failure, float(row.turn_cost), row.url, row.reporter_words)
-
-    # -- what the sweep looks for --------------------------------------------------------------------------------------
-
-    async def open_cases(self, after: int, limit: int) -> Sequence[OpenCase]:
-        """Cases that are not resolved, or were written in since, or whose end was not posted within a day, in order."""
-        rows = await self._tx.execute(_OPEN, {"after": after, "limit": limit})
-        return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
-
-    async def open_escalations(self, after: int, limit: int) -> Sequence[OpenEscalation]:
-        """Escalations of open cases for which people were called, in order."""
-        rows = await self._tx.execute(_ESCALATED, {"after": after, "limit": limit})
-        return [
-            OpenEscalation(
-                row.id, row.bug_id, row.escalations, Severity(row.severity), row.claimed_at, row.acknowledged
-            )
-            for row in rows
-        ]
-
-    async def missing_answers(
-        self, grace: float, limit: int, after: int = 0, *, owed: bool = True
-    ) -> Sequence[MissingAnswer]:
-        """What finished longer than `grace` seconds ago and was not posted, in order.
-
-        Args:
-            owed: also what a workflow will post.
-        """
-        which = {"grace": grace, "limit": limit, "after": after, "owed": owed}
-        return [MissingAnswer(**row) for row in (await self._tx.execute(_UNPOSTED, which)).mappings()]
-
-    async def closing_is_unposted(self, bug_id: str) -> bool:
-        """Whether the case has ended, and some thread of it was not told how."""
-        return bool((await self._tx.execute(_IS_CLOSING_UNPOSTED, {"bug_id": bug_id})).scalar_one_or_none())
-
-    # -- lists ---------------------------------------------------------------------------------------------------------
 
     async def get(self, bug_id: str) -> CaseRecord:
         """Raises `CaseNotFound`."""
-        row = (await self._tx.execute(_CASES.where(cases.c.bug_id == bug_id))).one_or_none()
+        row = (await self._tx.execute(CASES.where(cases.c.bug_id == bug_id))).one_or_none()
         if row is None:
             raise _not_found(bug_id)
-        return _record(row)
-
-    async def list(
-        self, *, status: CaseStatus | None = None, open_only: bool = False, reporter_id: str = "", limit: int = 50
-    ) -> list[CaseRecord]:
-        """The newest cases first."""
-        query = _CASES.order_by(cases.c.id.desc()).limit(limit)
-        if status:
-            query = query.where(cases.c.status == status)
-        if open_only:
-            query = query.where(cases.c.status != CaseStatus.RESOLVED)
-        if reporter_id:
-            query = query.where(cases.c.reporter_id == reporter_id)
-        return [_record(row) for row in await self._tx.execute(query)]
-
-    async def search(
-        self,
-        team: str,
-        *,
-        words: str = "",
-        status: CaseStatus | None = None,
-        component: str = "",
-        open_only: bool = False,
-        limit: int = 20,
-    ) -> Sequence[CardSource]:
-        """A team's cases, those that have most of the words first, else the newest.
-
-        Args:
-            words: any of them is in the title, or in what the reporter wrote; or a case's number.
-            component: a part of the name of one that the case has.
-        """
-        given = {"words": storable(words).strip(), "component": storable(component).strip(), "status": status or ""}
-        wanted = {"team": team, "open_only": open_only, "limit": limit, **given}
-        ids = [row.bug_id for row in await self._tx.execute(_SEARCH, wanted)]
-        return await self.for_cards(team, ids)
-
-    async def for_cards(self, team: str, bug_ids: Sequence[str]) -> Sequence[CardSource]:
-        """What the cards of a team's cases are made of, in one statement and in this order; unknown ones are left out.
-
-        It reads no diffs: those of all turns of 21 cases may be hundreds of megabytes.
-        """
-        rows = await self._tx.execute(_FOR_CARDS, {"team": team, "bug_ids": list(bug_ids)})
-        return [
-            CardSource(
-                case=_record(row),
-                status_since=row.status_since,
-                report=row.report,
-                reporter_words=row.reporter_words,
-                pull_request=row.url or "",
-                turns=[SettledTurn(Action(action) if action else None, result) for action, result in row.turns],
-            )
-            for row in rows
-        ]
-
-    async def bug_ids(self, threads: Collection[Thread]) -> dict[Thread, str]:
-        """The cases that were reported in these threads."""
-        place = tuple_(cases.c.team, cases.c.channel, cases.c.thread_ts)
-        query = select(cases.c.team, cases.c.channel, cases.c.thread_ts, cases.c.bug_id)
-        rows = await self._tx.execute(query.where(place.in_([(each.team, each.channel, each.ts) for each in threads])))
-        return {Thread(*row[:3]): row.bug_id for row in rows}
-
-    async def transitions(self, bug_id: str) -> Sequence[Transition]:
-        """Oldest first."""
-        step = case_transitions.c
-        query = select(step.from_status, step.to_status, step.reason, step.actor, step.at)
-        rows = await self._tx.execute(query.where(step.bug_id == bug_id).order_by(step.rev))
-        return [Transition(*row) for row in rows]
+        return record_of(row)
 
 
 def _of(thread: Thread) -> Any:
@@ -864,7 +615,7 @@ def _snapshot(row: Row[Any]) -> CaseSnapshot:
     )
 
 
-def _record(row: Row[Any]) -> CaseRecord:
+def record_of(row: Row[Any]) -> CaseRecord:
     return CaseRecord(
         bug_id=row.bug_id,
         thread=Thread(row.team, row.channel, row.thread_ts),

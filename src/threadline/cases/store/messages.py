@@ -24,7 +24,7 @@ from threadline.cases.model import (
     parse_cursor,
 )
 from threadline.cases.report import ParsedReport, parse_bug_report
-from threadline.cases.store import Case, CaseStore
+from threadline.cases.store.case import Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread, clean_text
@@ -117,7 +117,7 @@ class CaseMessageStore:
                 the answer is lost, the next flush finds the step taken.
 
         Returns:
-            the case's marks; empty ones when the thread has no case and nothing in the batch opens one.
+            the case's snapshot; an empty one when the thread has no case and nothing in the batch opens one.
         """
         each_once = distinct(batch)
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once)
@@ -186,11 +186,13 @@ class CaseMessageStore:
         row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
         return entry_of(row) if row else None
 
-    async def parse_report(self, bug_id: str) -> ParsedReport:
-        """Title, severity and components by rule, until the agent knows better."""
+    async def parse_report(self, bug_id: str) -> ParsedReport | None:
+        """Title, severity and components by rule, until the agent knows better; None before anything is reported."""
         report = await self.report(bug_id)
+        if report is None:
+            return None
         services = [service.name for service in await self._cases.services()]
-        return parse_bug_report(report.text if report else "", services)
+        return parse_bug_report(report.text, services)
 
     async def reporter_words(self, bug_id: str) -> str:
         """All that the reporter has written, with the names of what they attached."""
