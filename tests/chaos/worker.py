@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from temporalio import activity
@@ -34,7 +35,7 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.wiring import agent_worker as agents
-from threadline.wiring import catch_up, conversations, gateway, temporal, workers
+from threadline.wiring import conversations, gateway, temporal, workers
 from threadline.wiring import core_worker as core
 from threadline.wiring.temporal import CONTRACTS
 
@@ -69,18 +70,25 @@ def shorten_waits() -> None:
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
-    vars(conversation_turn).update(FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
+    _replace(conversation_turn, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
-    vars(outbox).update(HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
-    vars(gateway).update(make_client=partial(make_client, timeout=CALL))
+    _replace(outbox, HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
+    _replace(gateway, make_client=partial(make_client, timeout=CALL))
     turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3
     agents.SWEEP = 5.0
     case_sweeps.GRACE = ANSWER_GRACE
-    vars(catch_up).update(LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
+    _replace(core, LiveCatchUpActivities=partial(LiveCatchUpActivities, settle_time=SETTLE_TIME))
     # A catch-up every ten minutes stays within Slack's limit, one every 4 s does not.
-    vars(history).update(BURST=1000.0, PER_SECOND=500.0)
+    _replace(history, BURST=1000.0, PER_SECOND=500.0)
+
+
+def _replace(module: ModuleType, **values: Any) -> None:
+    """Set variables of a module; fail where one has another name by now, which would leave the product's own value."""
+    if unknown := values.keys() - vars(module).keys():
+        raise LookupError(f"{module.__name__} has no {', '.join(sorted(unknown))}")
+    vars(module).update(values)
 
 
 def _set_retry(activity_name: str, **changes: Any) -> None:
@@ -127,14 +135,15 @@ def _runner() -> WorkflowRunner:
 def main(part: str) -> None:
     shorten_waits()
     case_limits, conversation_limits = core._limits, conversations._limits
-    vars(workers).update(ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
-    vars(core).update(_limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS))
-    vars(conversations).update(
+    _replace(workers, ErrorInterceptor=_LossyErrors, workflow_runner=_runner)
+    _replace(core, _limits=lambda settings: replace(case_limits(settings), max_history_events=EVENTS))
+    _replace(
+        conversations,
         _model=scripted_chat,
         _limits=lambda settings: replace(conversation_limits(settings), max_history_events=EVENTS),
     )
     if part == "scripted":
-        vars(workers).update(agent_activities=scripted_activities)
+        _replace(workers, agent_activities=scripted_activities)
     queue = "core" if part == "core" else "agents"
     try:
         process.serve(partial(workers.run_worker, queue), fast=queue == "core")

@@ -16,9 +16,9 @@ from threadline.knowledge.ingest_service import KnowledgeDesk
 from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Found, Query
 from threadline.knowledge.search import Library, retrieve
-from threadline.models.chat_model import Embedder
-from threadline.models.open_embedder import embedding
+from threadline.models.embeddings import Embedder
 from threadline.settings import EmbeddingSettings
+from threadline.wiring.integrations import configured_embedder
 from threadline_devstack import environment, postgres
 from threadline_devstack.ports import Ports
 from threadline_devstack.processes import Family
@@ -75,10 +75,10 @@ async def measure(database: Database, asked: Questions) -> Measured:
         Permanent: a document is refused, or the model of embeddings cannot be used.
         Transient: the database is away.
     """
-    report = await KnowledgeDesk(database, TEAM).ingest([DOCUMENTS], lambda *_: None)
-    if report.refusals or report.by_words_alone:
-        raise Permanent("\n".join([*report.refusals, report.by_words_alone]).strip())
-    async with embedding(EmbeddingSettings.read()) as embedder:
+    async with configured_embedder(EmbeddingSettings.read()) as embedder:
+        report = await KnowledgeDesk(database, TEAM).ingest([DOCUMENTS], lambda *_: None, embedder)
+        if report.refusals or report.by_words_alone:
+            raise Permanent("\n".join([*report.refusals, report.by_words_alone]).strip())
         answered = [await _ask(Shelves(database), embedder, each, asked.as_of) for each in asked.all]
         return Measured(answered, embedder.model if embedder else "")
 

@@ -9,7 +9,7 @@ from threadline.errors import Permanent, Transient
 from threadline.knowledge.documents import UnreadableDocument
 from threadline.knowledge.gathering import gather
 from threadline.knowledge.ingest import Ingestion, Known, Outcome, Report, Shelf, Volume
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 
 
 class Memory(Shelf):

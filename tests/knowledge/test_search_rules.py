@@ -15,7 +15,7 @@ from threadline.knowledge import search
 from threadline.knowledge.model import DocumentType, Found, Passage, Query, citations
 from threadline.knowledge.ranking import fused, likeness, quality
 from threadline.knowledge.search import Library, retrieve
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 
 UNIT = st.floats(0, 1)
 ASKED = Query("T1", "what?")

@@ -8,10 +8,10 @@ from tests.support.case_scene import CaseScene, case_scene, outcome
 from tests.support.temporal import skipping_time
 from tests.threads.failing import Failing, FailingActivity
 from threadline.cases.model import Action
+from threadline.cli.cases import resolve_case
 from threadline.db.engine import Database
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.model import INCOMING_MESSAGE
-from threadline.wiring.case_desk import CaseDesk
 from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
@@ -55,7 +55,7 @@ async def test_secrets_in_a_fetched_report_and_an_operators_reason_reach_nobody(
         kept = await stored(home)
         monkeypatch.setenv("TEMPORAL_ADDRESS", home.environment.client.service_client.config.target_host)
         monkeypatch.setenv("TEMPORAL_NAMESPACE", home.environment.client.namespace)
-        await CaseDesk(database).resolve("BUG-1", f"they revoked {TOKEN} themselves")
+        await resolve_case(database, "BUG-1", f"they revoked {TOKEN} themselves")
         await home.until_status("resolved")
         history = b"".join(event.SerializeToString() for event in (await home.handle.fetch_history()).events)
 

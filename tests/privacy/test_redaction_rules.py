@@ -20,7 +20,7 @@ from tests.privacy.secrets_corpus import SECRETS, Secret
 from threadline.privacy.redaction import RULES, redact, redact_value
 from threadline.privacy.secret_shapes import _DETECTOR, LEFT_OUT, OURS
 from threadline.slack.model import FileRef
-from threadline.slack.text import redact_files
+from threadline.slack.redaction import redact_files
 
 UNKNOWN = (
     "only letters, in a sentence",

@@ -14,20 +14,19 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
-from threadline.cases.activities import LiveCaseActivities
+from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.contract import (
     AgentActivities,
-    CaseActivities,
-    CasePostActivities,
     TurnEnded,
     TurnRequest,
     case_start,
 )
 from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, sla_workflow_id
-from threadline.cases.posts import CaseChannels, LiveCasePostActivities
+from threadline.cases.posts import CaseChannels
 from threadline.cases.store.case import CaseRecord, CaseStore
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
+from threadline.conversations.sweep import OpenConversations
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
@@ -35,9 +34,12 @@ from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import live_jobs
+from threadline.jobs.sweep import MissingJobWorkflows
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
+from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
 from threadline.threads.model import (
@@ -52,8 +54,8 @@ from threadline.threads.model import (
 from threadline.threads.outbox import Outbox
 from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
-from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.catch_up import all_sweeps, thread_sources
+from threadline.wiring.catch_up import thread_sources
+from threadline.wiring.core_worker import CoreDeps, cases, handovers
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -254,26 +256,30 @@ def core_activities(
     repositories: dict[str, str] | None = None,
 ) -> list[Callable[..., Any]]:
     """What the core worker registers, against the sandbox."""
-    outbox = Outbox(slack, database)
-    channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers)
-    dispatcher, workflows = Dispatcher(temporal, DatabaseThreadLookup(database)), WorkflowClient(temporal)
-    speaking = LiveCasePostActivities(database, slack, outbox, channels)
-    cases = LiveCaseActivities(
+    users = UserDirectory(slack.user)
+    deps = CoreDeps(
         database,
+        temporal,
         slack,
-        speaking,
-        PullRequests(repositories or {}),
-        limits=limits or CaseLimits(),
-        bot_user=channels.bot_user,
+        users,
+        AuthorPolicy(users),
+        Outbox(slack, database),
+        Dispatcher(temporal, DatabaseThreadLookup(database)),
+        CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
     )
-    replies = LiveRouteReplyActivities(database, slack, channels.bot_user, workflows, {"case": case_start})
-    jobs = live_jobs(temporal, database, slack, outbox, dispatcher).desk
-    sweeps = all_sweeps(database, workflows, channels, speaking, jobs, CONVERSATION_QUIET)
+    of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
+    replies = LiveRouteReplyActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
+    sweeps = [
+        *of_cases.sweeps,
+        OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
+        *handovers(deps, remind_every=1800.0).sweeps,
+        OpenApprovals(database, deps.workflows),
+        MissingJobWorkflows(live_jobs(temporal, database, slack, deps.outbox, deps.dispatcher).desk),
+    ]
     return [
-        *activities_of(cases, CaseActivities),
-        *activities_of(speaking, CasePostActivities),
+        *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),
         *activities_of(replies, RouteReplyActivities),
-        *activities_of(catch_up(database, slack, dispatcher), CatchUpActivities),
+        *activities_of(catch_up(database, slack, deps.dispatcher), CatchUpActivities),
         *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
     ]
 

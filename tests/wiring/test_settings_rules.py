@@ -13,7 +13,6 @@ from threadline.decisions.confidence import Thresholds
 from threadline.decisions.variant_settings import variants
 from threadline.decisions.variants import Variant
 from threadline.errors import Permanent
-from threadline.models.open_embedder import embedding
 from threadline.settings import (
     ChannelSettings,
     CiSettings,
@@ -28,6 +27,7 @@ from threadline.threads.contract import LOOK_BACK
 from threadline.tools.registry import Registry, Tool
 from threadline.wiring.catch_up import case_channels, followed_channels
 from threadline.wiring.conversations import TalkSettings
+from threadline.wiring.integrations import configured_embedder
 from threadline.wiring.toolset_list import TOOLS
 
 DAY = 24 * 3600.0
@@ -132,7 +132,7 @@ async def test_settings_name_the_model_of_embeddings(
     set_to: Set, kind: str, more: dict[str, str], model: str | None
 ) -> None:
     set_to({"THREADLINE_EMBEDDINGS": kind, **more} if kind else {})
-    async with embedding(EmbeddingSettings.read()) as embedder:
+    async with configured_embedder(EmbeddingSettings.read()) as embedder:
         assert (embedder and embedder.model) == model
 
 
@@ -151,7 +151,7 @@ async def test_unusable_model_of_embeddings_is_refused(
     monkeypatch.setattr("threadline.models.embeddings._PACKAGE", package)
     set_to({"THREADLINE_EMBEDDINGS": kind, "THREADLINE_EMBEDDINGS_MODEL": model})
     with pytest.raises(Permanent, match=reason):
-        async with embedding(EmbeddingSettings.read()):
+        async with configured_embedder(EmbeddingSettings.read()):
             pass
 
 

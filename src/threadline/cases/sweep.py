@@ -58,6 +58,7 @@ class MissingAnswers(Sweep[MissingAnswer]):
     """Answers that no workflow is about to post. Each post has a key, so what was posted by now is not posted twice."""
 
     name = "missing answers"
+    waits_for_slack = True
 
     def __init__(self, posts: LiveCasePostActivities) -> None:
         self._posts = posts

@@ -1,12 +1,19 @@
 """`threadline cases`: show bug cases, and resolve one by hand."""
 
 import asyncio
-from typing import Annotated
+import getpass
+import time
+import uuid
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import output as telling
 from threadline.cli.running_stack import adopt_running_stack
+
+if TYPE_CHECKING:
+    from threadline.cases.model import Entry
+    from threadline.db.engine import Database, Transaction
 
 app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True)
 
@@ -26,10 +33,12 @@ def list_cases(
     """List the open cases, newest first."""
 
     async def run() -> None:
-        from threadline.wiring.case_desk import case_desk
+        from threadline.cases.store.lists import CaseLists
+        from threadline.wiring.cli_services import open_database
 
-        async with case_desk() as desk:
-            telling.cases(await desk.list_cases(open_only=not everything, limit=limit))
+        async with open_database() as database, database.begin() as work:
+            found = await CaseLists(work.tx).list(open_only=not everything, limit=limit)
+        telling.cases(found)
 
     asyncio.run(run())
 
@@ -39,10 +48,19 @@ def show(case: Case) -> None:
     """Show one case: its transitions, its conversation as stored, its turns and their cost."""
 
     async def run() -> None:
-        from threadline.wiring.case_desk import case_desk
+        from threadline.cases.store.case import CaseStore
+        from threadline.cases.store.lists import CaseLists
+        from threadline.wiring.cli_services import open_database
 
-        async with case_desk() as desk:
-            telling.case(await desk.show(case))
+        async with open_database() as database, database.begin() as work:
+            store = CaseStore(work.tx)
+            record, request = await store.get(case), await store.pull_request(case)
+            transitions, turns = await CaseLists(work.tx).transitions(case), await store.turns(case)
+            conversation = await _conversation(work.tx, case)
+        telling.case(record, request)
+        telling.transitions(transitions)
+        telling.conversation(conversation)
+        telling.turns(turns)
 
     asyncio.run(run())
 
@@ -52,10 +70,14 @@ def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of
     """List messages that could not be read. They are kept, and were not answered."""
 
     async def run() -> None:
-        from threadline.wiring.case_desk import case_desk
+        from threadline.cases.store.lists import CaseLists
+        from threadline.threads.store import Quarantine
+        from threadline.wiring.cli_services import open_database
 
-        async with case_desk() as desk:
-            telling.quarantine(await desk.quarantine(limit))
+        async with open_database() as database, database.begin() as work:
+            kept = await Quarantine(work.tx).messages(limit)
+            numbers = await CaseLists(work.tx).bug_ids({message.thread for message in kept})
+        telling.quarantine((message, numbers.get(message.thread, "")) for message in kept)
 
     asyncio.run(run())
 
@@ -67,10 +89,52 @@ def resolve(
     """Resolve a case by hand. A message in its thread reopens it."""
 
     async def run() -> None:
-        from threadline.wiring.case_desk import case_desk
+        from threadline.wiring.cli_services import open_database
 
-        async with case_desk() as desk:
-            await desk.resolve(case, reason)
+        async with open_database() as database:
+            await resolve_case(database, case, reason)
         telling.line(f"{case} is being resolved: {reason}")
 
     asyncio.run(run())
+
+
+async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:
+    """Ask the case's workflow to end it: like everything else, that is a signal.
+
+    Raises:
+        CaseNotFound: there is no such case.
+        Transient: Temporal did not take it.
+    """
+    from threadline.cases.contract import case_start
+    from threadline.cases.store.case import CaseStore
+    from threadline.privacy.redaction import redact
+    from threadline.threads.model import IncomingMessage, MessageKind, SenderType
+    from threadline.threads.workflow_client import WorkflowClient
+    from threadline.wiring.temporal import temporal_client
+
+    async with database.begin() as work:
+        case = await CaseStore(work.tx).get(bug_id)
+    message = IncomingMessage(
+        id=f"operator:{uuid.uuid4()}",
+        kind=MessageKind.CLOSE,
+        sender_type=SenderType.ADMIN,
+        sender_id=getpass.getuser(),
+        text=redact(reason),
+        channel=case.thread.channel,
+        ts=f"{time.time():.6f}",
+    )
+    await WorkflowClient(await temporal_client(tries=1)).start(case_start(case.thread, message))
+
+
+async def _conversation(tx: "Transaction", bug_id: str) -> "list[Entry]":
+    """All of it, which is stored in pages."""
+    from threadline.cases.store.messages import CaseMessageStore
+
+    entries: list[Entry] = []
+    cursor = None
+    while True:
+        page = await CaseMessageStore(tx).page(bug_id, cursor, limit=200)
+        entries += page.entries
+        cursor = page.next_cursor
+        if cursor is None:
+            return entries

@@ -1,6 +1,7 @@
 """`threadline decisions`: report on the decision engine, and propose thresholds."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,9 +68,9 @@ def tune(
 
 def _outcomes(days: float, team: str) -> "list[Outcome]":
     async def read() -> "list[Outcome]":
-        from threadline.wiring.decision_reports import decision_desk
+        from threadline.wiring.cli_services import open_database
 
-        async with decision_desk() as desk:
-            return await desk.outcomes(days, team)
+        async with open_database() as database, database.begin() as work:
+            return await work.decision_reports.since(datetime.now(UTC) - timedelta(days=days), team)
 
     return asyncio.run(read())

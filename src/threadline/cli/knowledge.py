@@ -47,10 +47,12 @@ def ingest(
 
     async def run() -> "Report":
         from threadline.knowledge.ingest_service import knowledge_desk
+        from threadline.settings import EmbeddingSettings
+        from threadline.wiring.integrations import configured_embedder
 
-        async with knowledge_desk(team) as desk:
+        async with knowledge_desk(team) as desk, configured_embedder(EmbeddingSettings.read()) as embedder:
             with telling.progress_bar("Reading") as advance:
-                return await desk.ingest(paths, advance, allow_private=allow_private, forget_all=forget_all)
+                return await desk.ingest(paths, advance, embedder, allow_private=allow_private, forget_all=forget_all)
 
     report = asyncio.run(run())
     for source in report.removed:

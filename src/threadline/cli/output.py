@@ -14,10 +14,9 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from threadline.cases.model import Entry
-    from threadline.cases.store.case import CaseRecord, TurnRecord
+    from threadline.cases.store.case import CaseRecord, PullRequest, TurnRecord
     from threadline.cases.store.lists import Transition
     from threadline.threads.store import QuarantinedMessage
-    from threadline.wiring.case_desk import CaseFile
     from threadline_devstack.stack import Stack
 
 LONGEST = 420
@@ -168,15 +167,11 @@ def quarantine(kept: "Iterable[tuple[QuarantinedMessage, str]]") -> None:
         line("Nothing is in quarantine.")
 
 
-def case(file: "CaseFile") -> None:
-    record, request = file.case, file.pull_request
+def case(record: "CaseRecord", request: "PullRequest | None") -> None:
     console.print(f"[bold]{record.bug_id}[/bold] {escape(record.title)}")
     console.print(f"{record.status}, {record.severity}, reported by {record.reporter_id}")
     if request:
         console.print(f"Pull request ({request.state}): {escape(request.url)}")
-    transitions(file.transitions)
-    conversation(file.conversation)
-    turns(file.turns)
 
 
 def _clock(at: datetime) -> str:

@@ -23,7 +23,7 @@ from threadline.estimates.model import (
 from threadline.estimates.tool_port import ESTIMATES, EstimateBook
 from threadline.knowledge.library import PostgresKnowledge
 from threadline.knowledge.tools import KNOWLEDGE
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.rfps.record_ports import MEMORIES, OPPORTUNITIES, RFPS, TEAM
 from threadline.slack.model import Thread

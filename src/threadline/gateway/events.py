@@ -9,8 +9,9 @@ from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
+from threadline.slack.redaction import redact_files
 from threadline.slack.rich_text import mappings, string, text_of, words_of
-from threadline.slack.text import redact_files, remove_mention
+from threadline.slack.text import remove_mention
 from threadline.threads import phrases
 from threadline.threads.model import (
     IncomingMessage,

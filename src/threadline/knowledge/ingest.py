@@ -13,7 +13,7 @@ from threadline.knowledge import documents
 from threadline.knowledge.gathering import Candidate, Gathered
 from threadline.knowledge.model import Document, Piece
 from threadline.knowledge.splitting import split
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 
 _EDITION = b"2\n"
 """Goes into each hash: raise it when pieces are cut otherwise, and each document is read anew."""

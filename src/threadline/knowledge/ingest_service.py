@@ -10,8 +10,7 @@ from threadline.knowledge.ingest import Ingestion, Known, Outcome, Report, Shelf
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import Embedded, Origin
 from threadline.knowledge.web import fetching
-from threadline.models.open_embedder import embedding
-from threadline.settings import EmbeddingSettings
+from threadline.models.embeddings import Embedder
 from threadline.wiring.records import records_of
 
 Told = Callable[[int, str, Outcome], None]
@@ -46,15 +45,21 @@ class KnowledgeDesk:
         self._team = team
 
     async def ingest(
-        self, paths: Sequence[Path], told: Told, *, allow_private: bool = False, forget_all: bool = False
+        self,
+        paths: Sequence[Path],
+        told: Told,
+        embedder: Embedder | None,
+        *,
+        allow_private: bool = False,
+        forget_all: bool = False,
     ) -> Report:
-        """Bring the documents to what is under the paths; see `knowledge.ingestion`.
+        """Bring the documents to what is under the paths; see `Ingestion`.
 
         Raises:
-            Permanent: a path is not there, or a setting of embeddings is wrong.
+            Permanent: a path is not there.
             Transient: the database is away.
         """
-        async with fetching(allow_private=allow_private) as web, embedding(EmbeddingSettings.read()) as embedder:
+        async with fetching(allow_private=allow_private) as web:
             gathered = gather(paths, web.fetch)
             size = len(gathered.candidates)
             ingestion = Ingestion(

@@ -9,7 +9,7 @@ from threadline.knowledge.conflicts import suspicious
 from threadline.knowledge.model import DocumentType, Passage, Query
 from threadline.knowledge.search import Library, retrieve
 from threadline.knowledge.tools import KnowledgeBase
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 
 
 class Shelves(Library):

@@ -11,7 +11,7 @@ import structlog
 from threadline.errors import Permanent, Transient
 from threadline.knowledge import ranking
 from threadline.knowledge.model import Found, Passage, Query
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 
 CANDIDATES = 20
 """Passages of each ranking that are fused, at least: one that is good in both may be first in neither."""

@@ -1,4 +1,4 @@
-"""What is asked of a model and what it answers, the same for each provider: a chat, a form (`Ask`), or vectors."""
+"""What is asked of a model and what it answers, the same for each provider: a chat, or a form (`Ask`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,19 +70,4 @@ class Ask(Protocol):
 
     async def __call__(self, instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
         """Args: `questions`: what was said so far, the model's own answers at odd places; `form`: a JSON schema."""
-        ...
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors, which are comparable with those of the same `model` alone."""
-
-    @property
-    def model(self) -> str: ...
-
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, all of one length.
-
-        Raises:
-            Permanent, Transient: it cannot.
-        """
         ...

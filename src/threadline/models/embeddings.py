@@ -1,18 +1,18 @@
 """Models that turn texts into vectors: OpenAI's endpoint, and a small one whose weights come with its package."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from openai import AsyncOpenAI, Timeout
 
 from threadline.errors import Permanent, Transient
-from threadline.models.chat_model import Embedder
 from threadline.models.client import OPENAI
 from threadline.models.errors import EXPECTED, reading, translate
 
@@ -28,6 +28,21 @@ _REFUSED = (
     "The embeddings endpoint refused the request: check OPENAI_API_KEY, OPENAI_BASE_URL and "
     "THREADLINE_EMBEDDINGS_MODEL."
 )
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, which are comparable with those of the same `model` alone."""
+
+    @property
+    def model(self) -> str: ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """A vector for each text, all of one length.
+
+        Raises:
+            Permanent, Transient: it cannot.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -110,6 +125,38 @@ class LocalEmbedder(Embedder):
         package = import_module(_PACKAGE)  # a second, and 40 MiB: where it is wanted alone
         folder = Path(str(package.__file__)).parent
         return package.WordLlama.load(LOCAL_MODEL, cache_dir=folder, dim=_DIMENSIONS, disable_download=True)
+
+
+@asynccontextmanager
+async def open_embedder(
+    kind: Literal["off", "local", "openai"], model: str = "", *, api_key: str = "", base_url: str = OPENAI
+) -> AsyncIterator[Embedder | None]:
+    """The model of this kind for as long as the block runs; None for `off`, where documents are found by words alone.
+
+    Args:
+        model: its name; empty for the kind's own.
+        api_key, base_url: of the endpoint, for `openai`.
+
+    Raises:
+        Permanent: there is no such model, no key, or the local model is not installed.
+    """
+    match kind:
+        case "off":
+            yield None
+        case "local":
+            if model not in ("", LOCAL_MODEL):
+                raise Permanent(f"The local model is {LOCAL_MODEL}: leave THREADLINE_EMBEDDINGS_MODEL empty.")
+            yield LocalEmbedder()
+        case "openai":
+            if not api_key:
+                raise Permanent(
+                    "THREADLINE_EMBEDDINGS is openai, and OPENAI_API_KEY is not set: set it, or turn embeddings off."
+                )
+            embedder = OpenAIEmbedder(OpenAIEmbedding(api_key, base_url, model or OPENAI_MODEL))
+            try:
+                yield embedder
+            finally:
+                await embedder.close()
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -5,12 +5,10 @@ none begins within blanks: 40,000 characters of any of these cost no more than o
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 from threadline.errors import Permanent
-from threadline.privacy.redaction import redact
-from threadline.slack.model import FileRef
 
 _MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
 
@@ -93,8 +91,3 @@ def _split_link(plain: str) -> tuple[str, str]:
     except ValueError:
         return "", ""
     return (link.path, link.query) if link.scheme in ("https", "http") else ("", "")
-
-
-def redact_files(files: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
-    """The references, without secrets in the files' names."""
-    return tuple(replace(file, name=redact(file.name)) for file in files)

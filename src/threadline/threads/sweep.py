@@ -39,6 +39,8 @@ class Sweep(ABC, Generic[Item]):
 
     name: str
     """In the schedule's input, the activity's summary and the log."""
+    waits_for_slack = False
+    """Such a sweep runs last: the others do not wait for Slack."""
 
     @abstractmethod
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[Item]:

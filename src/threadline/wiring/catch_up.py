@@ -1,12 +1,10 @@
-"""The catch-up and the sweep put together: which channels are followed, every sweep, and the schedule of both."""
+"""The catch-up and the sweep: which channels and threads are followed, the schedule of both, and what doctor checks."""
 
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import structlog
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import (
     Client,
     Schedule,
@@ -23,32 +21,20 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError
 
-from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.catch_up import CaseThreads
-from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.sweeps import CaseSweepStore
-from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
-from threadline.conversations.sweep import OpenConversations
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.event_handling import Door
-from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.catch_up import HandoverThreads
-from threadline.handovers.sweep import OpenHandovers
-from threadline.jobs.scheduling import PostgresJobs
-from threadline.jobs.sweep import MissingJobWorkflows
 from threadline.settings import CatchUpSettings, ChannelSettings, DatabaseSettings
-from threadline.slack.client import Slack
-from threadline.slack.history import History
-from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
+from threadline.threads.catch_up import unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID, SWEEP_WORKFLOW, SweepRequest
 from threadline.threads.model import CORE_QUEUE
-from threadline.threads.sweep import Sweep
-from threadline.threads.workflow_client import WorkflowClient
+
+LONGEST_SWEEP = timedelta(hours=1)
 
 _LATE = 3
 """Intervals after which the doctor reports a pass that has not ended."""
@@ -69,8 +55,11 @@ def case_channels(channels: ChannelSettings) -> dict[str, bool]:
 
 
 def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
-    """Every kind of thread that the catch-up compares; the first of a scope has the threads that nobody owns yet."""
-    return CaseThreads(), HandoverThreads(), ConversationThreads(bot_user_id)
+    """Every kind of thread that the catch-up compares, as the features bring them: doctor reads them without a worker.
+
+    The first of a scope has the threads that nobody owns yet.
+    """
+    return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
 
 
 async def mark_installation(database: Database, team: str, channels: ChannelSettings) -> None:
@@ -80,54 +69,6 @@ async def mark_installation(database: Database, team: str, channels: ChannelSett
             await CatchUpStore(work.tx, team).follow_channels(followed_channels(channels), time.time())
     except (Permanent, Transient) as error:
         _log.warning("channels_not_followed", reason=str(error), next="The core worker follows them at its start.")
-
-
-def live_catch_up(
-    database: Database, slack: Slack, dispatcher: Dispatcher, channels: ChannelSettings, identity: AsyncSlackResponse
-) -> LiveCatchUpActivities:
-    """`identity` is Slack's answer to `auth.test`."""
-    routing = RoutingConfig(
-        reports_channel=channels.reports_channel,
-        summaries_channel=channels.summaries_channel,
-        escalation_channel=channels.escalation_channel,
-        bot_user_id=str(identity["user_id"]),
-        bot_id=str(identity.get("bot_id") or ""),
-        external_people=frozenset(channels.external_people),
-    )
-    return LiveCatchUpActivities(
-        database,
-        History(slack),
-        Door(routing, dispatcher).pass_on,
-        thread_sources(routing.bot_user_id),
-        case_channels(channels),
-        team=str(identity["team_id"]),
-        bot_user_id=routing.bot_user_id,
-        conversation_channels=channels.conversation_channels or None,
-    )
-
-
-def all_sweeps(
-    database: Database,
-    workflows: WorkflowClient,
-    case_channels: CaseChannels,
-    posts: LiveCasePostActivities,
-    jobs: PostgresJobs,
-    conversation_quiet: float,
-) -> list[Sweep[Any]]:
-    """Every sweep, in the order in which they run.
-
-    Args:
-        conversation_quiet: seconds of silence after which the run of a conversation ends.
-    """
-    return [
-        OpenCases(database, workflows),
-        SlaClocks(database, workflows, case_channels.targets, len(case_channels.tiers)),
-        MissingAnswers(posts),
-        OpenConversations(database, workflows, conversation_quiet),
-        OpenHandovers(database, workflows),
-        OpenApprovals(database, workflows),
-        MissingJobWorkflows(jobs),
-    ]
 
 
 async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]) -> None:
@@ -140,7 +81,11 @@ async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]
     """
     schedule = Schedule(
         action=ScheduleActionStartWorkflow(
-            SWEEP_WORKFLOW, SweepRequest(list(sweeps)), id=SWEEP_ID, task_queue=CORE_QUEUE
+            SWEEP_WORKFLOW,
+            SweepRequest(list(sweeps)),
+            id=SWEEP_ID,
+            task_queue=CORE_QUEUE,
+            run_timeout=LONGEST_SWEEP,  # it holds back the next one, and the pass that the next one starts
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=interval))]),
         policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)),

@@ -1,40 +1,63 @@
-"""What a core worker serves: cases, conversations, catch-up, jobs; over Postgres, Slack and the code host."""
+"""The core worker: what each feature brings to it, over Postgres, Slack, the code host and Temporal."""
 
 import asyncio
+import time
 import tomllib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import structlog
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
+from threadline.approvals.activities import LiveApprovalActivities
 from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.sweep import OpenApprovals
+from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.activities import LiveCaseActivities
+from threadline.cases.catch_up import CaseThreads
 from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
 from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
+from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.store.case import CaseStore
+from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
+from threadline.cases.workflow import BugInvestigationWorkflow
+from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
 from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.sweep import OpenConversations
+from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate
 from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
-from threadline.handovers.activities import Reception
+from threadline.gateway.event_handling import Door
+from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.activities import LiveHandoverActivities, Reception
+from threadline.handovers.card_data import Cards
+from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.relay import Relaying
+from threadline.handovers.sweep import OpenHandovers
+from threadline.handovers.workflow import HandoverWorkflow
 from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.schedules import Jobs, live_jobs
+from threadline.jobs.sweep import MissingJobWorkflows
+from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.settings import (
     CaseSettings,
     CatchUpSettings,
     ChannelSettings,
+    ConversationSettings,
     DatabaseSettings,
     DeploymentSettings,
     ForgeSettings,
@@ -44,21 +67,30 @@ from threadline.settings import (
 )
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
+from threadline.slack.history import History
+from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.catch_up import LiveCatchUpActivities
+from threadline.threads.comparison import ThreadSource
 from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities, ThreadActivities
 from threadline.threads.outbox import Outbox
 from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.route_reply import LiveRouteReplyActivities
-from threadline.threads.sweep import LiveSweepActivities
+from threadline.threads.store import Quarantine
+from threadline.threads.sweep import LiveSweepActivities, Sweep
+from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.catch_up import all_sweeps, live_catch_up, mark_installation
+from threadline.wiring.catch_up import case_channels, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
-from threadline.wiring.temporal import registered
 
-Activities = list[Callable[..., Any]]
+PRUNE_INTERVAL = 3600.0
+"""Seconds between two deletions of what is too old to be kept."""
+_DAY = 24 * 3600.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,64 +106,75 @@ class CoreSettings:
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
     worker: WorkerSettings = field(default_factory=WorkerSettings.read)
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
-    talk: TalkSettings = field(default_factory=TalkSettings)
+    conversations: TalkSettings = field(default_factory=TalkSettings)
 
 
 @dataclass(frozen=True)
-class _Connected:
-    """What every activity may need. `identity` is Slack's answer to who we are."""
+class CoreDeps:
+    """What the builders below may need. `identity` is Slack's answer to `auth.test`."""
 
     database: Database
-    client: Client
+    temporal: Client
     slack: Slack
     users: UserDirectory
+    authors: AuthorPolicy
     outbox: Outbox
     dispatcher: Dispatcher
-    identity: AsyncSlackResponse
     case_channels: CaseChannels
+    identity: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def workflows(self) -> WorkflowClient:
+        return WorkflowClient(self.temporal)
+
+    @cached_property
+    def alerts(self) -> FailureAlerts:
+        """Tells people of activities that keep failing."""
+        return FailureAlerts(self.outbox, self.case_channels.escalations)
 
 
 @dataclass(frozen=True)
-class CoreActivities:
-    """`alerts` tells people of what keeps failing among the activities; `sweeps` are the names of what they sweep."""
+class Prune:
+    """Deletes records of one kind once they are older than `keep`, in seconds.
 
-    activities: Activities
-    alerts: FailureAlerts
-    sweeps: Sequence[str]
+    `delete` gets a moment, in seconds since 1970, and returns how many it has deleted; it is called until that is 0.
+    """
+
+    kind: str
+    keep: float
+    delete: Callable[[Work, float], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What one feature brings to the core worker.
+
+    Args:
+        activities: pairs of the object that has them, and their contract.
+        workflows: as in `temporal.WORKFLOWS`, which the replayer and the doctor read without a connection.
+        sources: its kinds of threads, for the catch-up; as in `catch_up.thread_sources`.
+        sweeps: what must hold of its rows.
+        prune: how long its records are kept.
+    """
+
+    activities: Sequence[tuple[object, type]] = ()
+    workflows: Sequence[type] = ()
+    sources: Sequence[ThreadSource] = ()
+    sweeps: Sequence[Sweep[Any]] = ()
+    prune: Sequence[Prune] = ()
 
 
 @asynccontextmanager
-async def core_activities(settings: CoreSettings, client: Client) -> AsyncIterator[CoreActivities]:
-    """What a core worker serves.
+async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[CoreDeps]:
+    """Connect to the database and to Slack.
 
     Raises:
         Permanent: the database has another schema, or Slack does not know us.
     """
-    async with _connected(settings, client) as parts:
-        alerts = FailureAlerts(parts.outbox, parts.case_channels.escalations)
-        approvers = settings.talk.approval.approvers
-        jobs = live_jobs(client, parts.database, parts.slack, parts.outbox, parts.dispatcher, approvers)
-        host = _host(settings, parts, alerts, jobs)
-        speaking = LiveCasePostActivities(parts.database, parts.slack, parts.outbox, parts.case_channels)
-        quiet = settings.talk.conversation.conversation_quiet
-        sweeps = all_sweeps(parts.database, WorkflowClient(client), parts.case_channels, speaking, jobs.desk, quiet)
-        async with conversing(settings.talk, parts.database, parts.slack, parts.users, parts.outbox, host) as talk:
-            served = [
-                *_of_cases(settings, parts, speaking),
-                *_of_looking_again(settings, parts),
-                *registered(LiveSweepActivities(parts.database, sweeps), SweepActivities),
-                *registered(LiveThreadActivities(parts.slack), ThreadActivities),
-                *_of_talk(talk, jobs),
-            ]
-            yield CoreActivities(served, alerts, [each.name for each in sweeps])
-
-
-@asynccontextmanager
-async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_Connected]:
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    context = settings.talk.conversation.context_bytes
+    context = settings.conversations.conversation.context_bytes
     database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
     try:
         await _store_services(database, settings.case.services)
@@ -142,63 +185,217 @@ async def _connected(settings: CoreSettings, client: Client) -> AsyncIterator[_C
             await mark_installation(database, str(identity["team_id"]), settings.channels)
             users = UserDirectory(slack.user)
             authors = AuthorPolicy(users, settings.channels.external_people)
-            yield _Connected(
+            yield CoreDeps(
                 database,
                 client,
                 slack,
                 users,
+                authors,
                 Outbox(slack, database),
                 Dispatcher(client, DatabaseThreadLookup(database), authors),
-                identity,
                 _case_channels(identity, settings.channels, settings.case),
+                cast(Mapping[str, Any], identity.data),
             )
     finally:
         await database.dispose()
 
 
-def _host(settings: CoreSettings, parts: _Connected, alerts: FailureAlerts, jobs: Jobs) -> Host:
-    channels, identity = parts.case_channels, parts.identity
-    return Host(
-        alerts,
-        CaseReaders({channels.summaries, channels.escalations}, str(identity.get("url", ""))),
-        str(identity.get("user") or "threadline"),
+@asynccontextmanager
+async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator[list[Feature]]:
+    """Every feature of the core worker, for as long as the block runs. Sweeps run in this order.
+
+    Raises:
+        Permanent: a setting of a toolset's service is wrong.
+    """
+    house, retention = settings.conversations, settings.conversations.conversation
+    repositories = remotes.repositories_by_name(settings.repository.repo)
+    pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
+    scheduling = live_jobs(
+        deps.temporal, deps.database, deps.slack, deps.outbox, deps.dispatcher, house.approval.approvers
+    )
+    host = Host(
+        deps.alerts,
+        _readers(deps),
+        str(deps.identity.get("user") or "threadline"),
         settings.channels.external_people,
-        WorkflowClient(parts.client),
-        jobs.ports,
-        Reception(channels.escalations, settings.talk.decision.handover_reminder),
+        deps.workflows,
+        scheduling.ports,
+    )
+    async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
+        features = [
+            cases(deps, _limits(settings.case), pull_requests),
+            conversations(deps, talk, retention),
+            handovers(deps, house.decision.handover_reminder),
+            approvals(deps, talk, retention),
+            jobs(scheduling, retention),
+        ]
+        yield [*features, threads(deps, settings.channels, retention, features)]
+
+
+def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Feature:
+    database, workflows, channels = deps.database, deps.workflows, deps.case_channels
+    posts = LiveCasePostActivities(database, deps.slack, deps.outbox, channels)
+    live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
+    return Feature(
+        [(live, CaseActivities), (posts, CasePostActivities)],
+        [BugInvestigationWorkflow, SLATrackingWorkflow],
+        [CaseThreads()],
+        [
+            OpenCases(database, workflows),
+            SlaClocks(database, workflows, channels.targets, len(channels.tiers)),
+            MissingAnswers(posts),
+        ],
     )
 
 
-def _of_cases(settings: CoreSettings, parts: _Connected, speaking: LiveCasePostActivities) -> Activities:
-    database, slack, outbox, channels = parts.database, parts.slack, parts.outbox, parts.case_channels
-    forge, limits = settings.forge, _limits(settings.case)
-    pull_requests = PullRequests(remotes.repositories_by_name(settings.repository.repo), forge.token, forge.api_url)
-    cases = LiveCaseActivities(database, slack, speaking, pull_requests, limits=limits, bot_user=channels.bot_user)
-    relay = Relaying(database, slack, outbox, channels.bot_user).relay
-    workflows, starts = WorkflowClient(parts.client), {"case": case_start}
-    replies = LiveRouteReplyActivities(database, slack, channels.bot_user, workflows, starts, relay)
-    return [
-        *registered(cases, CaseActivities),
-        *registered(speaking, CasePostActivities),
-        *registered(replies, RouteReplyActivities),
-    ]
+def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+    """With the operator, decisions, and what tools have recorded."""
+    kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
+    return Feature(
+        [
+            (talk.thinking, ConversationActivities),
+            (talk.speaking, SpeakingActivities),
+            (talk.operator, OperatorActivities),
+            (talk.deciding, DecisionActivities),
+        ],
+        [ConversationWorkflow],
+        [ConversationThreads(deps.case_channels.bot_user)],
+        [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
+        [
+            Prune("conversations", kept, lambda work, before: work.conversations.prune(before)),
+            Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
+            Prune("tool executions", logged, lambda work, before: work.tool_executions.prune(before)),
+            Prune("tool operations", logged, lambda work, before: work.operations.prune(before)),
+            Prune("tool results", 0.0, lambda work, now: work.tool_results.prune(now)),  # each names its own end
+            Prune("email drafts", kept, lambda work, before: work.letters.prune(before)),
+        ],
+    )
 
 
-def _of_looking_again(settings: CoreSettings, parts: _Connected) -> Activities:
-    catch_up = live_catch_up(parts.database, parts.slack, parts.dispatcher, settings.channels, parts.identity)
-    return registered(catch_up, CatchUpActivities)
+def handovers(deps: CoreDeps, remind_every: float) -> Feature:
+    """Args: `remind_every`: seconds."""
+    cards, reception = Cards(deps.database, _readers(deps)), Reception(deps.case_channels.escalations, remind_every)
+    live = LiveHandoverActivities(deps.database, deps.slack, deps.outbox, cards, reception, deps.authors)
+    return Feature(
+        [(live, HandoverActivities)],
+        [HandoverWorkflow],
+        [HandoverThreads()],
+        [OpenHandovers(deps.database, deps.workflows)],
+    )
 
 
-def _of_talk(talk: Conversing, jobs: Jobs) -> Activities:
-    return [
-        *registered(talk.thinking, ConversationActivities),
-        *registered(talk.speaking, SpeakingActivities),
-        *registered(talk.operator, OperatorActivities),
-        *registered(talk.deciding, DecisionActivities),
-        *registered(talk.handing, HandoverActivities),
-        *registered(talk.approving, ApprovalActivities),
-        *registered(jobs.activities, AgentJobActivities),
-    ]
+def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+    live = LiveApprovalActivities(deps.database, deps.slack, deps.outbox, talk.hands, talk.approving)
+    kept = settings.conversation_retention_days * _DAY
+    return Feature(
+        [(live, ApprovalActivities)],
+        [ApprovalWorkflow],
+        sweeps=[OpenApprovals(deps.database, deps.workflows)],
+        prune=[Prune("proposed actions", kept, lambda work, before: work.proposed_actions.prune(before))],
+    )
+
+
+def jobs(live: Jobs, settings: ConversationSettings) -> Feature:
+    kept = settings.conversation_retention_days * _DAY
+    return Feature(
+        [(live.activities, AgentJobActivities)],
+        [AgentJobWorkflow],
+        sweeps=[MissingJobWorkflows(live.desk)],
+        prune=[Prune("jobs", kept, lambda work, before: work.agent_jobs.prune(before))],
+    )
+
+
+def threads(
+    deps: CoreDeps, channels: ChannelSettings, settings: ConversationSettings, features: Sequence[Feature]
+) -> Feature:
+    """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts."""
+    database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
+    routing = RoutingConfig(
+        reports_channel=channels.reports_channel,
+        summaries_channel=channels.summaries_channel,
+        escalation_channel=channels.escalation_channel,
+        bot_user_id=bot_user,
+        bot_id=str(deps.identity.get("bot_id") or ""),
+        external_people=frozenset(channels.external_people),
+    )
+    catch_up = LiveCatchUpActivities(
+        database,
+        History(slack),
+        Door(routing, deps.dispatcher).pass_on,
+        [source for each in features for source in each.sources],
+        case_channels(channels),
+        team=deps.case_channels.team,
+        bot_user_id=bot_user,
+        conversation_channels=channels.conversation_channels or None,
+    )
+    relay = Relaying(database, slack, deps.outbox, bot_user).relay
+    replies = LiveRouteReplyActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
+    kept, users = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
+    return Feature(
+        [
+            (catch_up, CatchUpActivities),
+            (LiveSweepActivities(database, all_sweeps(features)), SweepActivities),
+            (replies, RouteReplyActivities),
+            (LiveThreadActivities(slack), ThreadActivities),
+        ],
+        [CatchUpWorkflow, SweepWorkflow, RouteReplyWorkflow],
+        prune=[
+            Prune("users", users, lambda work, before: UserStore(work.tx).prune(before)),
+            Prune("quarantine", kept, lambda work, before: Quarantine(work.tx).prune(before)),
+            # Guards look back two minutes; a day leaves room for a message that comes late.
+            Prune("rate limits", _DAY, lambda work, before: work.limits.prune(before)),
+        ],
+    )
+
+
+def all_sweeps(features: Sequence[Feature]) -> list[Sweep[Any]]:
+    """Every sweep, in the order in which they run."""
+    found = [sweep for each in features for sweep in each.sweeps]
+    return sorted(found, key=lambda sweep: sweep.waits_for_slack)
+
+
+@asynccontextmanager
+async def prune_periodically(database: Database, features: Sequence[Feature]) -> AsyncIterator[None]:
+    """Delete, at the start and every hour, what is older than the settings say; every worker may do it."""
+
+    async def loop() -> None:
+        while True:
+            try:
+                await prune_all(database, features, time.time())
+            except Exception:  # noqa: BLE001 - whatever went wrong now, the next hour is to come
+                _log.exception("retention_sweep_failed")
+            await asyncio.sleep(PRUNE_INTERVAL)
+
+    pruning = asyncio.create_task(loop())
+    try:
+        yield
+    finally:
+        pruning.cancel()
+        await asyncio.gather(pruning, return_exceptions=True)
+
+
+async def prune_all(database: Database, features: Sequence[Feature], now: float) -> dict[str, int]:
+    """Delete in small transactions; returns how many there were of each kind. `now`: seconds since 1970."""
+    counts = {each.kind: await _prune(database, each, now) for feature in features for each in feature.prune}
+    if count := counts.get("conversations"):
+        _log.info("conversations_deleted", count=count)
+    return counts
+
+
+async def _prune(database: Database, prune: Prune, now: float) -> int:
+    """Repeat until nothing is left, each time in a transaction of its own."""
+    count = 0
+    while True:
+        async with database.begin() as work:
+            deleted = await prune.delete(work, now - prune.keep)
+        if not deleted:
+            return count
+        count += deleted
+
+
+def _readers(deps: CoreDeps) -> CaseReaders:
+    channels = deps.case_channels
+    return CaseReaders({channels.summaries, channels.escalations}, str(deps.identity.get("url", "")))
 
 
 def _case_channels(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> CaseChannels:

@@ -7,7 +7,7 @@ from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.decisions.variant_settings import variants
 from threadline.knowledge.library import LookingUp
-from threadline.models.chat_model import Embedder
+from threadline.models.embeddings import Embedder
 from threadline.sales.crm import PostgresCrm
 from threadline.settings import DecisionSettings
 from threadline.slack.model import name_with_id

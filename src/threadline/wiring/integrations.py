@@ -1,14 +1,15 @@
-"""The toolsets whose services are elsewhere: clients where the settings bring them, and what doctor says of them."""
+"""The services that are elsewhere: clients where the settings bring them, and what doctor says of them."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from threadline.ci import tools as ci
 from threadline.ci.tools import CI, Builds
 from threadline.forge.actions import Actions
+from threadline.models.embeddings import Embedder, open_embedder
 from threadline.sales.email_tools import MAILER, Mailer
-from threadline.settings import CiSettings, ForgeSettings, JiraSettings, MailSettings
+from threadline.settings import CiSettings, EmbeddingSettings, ForgeSettings, JiraSettings, MailSettings, OpenAISettings
 from threadline.tools import access
 from threadline.tools.context import Port, Ports
 from threadline.tools.registry import Registry, Tool
@@ -34,6 +35,19 @@ async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
         if mailer := _mailer(MailSettings.read()):
             ports = ports.having(MAILER, mailer)
         yield ports
+
+
+def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextManager[Embedder | None]:
+    """The model that the settings name, to be opened; the endpoint's settings are read only where it is asked.
+
+    Raises:
+        Permanent: a setting is wrong, or the local model is not installed. Also when it is opened.
+    """
+    if settings.kind != "openai":
+        return open_embedder(settings.kind, settings.model)
+    openai = OpenAISettings.read()
+    key = openai.api_key.get_secret_value().strip() if openai.api_key else ""
+    return open_embedder(settings.kind, settings.model, api_key=key, base_url=openai.base_url)
 
 
 async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> Tracker | None:

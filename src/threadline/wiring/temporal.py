@@ -146,7 +146,7 @@ def replayer(runtime: Runtime | None = None) -> Replayer:
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
 
 
-def registered(live: object, contract: type) -> list[Callable[..., Any]]:
+def activities_of(live: object, contract: type) -> list[Callable[..., Any]]:
     """What the contract names, as the live object has it."""
     names: frozenset[str] = contract.__abstractmethods__  # type: ignore[attr-defined]
     return [getattr(live, name) for name in sorted(names)]

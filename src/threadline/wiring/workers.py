@@ -1,7 +1,7 @@
 """The workers' processes: the core's, which runs the workflows, and the agents'."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
@@ -21,12 +21,20 @@ from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
 from threadline.wiring.catch_up import ensure_schedule
-from threadline.wiring.core_worker import CoreActivities, CoreSettings, core_activities
+from threadline.wiring.core_worker import (
+    CoreDeps,
+    CoreSettings,
+    Feature,
+    all_sweeps,
+    connect_core,
+    core_features,
+    prune_periodically,
+)
 from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
+    activities_of,
     missing_search_attributes,
-    registered,
     temporal_client,
     workflow_runner,
 )
@@ -67,30 +75,33 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
             investigating = await opened.enter_async_context(
                 agent_activities(settings, repository, alone=queue == "agents")
             )
-            served = registered(investigating, AgentActivities)
+            served = activities_of(investigating, AgentActivities)
             workers.append(_agent_worker(agents_client, served, settings.slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
             await _check_temporal(client)
-            serving = await opened.enter_async_context(core_activities(core, client))
-            workers.append(_core_worker(client, serving, core))
+            deps = await opened.enter_async_context(connect_core(core, client))
+            features = await opened.enter_async_context(core_features(core, deps))
+            await opened.enter_async_context(prune_periodically(deps.database, features))
+            workers.append(_core_worker(deps, features, core))
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
-            await ensure_schedule(client, core.catch_up.interval, serving.sweeps)
+            await ensure_schedule(client, core.catch_up.interval, [each.name for each in all_sweeps(features)])
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
 
 
-def _core_worker(client: Client, serving: CoreActivities, settings: CoreSettings) -> Worker:
+def _core_worker(deps: CoreDeps, features: Sequence[Feature], settings: CoreSettings) -> Worker:
+    pairs = [pair for each in features for pair in each.activities]
     return Worker(
-        client,
+        deps.temporal,
         task_queue=CORE_QUEUE,
         workflows=WORKFLOWS,
-        activities=serving.activities,
-        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), serving.alerts.record)],
+        activities=[activity for live, contract in pairs for activity in activities_of(live, contract)],
+        interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), deps.alerts.record)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
         max_concurrent_workflow_tasks=20,

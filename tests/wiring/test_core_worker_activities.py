@@ -1,0 +1,149 @@
+"""The features that the core worker serves, and how long their records are kept."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from threadline.approvals.model import NewAction, Risk
+from threadline.cases.contract import AgentActivities
+from threadline.jobs.model import JobSchedule, NewJob
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.sales.email_model import NewLetter
+from threadline.sales.model import Contact
+from threadline.slack.model import UserProfile
+from threadline.slack.store import UserStore
+from threadline.tools.author import Author
+from threadline.tools.operations import Change, Operation
+from threadline.wiring import core_worker
+from threadline.wiring.catch_up import thread_sources
+from threadline.wiring.core_worker import CoreSettings, Feature, all_sweeps, connect_core, core_features, prune_all
+from threadline.wiring.temporal import CONTRACTS, WORKFLOWS
+from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, REPORTS, SUMMARIES, TEAM
+
+__all__ = ["make_talk", "talk"]
+
+DAY = 24 * 3600.0
+
+
+@pytest.fixture
+async def features(
+    monkeypatch: pytest.MonkeyPatch, database_url: str, talk: ConversationActivityScene
+) -> AsyncIterator[list[Feature]]:
+    """By default conversations are kept for 90 days, and what tools did for a year."""
+    for name, value in {
+        "DATABASE_URL": database_url,
+        "SLACK_BOT_TOKEN": BOT_TOKEN,
+        "SLACK_API_URL": talk.slack.api_url,
+        "THREADLINE_REPORTS_CHANNEL": REPORTS,
+        "THREADLINE_SUMMARIES_CHANNEL": SUMMARIES,
+        "THREADLINE_REPO": "/nowhere/shop",
+        "THREADLINE_MEMORY_DAYS": "60",
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings, temporal = CoreSettings(), await Client.connect("localhost:1", lazy=True)
+    async with connect_core(settings, temporal) as deps, core_features(settings, deps) as made:
+        assert (deps.case_channels.team, deps.identity["bot_id"]) == (TEAM, BOT_ID)
+        yield made
+
+
+async def test_features_bring_what_is_named_without_a_connection(features: list[Feature]) -> None:
+    """The replayer and the doctor read these names."""
+    workflows = [workflow for each in features for workflow in each.workflows]
+    assert len(workflows) == len(WORKFLOWS)
+    assert set(workflows) == set(WORKFLOWS)
+    contracts = [contract for each in features for _, contract in each.activities]
+    assert len(contracts) == len(CONTRACTS) - 1
+    assert {*contracts, AgentActivities} == set(CONTRACTS)
+    sources = [type(source) for each in features for source in each.sources]
+    assert sources == [type(source) for source in thread_sources(BOT_USER)]
+
+
+async def test_live_objects_keep_their_contracts(features: list[Feature]) -> None:
+    for feature in features:
+        for live, contract in feature.activities:
+            assert isinstance(live, contract)
+
+
+async def test_names_of_sweeps_and_of_pruned_records_are_unique(features: list[Feature]) -> None:
+    sweeps = [sweep.name for sweep in all_sweeps(features)]
+    kinds = [prune.kind for each in features for prune in each.prune]
+    assert len(sweeps) == len(set(sweeps))
+    assert len(kinds) == len(set(kinds))
+
+
+async def test_pruning_goes_on_after_an_unexpected_error(
+    monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
+) -> None:
+    looks, third = itertools.count(1), asyncio.Event()
+
+    async def breaking(*_: object) -> dict[str, int]:
+        if next(looks) == 3:
+            third.set()
+        raise KeyError("a fault in the code")
+
+    monkeypatch.setattr(core_worker, "PRUNE_INTERVAL", 0.0)
+    monkeypatch.setattr(core_worker, "prune_all", breaking)
+    async with core_worker.prune_periodically(talk.database, []):
+        await asyncio.wait_for(third.wait(), 5)
+
+
+async def test_each_kind_of_record_is_pruned_after_its_own_time(
+    talk: ConversationActivityScene, features: list[Feature]
+) -> None:
+    now, author = time.time(), Author("U1", "corr-1")
+    await talk.said("List the lamps.")
+    await talk.answer()
+
+    def change(call_id: str) -> Change:
+        return Change(Operation(talk.thread, 1, 1, call_id), now)
+
+    action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, (), now + 60)
+    weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
+    async with talk.database.begin() as work:
+        await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
+        await UserStore(work.tx).save("T1", UserProfile("U1", "", "Ann", "", now))
+        await work.proposed_actions.propose(change("proposed"), action, author)
+        await work.letters.draft(change("drafted"), "U1", NewLetter("ana@shop.example", "Our call", "Hello Ana Silva."))
+        contact = Contact("U1", "Ana Silva", "ana@shop.example")
+        await work.crm.update(change("put"), "", contact, {"phone": "+1"}, author)
+        over = await work.agent_jobs.schedule(change("over"), weekly, author)
+        await work.agent_jobs.schedule(change("open"), weekly, author)
+        await work.agent_jobs.drop(talk.thread.team, over.job_id, now)
+
+    async def left() -> dict[str, int]:
+        tables = ("memories", "users", "conversation_messages", "proposed_actions", "email_drafts", "agent_jobs")
+        logs = ("agent_tool_executions", "tool_operations")
+        return {table: len(await talk.rows(f"SELECT 1 FROM {table}")) for table in (*tables, *logs)}  # noqa: S608
+
+    expected = await left()
+    assert 0 not in expected.values()
+    for days, gone in (
+        (59, {}),
+        (61, {"memories": 0, "users": 0}),
+        (89, {}),
+        (91, {"conversation_messages": 0, "proposed_actions": 0, "email_drafts": 0, "agent_jobs": 1}),
+        (364, {}),
+        (366, {"agent_tool_executions": 0, "tool_operations": 0}),
+    ):
+        pruned = await prune_all(talk.database, features, now + days * DAY)
+        assert pruned["conversations"] == ("conversation_messages" in gone)
+        expected |= gone
+        assert await left() == expected, days
+
+
+async def test_pruned_thread_begins_again_without_memory(
+    talk: ConversationActivityScene, features: list[Feature]
+) -> None:
+    await talk.said("hello there")
+    await talk.answer()
+    assert (await prune_all(talk.database, features, time.time() + 91 * DAY))["conversations"] == 1
+    stored = await talk.said("hello again")
+    assert stored.marks.turn == 1
+    await talk.answer(2)
+    assert "hello there" not in str(talk.sent())
+    assert len(talk.posted()) == 2
