@@ -148,7 +148,8 @@ class BugInvestigationWorkflow(ThreadHandler):
         if any(m.sender_type == SenderType.DEVELOPER and m.kind == MessageKind.MESSAGE for m in batch):
             self._acknowledge_escalation()
         self._received += [(message.channel, message.ts) for message in batch if self._is_acknowledged(message)]
-        if self._received and not (self.inbox and self.collects_burst):
+        more_to_come = self.inbox and self.collects_burst and not self.thread_run.busy
+        if self._received and not more_to_come:
             received, self._received = self._received, []
             name = "+1" if self.ended else "eyes"
             reactions = CaseReactions(self.case.bug_id, name, received)
