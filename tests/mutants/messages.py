@@ -189,8 +189,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "inbox: a repeated message is kept",
         "threadline/threads/inbox.py",
-        "        if first_time(self._seen, message.id, REMEMBERED):\n            self._pending",
-        "        if first_time(self._seen, message.id, REMEMBERED) or True:\n            self._pending",
+        "        if is_new(self._seen, message.id, MAX_SEEN):\n            self._pending",
+        "        if is_new(self._seen, message.id, MAX_SEEN) or True:\n            self._pending",
         ("tests/threads/test_inbox_rules.py::test_repeated_message_is_queued_once_also_after_it_is_stored",),
     ),
     Mutant(
