@@ -29,9 +29,11 @@ class People:
     def __init__(self, *answers: User | Exception | None) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
+        self.was_asked = asyncio.Event()
 
     async def fetch(self, user: str) -> User | None:
         self.asked.append(user)
+        self.was_asked.set()
         await asyncio.sleep(0)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
@@ -107,7 +109,7 @@ async def test_all_who_ask_share_one_request_though_one_is_cancelled(database: D
     users = UserDirectory(people.fetch)
     profiles = UserProfiles(database, users)
     impatient = asyncio.create_task(users.get("U1"))
-    await asyncio.sleep(0)
+    await people.was_asked.wait()
     asking = asyncio.gather(names(users, "U1"), profiles.get("T1", "U1"), profiles.get("T2", "U1"), users.get("U1"))
     impatient.cancel()
     assert (await asking)[-1] == ANN

@@ -10,7 +10,7 @@ from pydantic import Field
 from threadline.cases import audience
 from threadline.cases.model import Action, CaseNotFound, CaseReaders, CaseStatus, Severity
 from threadline.cases.report import parse_bug_report
-from threadline.cases.store.lists import CardSource, CaseLists, SettledTurn
+from threadline.cases.store.lists import CardSource, CardTurn, CaseLists
 from threadline.db.engine import Database
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import Structured, ToolResult
@@ -134,7 +134,7 @@ def _title_for_everybody(source: CardSource) -> str:
     return parse_bug_report(source.report).title
 
 
-def _told(turn: SettledTurn, reporter_words: str) -> str:
+def _told(turn: CardTurn, reporter_words: str) -> str:
     """What the reporter was asked or told at the end of a turn."""
     if turn.action is Action.ASK_REPORTER:
         return turn.outcome.clarification_question.strip()

@@ -64,7 +64,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class SettledTurn:
+class CardTurn:
     action: Action | None
     result: Mapping[str, Any]
 
@@ -86,7 +86,7 @@ class CardSource:
     report: str
     reporter_words: str
     pull_request: str
-    turns: Sequence[SettledTurn]
+    turns: Sequence[CardTurn]
 
 
 class CaseLists:
@@ -140,7 +140,7 @@ class CaseLists:
                 report=row.report,
                 reporter_words=row.reporter_words,
                 pull_request=row.url or "",
-                turns=[SettledTurn(Action(action) if action else None, result) for action, result in row.turns],
+                turns=[CardTurn(Action(action) if action else None, result) for action, result in row.turns],
             )
             for row in rows
         ]
