@@ -62,7 +62,8 @@ test: quick ## before each commit: quick, and every test but the slow ones (some
 
 .PHONY: test-rest
 test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, benchmark smoke
-	$(BIN)/pytest -q -m slow $(PARALLEL) $(PYTEST)
+	$(BIN)/pytest -q -m "slow$(if $(PYTEST),, and not alone)" $(PARALLEL) $(PYTEST)
+	$(if $(PYTEST),,$(BIN)/pytest -q -m alone)
 
 .PHONY: test-all
 test-all: test test-rest ## everything that CI runs

@@ -17,10 +17,21 @@ from tests.replay.recorder import recording
 from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
 from tests.support.postgres import agent_database, agent_url, database, database_url, empty_url, postgres
-from tests.support.temporal import end_servers
+from tests.support.temporal import activation_order, end_servers
 from threadline.cli.process import SELDOM
 
-__all__ = ["agent_database", "agent_url", "database", "database_url", "empty_url", "other", "postgres", "scene", "talk"]
+__all__ = [
+    "activation_order",
+    "agent_database",
+    "agent_url",
+    "database",
+    "database_url",
+    "empty_url",
+    "other",
+    "postgres",
+    "scene",
+    "talk",
+]
 """Here alone: each module that imports `postgres` would have a server of its own."""
 
 _status = pytest.ExitCode.OK

@@ -23,9 +23,9 @@ from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
+from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
-from threadline.threads.private_replies import LiveThreadActivities
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
@@ -43,8 +43,10 @@ class ApprovalWorkflows:
     gateway: Door
 
     def working(self) -> AbstractAsyncContextManager[None]:
+        workflows = WorkflowClient(self.environment.client)
+        threads = LiveThreadActivities(self.desk.talk.database, self.desk.slack, BOT_USER, workflows, {})
         activities = activities_of(self.desk.activities(), ApprovalActivities)
-        activities += activities_of(LiveThreadActivities(self.desk.slack), ThreadActivities)
+        activities += activities_of(threads, ThreadActivities)
         return worker(self.environment, [ApprovalWorkflow], activities)
 
     def handle(self, action_id: str = "ACT-1") -> WorkflowHandle[Any, Any]:
@@ -319,6 +321,7 @@ async def test_unreadable_signals_are_counted_and_skipped(house: ApprovalWorkflo
 
 
 @pytest.mark.records("approval_cancelled")
+@pytest.mark.usefixtures("activation_order")
 async def test_cancel_does_not_end_the_wait(house: ApprovalWorkflows) -> None:
     async with house.working():
         message = await house.proposed()

@@ -63,6 +63,7 @@ async def test_unforeseen_fault_fails_the_task_and_never_the_run(
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.RUNNING
 
 
+@pytest.mark.usefixtures("activation_order")
 async def test_cancel_in_the_ui_during_a_turn_fences_the_turn_out(start_case: StartCase) -> None:
     turn = HeldTurn()
     async with start_case(turn) as scene:

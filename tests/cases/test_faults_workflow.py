@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import asdict, replace
 
+import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowExecutionStatus
 
@@ -171,6 +172,7 @@ async def test_workspace_is_removed_although_the_run_would_continue_as_new(start
         assert scene.agent.cleaned == ["BUG-1"]
 
 
+@pytest.mark.usefixtures("activation_order")
 async def test_cancel_of_a_run_after_a_cancelled_one_closes_the_case(start_case: StartCase) -> None:
     async with start_case() as scene:
         report = scene.message(MessageKind.REPORT, SenderType.REPORTER, REPORTER, "It is wrong", scene.thread.ts)

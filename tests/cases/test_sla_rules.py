@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.cases.model import DAY, DEFAULT_TARGETS, HOUR, MINUTE, Severity, SlaEventKind, Target
+from threadline.cases.model import DAY, DEFAULT_TARGETS, HOUR, MINUTE, Severity, SlaEventKind, SlaTarget
 from threadline.cases.sla import BREACHES, next_event, tier_for
 
 S1 = DEFAULT_TARGETS[Severity.S1]
@@ -11,10 +11,10 @@ S1 = DEFAULT_TARGETS[Severity.S1]
 
 def test_default_targets() -> None:
     assert {
-        Severity.S1: Target(15 * MINUTE, 4 * HOUR),
-        Severity.S2: Target(1 * HOUR, 24 * HOUR),
-        Severity.S3: Target(8 * HOUR, 5 * DAY),
-        Severity.S4: Target(24 * HOUR, 14 * DAY),
+        Severity.S1: SlaTarget(15 * MINUTE, 4 * HOUR),
+        Severity.S2: SlaTarget(1 * HOUR, 24 * HOUR),
+        Severity.S3: SlaTarget(8 * HOUR, 5 * DAY),
+        Severity.S4: SlaTarget(24 * HOUR, 14 * DAY),
     } == DEFAULT_TARGETS
 
 
@@ -42,7 +42,7 @@ def test_acknowledged_escalation_is_only_measured_by_its_resolution() -> None:
 def test_next_event_is_never_one_that_has_fired(
     acknowledge: float, resolve: float, fired: int, last: float, acknowledged: bool
 ) -> None:
-    event = next_event(0.0, Target(acknowledge, resolve), fired, last, acknowledged=acknowledged)
+    event = next_event(0.0, SlaTarget(acknowledge, resolve), fired, last, acknowledged=acknowledged)
     assert event.ordinal > fired
 
 

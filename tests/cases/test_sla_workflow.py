@@ -12,7 +12,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import skipping_time, worker
 from threadline.cases.contract import Escalation, SlaNotice
-from threadline.cases.model import DAY, HOUR, MINUTE, SlaEventKind, Target
+from threadline.cases.model import DAY, HOUR, MINUTE, SlaEventKind, SlaTarget
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.errors import Permanent
 from threadline.threads.model import CORE_QUEUE
@@ -48,7 +48,7 @@ Clock = tuple[WorkflowEnvironment, WorkflowHandle[SLATrackingWorkflow, str]]
 async def _clock(log: EventLog) -> AsyncIterator[Clock]:
     async with skipping_time() as environment, worker(environment, [SLATrackingWorkflow], [log.report_sla_event]):
         log.started = (await environment.get_current_time()).timestamp()
-        escalation = Escalation("BUG-1", 1, Target(15 * MINUTE, 4 * HOUR), 2, log.started)
+        escalation = Escalation("BUG-1", 1, SlaTarget(15 * MINUTE, 4 * HOUR), 2, log.started)
         yield (
             environment,
             await environment.client.start_workflow(

@@ -43,6 +43,7 @@ _CASE_TEXTS = {
     Action.ANSWERS: "Could it be the quantity, {}?",
     Action.ASKS_FIX: "Please fix it, {}.",
     Action.MEDDLES: "Same here, {}.",
+    Action.RETURNS: "It is there again, {}.",
 }
 _CONVERSATION_TEXTS = {
     Action.ASKS: f"{CALL} what do you know of {{}}?",
@@ -53,6 +54,8 @@ _CONVERSATION_TEXTS = {
 }
 _PATIENCE = {Action.ANSWERS: 4.0, Action.ASKS_FIX: 20.0}
 """Seconds for which a developer waits for a summary thread. The real agent takes long to find something to fix."""
+_CLOSING_PATIENCE = 30.0
+"""Seconds for which an author waits for the bot to say that the case is closed."""
 _CARD_PATIENCE = 20.0
 """Seconds for which people wait for a handover's card, and its author for an answer before asking again."""
 _STOP_SIGN = "octagonal_sign"
@@ -286,6 +289,8 @@ class People:
             await asyncio.sleep(step.after)
             if step.action in _PATIENCE:
                 await self._answer_findings(thread, step)
+            elif step.action is Action.RETURNS:
+                await self._return(thread, step)
             elif step.action in self._special:
                 self._special[step.action](thread, step)
             elif thread.is_case:
@@ -387,6 +392,12 @@ class People:
         message = self._workspace.post(identity.SUMMARIES, identity.DEVELOPER, text, thread_ts=summary.ts)
         self._keep(thread, message, MessageKind.MESSAGE)
         thread.editable.append(message)
+
+    async def _return(self, thread: PlayedThread, step: Step) -> None:
+        async for _ in until(_CLOSING_PATIENCE, every=0.2):
+            if any(":closing:" in key_of(reply) for reply in thread.root.replies):
+                break
+        self._say(thread, thread.author, _CASE_TEXTS[step.action].format(step.word))
 
     def _summary_of(self, case: PlayedThread) -> Message | None:
         bug_id = self.bug_id(case)

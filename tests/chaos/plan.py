@@ -29,6 +29,8 @@ class Action(StrEnum):
     """A developer asks for a fix, and the real agent mends what it has found."""
     MEDDLES = "meddles"
     """A bystander writes in the report's thread, which is not stored."""
+    RETURNS = "returns"
+    """Writes again as soon as the bot has said that the case is closed, which reopens it."""
 
     # Conversations only. In direct messages there is no colleague.
     ASKS = "asks"
@@ -243,7 +245,7 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
         kinds=chosen,
         faults=tuple(fault for kind in striking for fault in _timed(kind, random)),
         outage=outage,
-        cases=tuple(_case(number, real, people) for number in range(threads)),
+        cases=(*(_case(number, real, people) for number in range(threads)), _reopened_case(threads)),
         conversations=tuple(_conversation(number, people) for number in range(threads // THREADS_PER_CONVERSATION)),
         handovers=tuple(_handover(number, people) for number in range(threads // THREADS_PER_HANDOVER)),
     )
@@ -283,6 +285,12 @@ def _case(number: int, real: bool, random: Random) -> CaseThread:
             steps.append(Step(random.uniform(0.0, 0.6), Action.SAYS, f"w{number:02d}y"))
     vague = not fixed and random.random() < 0.3
     return CaseThread(number, random.uniform(0.0, 4.0), vague, tuple(steps))
+
+
+def _reopened_case(number: int) -> CaseThread:
+    """Return the case of which every run can be sure that it is closed and reopened, however slow the machine."""
+    close, again = Step(1.0, Action.CLOSES, f"w{number:02d}z"), Step(0.0, Action.RETURNS, f"w{number:02d}y")
+    return CaseThread(number, 0.0, False, (close, again))
 
 
 def _conversation(number: int, random: Random) -> ConversationThread:

@@ -122,6 +122,7 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
 
 
 @pytest.mark.parametrize("history_events", [0, 20], ids=["ended", "continued as new"])
+@pytest.mark.usefixtures("activation_order")
 async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Database, history_events: int) -> None:
     async def nothing() -> None: ...
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from threadline import settings
-from threadline.cases.model import Target
+from threadline.cases.model import SlaTarget
 from threadline.cli.main import app
 from threadline.settings import base
 from threadline_devstack import environment
@@ -119,7 +119,7 @@ def _written(field: FieldInfo) -> str:
     value: Any = None if field.is_required() else field.get_default(call_default_factory=True)
     if any(getattr(each, "func", None) is base._seconds for each in field.metadata):
         return _duration(value)
-    if isinstance(value, dict) and all(isinstance(each, Target) for each in value.values()):
+    if isinstance(value, dict) and all(isinstance(each, SlaTarget) for each in value.values()):
         return ",".join(f"{key}={_duration(of.acknowledge)}/{_duration(of.resolve)}" for key, of in value.items())
     if isinstance(value, tuple):
         return ",".join(value)

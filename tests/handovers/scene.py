@@ -27,11 +27,10 @@ from threadline.handovers.workflow import HandoverWorkflow
 from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
+from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.contract import RouteReplyActivities, ThreadActivities
+from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import CORE_QUEUE, ButtonPress, IncomingMessage, MessageKind
-from threadline.threads.private_replies import LiveThreadActivities
-from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.workflow import RouteReplyWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
@@ -143,9 +142,8 @@ class HandoverWorkflowScene(HandoverScene):
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, WorkflowClient(self.environment.client)
         slack, relay = talk.speaking._slack, self.relaying.relay
-        replies = LiveRouteReplyActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
-        served = [*activities_of(self.activities, HandoverActivities), *activities_of(replies, RouteReplyActivities)]
-        served += activities_of(LiveThreadActivities(slack), ThreadActivities)
+        threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
+        served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)
 
     @property

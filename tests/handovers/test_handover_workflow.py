@@ -209,6 +209,7 @@ async def test_taking_a_handover_stops_its_reminders(handover: HandoverWorkflowS
     assert started == ended
 
 
+@pytest.mark.usefixtures("activation_order")
 async def test_cancel_while_a_post_is_retried_drops_no_click(handover: HandoverWorkflowScene) -> None:
     async with handover.working():
         card = await handover.card()
@@ -221,6 +222,7 @@ async def test_cancel_while_a_post_is_retried_drops_no_click(handover: HandoverW
     assert any("has closed the handover" in each for each in handover.said())
 
 
+@pytest.mark.usefixtures("activation_order")
 async def test_cancel_while_a_reminder_is_retried_ends_nothing(handover: HandoverWorkflowScene) -> None:
     handover.remind_every = 1.0
     async with handover.working():

@@ -35,6 +35,7 @@ def demo(scratch: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.alone
 def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch: Path) -> None:
     started = time.monotonic()
     done = demo(scratch)

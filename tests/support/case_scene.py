@@ -39,9 +39,10 @@ from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
+from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
-from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities
+from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.model import (
     AGENTS_QUEUE,
     CLOSE_REQUESTED,
@@ -52,7 +53,6 @@ from threadline.threads.model import (
     message_id,
 )
 from threadline.threads.outbox import Outbox
-from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.wiring.catch_up import thread_sources
 from threadline.wiring.core_worker import CoreDeps, cases, handovers
@@ -268,7 +268,7 @@ def core_activities(
         CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
     )
     of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
-    replies = LiveRouteReplyActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
+    threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
     sweeps = [
         *of_cases.sweeps,
         OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
@@ -278,7 +278,7 @@ def core_activities(
     ]
     return [
         *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),
-        *activities_of(replies, RouteReplyActivities),
+        *activities_of(threads, ThreadActivities),
         *activities_of(catch_up(database, slack, deps.dispatcher), CatchUpActivities),
         *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
     ]

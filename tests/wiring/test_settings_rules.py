@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from threadline.approvals.model import Risk
-from threadline.cases.model import DEFAULT_TARGETS, Severity, Target
+from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.conversations.contract import SUMMARISE, THINK
 from threadline.decisions.confidence import Thresholds
 from threadline.decisions.variant_settings import variants
@@ -215,7 +215,7 @@ def test_invalid_duration_is_refused(text: str) -> None:
 
 def test_unnamed_target_keeps_its_default() -> None:
     targets = parse_targets("S1=5m/1h")
-    assert targets[Severity.S1] == Target(300, 3600)
+    assert targets[Severity.S1] == SlaTarget(300, 3600)
     assert targets[Severity.S2] == DEFAULT_TARGETS[Severity.S2]
 
 

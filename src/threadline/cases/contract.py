@@ -23,7 +23,7 @@ from threadline.cases.model import (
     Reason,
     Settled,
     SlaEventKind,
-    Target,
+    SlaTarget,
     bug_workflow_id,
     sla_workflow_id,
 )
@@ -167,7 +167,7 @@ class Escalation:
 
     bug_id: str
     number: int
-    target: Target
+    target: SlaTarget
     tiers: int = 0
     started: float = 0.0
 

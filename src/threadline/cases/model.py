@@ -120,18 +120,18 @@ MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 
 @dataclass(frozen=True)
-class Target:
+class SlaTarget:
     """Seconds from the escalation until a human has answered (`acknowledge`), and until the case is resolved."""
 
     acknowledge: float
     resolve: float
 
 
-DEFAULT_TARGETS: dict[Severity, Target] = {
-    Severity.S1: Target(15 * MINUTE, 4 * HOUR),
-    Severity.S2: Target(1 * HOUR, 24 * HOUR),
-    Severity.S3: Target(8 * HOUR, 5 * DAY),
-    Severity.S4: Target(24 * HOUR, 14 * DAY),
+DEFAULT_TARGETS: dict[Severity, SlaTarget] = {
+    Severity.S1: SlaTarget(15 * MINUTE, 4 * HOUR),
+    Severity.S2: SlaTarget(1 * HOUR, 24 * HOUR),
+    Severity.S3: SlaTarget(8 * HOUR, 5 * DAY),
+    Severity.S4: SlaTarget(24 * HOUR, 14 * DAY),
 }
 
 

@@ -23,7 +23,7 @@ from threadline.cases.model import (
     NoticeKind,
     Reason,
     Severity,
-    Target,
+    SlaTarget,
     case_owner,
 )
 from threadline.cases.store.case import CaseRecord, CaseStore, TurnPost
@@ -53,9 +53,9 @@ class CaseChannels:
     summaries: str
     escalations: str
     tiers: Sequence[Sequence[str]] = ()
-    targets: Mapping[Severity, Target] = field(default_factory=lambda: DEFAULT_TARGETS)
+    targets: Mapping[Severity, SlaTarget] = field(default_factory=lambda: DEFAULT_TARGETS)
 
-    def target(self, severity: Severity) -> Target:
+    def target(self, severity: Severity) -> SlaTarget:
         return self.targets[severity]
 
     def on_call(self, tier: int) -> Sequence[str]:

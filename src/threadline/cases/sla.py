@@ -14,7 +14,7 @@ from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
     from threadline.cases.contract import CasePostActivities, Escalation, SlaNotice
-    from threadline.cases.model import DAY, SLA_WORKFLOW, SlaEventKind, Target, sla_workflow_id
+    from threadline.cases.model import DAY, SLA_WORKFLOW, SlaEventKind, SlaTarget, sla_workflow_id
 
 from threadline.threads.calls import call, fault_of
 
@@ -32,7 +32,7 @@ _ACKNOWLEDGE = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREA
 BREACHES = (SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
 
 
-def next_event(started: float, target: Target, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
+def next_event(started: float, target: SlaTarget, fired: int, last_at: float, *, acknowledged: bool) -> SlaEvent:
     """The next thing that is due.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from threadline.cases.contract import Escalation, TurnRef, case_start, clock_start
-from threadline.cases.model import Severity, Target
+from threadline.cases.model import Severity, SlaTarget
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.sweeps import CaseSweepStore, MissingAnswer, OpenCase, OpenEscalation
 from threadline.db.engine import Database, Transaction
@@ -39,7 +39,7 @@ class SlaClocks(WorkflowSweep[OpenEscalation]):
     restart_completed = False
 
     def __init__(
-        self, database: Database, workflows: WorkflowClient, targets: Mapping[Severity, Target], tiers: int
+        self, database: Database, workflows: WorkflowClient, targets: Mapping[Severity, SlaTarget], tiers: int
     ) -> None:
         super().__init__(database, workflows)
         self._targets = targets

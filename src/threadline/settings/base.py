@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from threadline.cases.model import DEFAULT_TARGETS, Severity, Target
+from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.errors import Permanent
 from threadline.models.prices import Price, parse_prices
 from threadline.privacy.keys import KeyRing, parse_keys
@@ -35,7 +35,7 @@ def parse_duration(text: str) -> float:
     return total
 
 
-def parse_targets(text: str) -> dict[Severity, Target]:
+def parse_targets(text: str) -> dict[Severity, SlaTarget]:
     """Targets by severity from `S1=15m/4h,S2=1h/24h`; a severity that is not named keeps its default.
 
     Raises:
@@ -47,7 +47,7 @@ def parse_targets(text: str) -> dict[Severity, Target]:
         acknowledge, slash, resolve = times.partition("/")
         if name.strip().upper() not in Severity.__members__ or not slash:
             raise ValueError(f"{part!r} is not a target: write severity=acknowledge/resolve, such as S1=15m/4h")
-        targets[Severity(name.strip().upper())] = Target(parse_duration(acknowledge), parse_duration(resolve))
+        targets[Severity(name.strip().upper())] = SlaTarget(parse_duration(acknowledge), parse_duration(resolve))
     return targets
 
 
@@ -139,7 +139,7 @@ MailServer = Annotated[Account, BeforeValidator(_mail_server)]
 MailAddress = Annotated[str, AfterValidator(_mail_address)]
 Domains = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_domains)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]
-Targets = Annotated[dict[Severity, Target], BeforeValidator(_targets)]
+Targets = Annotated[dict[Severity, SlaTarget], BeforeValidator(_targets)]
 Keys = Annotated[KeyRing, BeforeValidator(_keys)]
 Prices = Annotated[dict[str, Price], BeforeValidator(_prices)]
 Sources = Annotated[dict[str, SecretStr], BeforeValidator(_sources)]

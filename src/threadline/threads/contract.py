@@ -208,14 +208,6 @@ class ForwardedReply:
     message: IncomingMessage
 
 
-class RouteReplyActivities(ABC):
-    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
-    @activity.defn
-    @abstractmethod
-    async def forward_reply(self, reply: ForwardedReply) -> bool:
-        """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
-
-
 @dataclass(frozen=True)
 class PrivateReply:
     """A text for one person, in a thread that others read too."""
@@ -231,6 +223,12 @@ PRIVATE_REPLY = ActivityOptions(start_to_close=30, retry=retry_policy(1, 30, att
 
 class ThreadActivities(ABC):
     """What any workflow of a thread may ask for. Run in the core worker."""
+
+    @activity_options(ActivityOptions(start_to_close=30, retry=retry_policy(1, 300), never_gives_up=True))
+    @activity.defn
+    @abstractmethod
+    async def forward_reply(self, reply: ForwardedReply) -> bool:
+        """Find the workflow of a thread and hand it the message; False when the thread is nobody's."""
 
     @activity_options(PRIVATE_REPLY)
     @activity.defn

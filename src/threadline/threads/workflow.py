@@ -26,10 +26,10 @@ with workflow.unsafe.imports_passed_through():
         HistoryWindow,
         LookScope,
         PageRequest,
-        RouteReplyActivities,
         SweepActivities,
         SweepPage,
         SweepRequest,
+        ThreadActivities,
     )
 
 from threadline.threads.calls import attempt, call, fault_of, pause
@@ -231,7 +231,7 @@ class RouteReplyWorkflow:
         while batch := self._inbox.batch():
             try:
                 known = await call(
-                    RouteReplyActivities.forward_reply, ForwardedReply(thread, batch[0]), summary="find the case"
+                    ThreadActivities.forward_reply, ForwardedReply(thread, batch[0]), summary="find the case"
                 )
             except FailureError as error:
                 if not is_cancelled_exception(error):

@@ -70,14 +70,13 @@ from threadline.slack.errors import calling
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
+from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.comparison import ThreadSource
-from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities, ThreadActivities
+from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.outbox import Outbox
-from threadline.threads.private_replies import LiveThreadActivities
-from threadline.threads.route_reply import LiveRouteReplyActivities
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
@@ -329,14 +328,13 @@ def threads(
         conversation_channels=channels.conversation_channels or None,
     )
     relay = Relaying(database, slack, deps.outbox, bot_user).relay
-    replies = LiveRouteReplyActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
+    threads = LiveThreadActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
     kept, users = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
     return Feature(
         [
             (catch_up, CatchUpActivities),
             (LiveSweepActivities(database, all_sweeps(features)), SweepActivities),
-            (replies, RouteReplyActivities),
-            (LiveThreadActivities(slack), ThreadActivities),
+            (threads, ThreadActivities),
         ],
         [CatchUpWorkflow, SweepWorkflow, RouteReplyWorkflow],
         prune=[

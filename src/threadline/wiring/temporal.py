@@ -31,13 +31,12 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
-from threadline.threads.contract import CatchUpActivities, RouteReplyActivities, SweepActivities, ThreadActivities
+from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
 CONTRACTS = (
     CaseActivities,
-    RouteReplyActivities,
     CasePostActivities,
     AgentActivities,
     ConversationActivities,

@@ -1,4 +1,4 @@
-"""LiveRouteReplyActivities: finds out whose thread a reply is in, and hands it on."""
+"""LiveThreadActivities: forwards a reply to the workflow of its thread, and tells one person something in private."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -8,7 +8,7 @@ from temporalio import activity
 from threadline.db.engine import Database
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
-from threadline.threads.contract import ForwardedReply, RouteReplyActivities
+from threadline.threads.contract import ForwardedReply, PrivateReply, ThreadActivities
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, owner_in
 from threadline.threads.store import PostStore, Quarantine, ThreadStore
@@ -20,7 +20,7 @@ Relay = Callable[[Thread, IncomingMessage], Awaitable[bool]]
 Start = Callable[[Thread, IncomingMessage], WorkflowStart]
 
 
-class LiveRouteReplyActivities(RouteReplyActivities):
+class LiveThreadActivities(ThreadActivities):
     """Args:
     bot_user: our own user's id.
     starts: by feature (`ThreadOwner.feature`), the workflow that gets a reply in one of its threads.
@@ -58,6 +58,10 @@ class LiveRouteReplyActivities(RouteReplyActivities):
             return False
         await self._workflows.start(self._starts[owner.feature](owner.thread, reply.message))
         return True
+
+    @activity.defn
+    async def reply_privately(self, reply: PrivateReply) -> None:
+        await self._slack.whisper(reply.channel, reply.user_id, reply.text, reply.thread_ts)
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
         """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
