@@ -820,6 +820,7 @@ CREATE INDEX limit_verdicts_told_idx ON limit_verdicts (rule, scope, at) WHERE v
 CREATE INDEX limit_verdicts_age_idx ON limit_verdicts (at);
 
 -- Executions of tools. A row without a status is an intent: the call may have been made, and its outcome is unknown.
+-- The result of a `cacheable` row may answer the same question again, for a while.
 CREATE TABLE agent_tool_executions (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     request_id varchar(255) NOT NULL,
@@ -846,17 +847,10 @@ CREATE TABLE agent_tool_executions (
 CREATE INDEX idx_tool_executions_channel_thread ON agent_tool_executions (channel, thread_ts);
 CREATE INDEX idx_tool_executions_user ON agent_tool_executions (user_id);
 CREATE INDEX idx_tool_executions_age ON agent_tool_executions (created_at);
-
--- The cache of read-only tools. `until` is in seconds since 1970.
-CREATE TABLE tool_results (
-    fingerprint text PRIMARY KEY,
-    team text NOT NULL,
-    toolset text NOT NULL,
-    result jsonb NOT NULL,
-    until double precision NOT NULL
-);
-CREATE INDEX tool_results_toolset_idx ON tool_results (team, toolset);
-CREATE INDEX tool_results_age_idx ON tool_results (until);
+CREATE INDEX idx_tool_executions_answer ON agent_tool_executions (fingerprint) WHERE cacheable;
+CREATE INDEX idx_tool_executions_toolset ON agent_tool_executions (team, split_part(tool_name, '.', 1)) WHERE cacheable;
+CREATE INDEX idx_tool_executions_intent ON agent_tool_executions (team, split_part(tool_name, '.', 1))
+    WHERE status IS NULL;
 
 -- Changes that tools have made, each once under its key, with the result that a retry returns.
 CREATE TABLE tool_operations (

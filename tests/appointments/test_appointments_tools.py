@@ -151,7 +151,7 @@ async def test_change_whose_result_was_lost_is_not_made_again(
     desk: ToolScene, tool: str, arguments: dict[str, Any]
 ) -> None:
     await book(desk)
-    desk.log.lost = Transient("the worker has gone")
+    desk.ledger.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask(tool, "lost", **arguments)
     before = await upcoming(desk)

@@ -97,7 +97,7 @@ async def test_move_and_cancel_update_the_same_event(office: Office) -> None:
 
 async def test_retried_call_books_and_invites_once(office: Office) -> None:
     await office.can_be_booked("Sales call")
-    office.desk.log.lost = RuntimeError("the worker died")
+    office.desk.ledger.lost = RuntimeError("the worker died")
     with pytest.raises(RuntimeError):
         await office.ask("calendar.book", call_id="once", starts_at=TEN)
     await office.can_be_booked("Another")

@@ -19,7 +19,7 @@ from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS, propose_action
 from threadline.errors import Permanent
 from threadline.models.model import Outcome, OutcomeKind, ToolCall
-from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.client import Slack
@@ -27,10 +27,10 @@ from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Structured, ToolResult
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
 from threadline.tools.registry import Registry, tool
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 from threadline_devstack.slack.model import Message
 
@@ -113,8 +113,8 @@ class ApprovalScene:
         return self.workflows.actions()
 
     @property
-    def guards(self) -> Guards:
-        return Guards(PostgresExecutionLog(self.talk.database), PostgresMutationLimit(self.talk.database))
+    def ledger(self) -> PostgresToolLedger:
+        return PostgresToolLedger(self.talk.database)
 
     @property
     def ports(self) -> Ports:
@@ -133,7 +133,7 @@ class ApprovalScene:
         self, settings: Approving | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
-        hands = Hands(REGISTRY, self.ports, self.guards, clock)
+        hands = Hands(REGISTRY, self.ports, self.ledger, clock)
         return LiveApprovalActivities(self.talk.database, self.slack, self.posts, hands, settings or self.settings)
 
     async def propose(
@@ -152,10 +152,10 @@ class ApprovalScene:
         self.turn += 1
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
         call = ToolCall("call_1", "propose_action", json.dumps(given))
-        rules = Rules(state or ProtocolState(), _no_journal)
+        protocol = OperatorProtocol(state or ProtocolState(), _no_journal)
         may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
         for _ in range(calls):
-            ports = self.ports.having(proposing.TURN, proposing.turn(REGISTRY, may, self.guards, rules))
+            runner = ToolRunner(REGISTRY, may, self.ledger, [protocol])
             where = context(
                 team=TEAM,
                 channel=self.talk.thread.channel,
@@ -163,12 +163,12 @@ class ApprovalScene:
                 user_id=by,
                 correlation_id=f"{self.talk.thread.key}:{self.turn}",
                 clock=lambda: datetime.now(UTC),
-                ports=ports,
+                ports=self.ports.having(proposing.TURN, runner),
                 turn=self.turn,
                 retries_left=retries_left,
                 other_ids=tuple(others),
             )
-            result = await pipeline(REGISTRY, may, self.guards, rules)(call, where)
+            result = await runner.run(call, where)
         return result
 
     async def say(self, words: str = "I propose this.") -> Message:

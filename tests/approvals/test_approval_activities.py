@@ -15,8 +15,8 @@ from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import Facts, NewRfp
 from threadline.threads.model import ButtonPress
 from threadline.tools.author import Author
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.operations import Change, Operation
-from threadline.tools.postgres_ports import PostgresExecutionLog
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]
@@ -215,7 +215,7 @@ async def test_execution_waits_for_a_database_that_is_away(
         raise Transient("The database is away.")
 
     with monkeypatch.context() as gone:
-        gone.setattr(PostgresExecutionLog, "recorded", away)
+        gone.setattr(PostgresToolLedger, "begin", away)
         for attempt in (1, 4, 400):
             with pytest.raises(Transient):
                 await carry_out(desk, attempt)

@@ -119,7 +119,7 @@ async def test_rerun_with_lost_answer_is_made_once(office: Office, failed: Run, 
 
 
 async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed: Run) -> None:
-    office.log.lost = Transient("The record cannot be reached.")
+    office.ledger.lost = Transient("The record cannot be reached.")
     with pytest.raises(Transient):
         await office.call("ci.rerun", retries_left=2, run_id=failed.id, attempt=1)
     office.services.github.repository.finish(failed, FAILED, "")

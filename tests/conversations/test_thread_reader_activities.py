@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_fakes import MemoryLedger, context
 from threadline.conversations import thread_reader as thread_reading
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.thread_reader import SlackThreads
@@ -22,7 +22,7 @@ from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.model import Code, ToolResult
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import User
@@ -48,7 +48,7 @@ class Reader:
 
     async def ask(self, **arguments: Any) -> ToolResult:
         everything = allowed(self._registry, self._ports, read_only=True)
-        run = pipeline(self._registry, everything, Guards(MemoryLog()))
+        run = ToolRunner(self._registry, everything, MemoryLedger()).run
         here = context(team=TEAM, channel=GENERAL, thread_ts=self.root, ports=self._ports)
         return await run(ToolCall("call_1", "slack_get_thread", json.dumps(arguments)), here)
 

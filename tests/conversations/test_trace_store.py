@@ -9,7 +9,8 @@ from threadline.conversations.contract import Refusal
 from threadline.conversations.trace_store import Found
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
-from threadline.tools.store import Call
+from threadline.tools.model import Status
+from threadline.tools.store import LoggedCall
 
 CHANNEL = THREAD.channel
 
@@ -75,12 +76,13 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
     }
     async with database.begin() as work:
         for at, (call_id, result) in enumerate(results.items()):
-            made = Call(operation(call_id), "R1", "U1", "journal.append", {"n": at}, "f")
-            await work.tool_executions.intend(made, NOW + at)
-            await work.tool_executions.finish(made, "error" if "error" in result else "ok", result, 7, NOW + 9)
-        words = Call(operation("c"), "R1", "U1", "slack.post.summary", {}, "f")
-        await work.tool_executions.finish(words, "ok", {"data": None, "display_text": "Said."}, None, NOW + 5)
-        await work.tool_executions.intend(Call(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f"), NOW)
+            made = LoggedCall(operation(call_id), "R1", "U1", "journal.append", {"n": at}, "f", NOW + at)
+            await work.tool_executions.intend(made)
+            status = Status.ERROR if "error" in result else Status.OK
+            await work.tool_executions.finish(made, status, result, 7, NOW + 9)
+        words = LoggedCall(operation("c"), "R1", "U1", "slack.post.summary", {}, "f", NOW + 5)
+        await work.tool_executions.finish(words, Status.OK, {"data": None, "display_text": "Said."}, None, NOW + 5)
+        await work.tool_executions.intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
         calls = await work.turn_traces.tool_calls(THREAD, 1)
     told = [(each.call_id, each.status, each.milliseconds) for each in calls]
     assert told == [("b", "ok", 7), ("a", "error", 7), ("c", "ok", None), ("d", "unknown", None)]

@@ -156,7 +156,7 @@ async def test_lock_blocks_new_changes_and_a_lost_result_is_found_despite_it(
     desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     await create(desk, BUILD)
-    desk.log.lost = Transient("the worker has gone")
+    desk.ledger.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask(tool, "lost", **arguments)
     async with database.begin() as work:
@@ -176,7 +176,7 @@ async def test_lock_blocks_new_changes_and_a_lost_result_is_found_despite_it(
 
 
 async def test_call_lost_before_its_change_is_made_again(desk: ToolScene) -> None:
-    desk.log.lost = Transient("the worker has gone")
+    desk.ledger.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask("estimates.createWbsItems", "lost", project_id="PRJ-9", items=[DESIGN])
     again = await desk.ask("estimates.createWbsItems", "lost", project_id="PRJ-9", items=[DESIGN])

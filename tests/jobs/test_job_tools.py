@@ -166,7 +166,7 @@ async def test_retried_call_schedules_once(desk: ToolScene, runner: Runner, data
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_lost_result_is_found_again(desk: ToolScene, database: Database, cancelled: bool) -> None:
-    desk.log.lost = ConnectionError("the worker is gone")
+    desk.ledger.lost = ConnectionError("the worker is gone")
     with pytest.raises(ConnectionError):
         await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
     if cancelled:

@@ -157,16 +157,16 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "ledger: any fault strikes the intent out, and the next try makes a change again",
-        "threadline/tools/ledger.py",
+        "threadline/tools/runner.py",
         "        except NotDone:\n",
         "        except Transient:\n",
         ("tests/tools/test_ledger_rules.py::test_change_before_a_fault_is_found_by_the_next_try",),
     ),
     Mutant(
         "ledger: a change that may still take effect is made again at once",
-        "threadline/tools/ledger.py",
-        "if not rest or (found and found.success):",
-        "if found is None or not rest or found.success:",
+        "threadline/tools/runner.py",
+        "if rest and not (found and found.success):",
+        "if rest and found and not found.success:",
         ("tests/tools/test_ledger_rules.py::test_missing_change_is_waited_for_before_it_is_made_again",),
     ),
     Mutant(

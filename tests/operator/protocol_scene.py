@@ -8,18 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_fakes import MemoryLedger, context
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.registry import Registry, tool
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 
 CORRELATION = "turn-1"
 ATTEMPTS = 3
@@ -160,7 +160,7 @@ class Turn:
     def __init__(self, office: Office, scope: str = "", crashes: Sequence[bool] = ()) -> None:
         self.office = office
         self.state = ProtocolState(scope=scope)
-        self.log = MemoryLog()
+        self.ledger = MemoryLedger()
         self.step = 0
         self._crashes = list(crashes)
 
@@ -180,7 +180,7 @@ class Turn:
         """One call as its activity makes it, tried as often as Temporal would; each try has the state of the first."""
         known = REGISTRY.get(call.name)
         self.office.events.append(Event(known.name if known else "", called=True))
-        self.log.lost = Crash() if self._crashes and self._crashes.pop(0) else None
+        self.ledger.lost = Crash() if self._crashes and self._crashes.pop(0) else None
         left = ATTEMPTS
         while True:
             left -= 1
@@ -193,13 +193,13 @@ class Turn:
                 if not left:
                     result = failure(Code.OUTCOME_UNKNOWN)
                     break
-        self.log.lost = None
+        self.ledger.lost = None
         return result, protocol.after(REGISTRY, state, call, result)
 
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
         ports = Ports().having(OFFICE, self.office)
         everything = allowed(REGISTRY, ports, Agent.OPERATOR, read_only=False)
-        rules = Rules(state, self.office.journal)
-        run = pipeline(REGISTRY, everything, Guards(self.log), rules)
+        policies = [OperatorProtocol(state, self.office.journal)]
+        run = ToolRunner(REGISTRY, everything, self.ledger, policies).run
         where = context(ports=ports, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left)
         return await run(call, where)

@@ -15,10 +15,10 @@ from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 from threadline.rfps.rfp_ids import Origin, Scope
 from threadline.threads.model import IncomingMessage, turn_id
-from threadline.tools.model import Code
+from threadline.tools.model import Code, Status
 from threadline.tools.operations import Operation
 from threadline.tools.registry import Registry
-from threadline.tools.store import Call, Status
+from threadline.tools.store import LoggedCall
 
 REQUEST = "Update the status of rfp_abc123 to won"
 
@@ -32,18 +32,19 @@ def remembering(talk: StoredConversation) -> Remembering:
     return Remembering(talk.database, Registry(TOOLS), lambda: 1_772_000_000.0)
 
 
-async def called(talk: StoredConversation, step: int, tool: str, status: Status = "ok", code: str = "") -> None:
-    call = Call(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}")
+async def called(talk: StoredConversation, step: int, tool: str, status: Status = Status.OK, code: str = "") -> None:
+    at = 1_772_000_000.0 + step
+    call = LoggedCall(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}", at)
     result = {"error": {"code": code} if code else None, "data": "x" * 1_000}
     async with talk.database.begin() as work:
-        await work.tool_executions.finish(call, status, result, 5, 1_772_000_000.0 + step)
+        await work.tool_executions.finish(call, status, result, 5, at)
 
 
 async def done(talk: StoredConversation, request: str = REQUEST, *others: IncomingMessage) -> None:
     """A turn in which an RFP was loaded and changed."""
     await talk.hear(mention(0, request), *others)
     await called(talk, 1, "opportunity.load")
-    await called(talk, 2, "opportunity.patch", "error", Code.PROTOCOL)
+    await called(talk, 2, "opportunity.patch", Status.ERROR, Code.PROTOCOL)
     await called(talk, 3, "opportunity.patch")
     await called(talk, 4, "slack.post.summary")
     await talk.turn(1, "It is won.")
@@ -60,7 +61,7 @@ async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConve
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as work:
         await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
-    await called(talk, 1, "opportunity.load", "error", Code.PROTOCOL)
+    await called(talk, 1, "opportunity.load", Status.ERROR, Code.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
     assert await remembering(talk).remember(THREAD, 1) == 1
@@ -108,8 +109,10 @@ async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: StoredCo
 async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(talk: StoredConversation) -> None:
     await talk.hear(mention(0, REQUEST))
     async with talk.database.begin() as work:
-        await work.tool_executions.intend(Call(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f"), 1.0)
-    await called(talk, 2, "obey.me", "error", Code.UNKNOWN_TOOL)
+        await work.tool_executions.intend(
+            LoggedCall(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f", 1.0)
+        )
+    await called(talk, 2, "obey.me", Status.ERROR, Code.UNKNOWN_TOOL)
     await talk.turn(1)
     await remembering(talk).remember(THREAD, 1)
     made = await kept(talk)
@@ -158,8 +161,9 @@ async def read_the_thread(talk: StoredConversation) -> None:
     result = {"status": "ok", "data": {"messages": [{"text": "salary"}]}, "display_text": "1 message."}
     async with talk.database.begin() as work:
         for call, tool in (("c1", "slack.get.thread"), ("c2", "team.list")):
-            made = Call(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call)
-            await work.tool_executions.finish(made, "ok", result, 5, 1_772_000_000.0)
+            made = LoggedCall(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call, 1_772_000_000.0)
+            kept = None if tool == "slack.get.thread" else result
+            await work.tool_executions.finish(made, Status.OK, kept, 5, made.now)
 
 
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
@@ -177,7 +181,7 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredC
     results = {each.key: each.message.content for each in read.messages if each.key.startswith("t:")}
     assert results == {"t:1:1:c1": GONE, "t:1:1:c2": "salary in c2"}
     rows = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions ORDER BY call_id")
-    assert rows[0]["data"] == GONE
+    assert rows[0]["data"] is None, "the result of a reading is never on record"
     assert "salary" in rows[1]["data"]
     assert [each["kind"] for each in await kept(talk)] == ["procedural"]
     await talk.do("DELETE FROM memories")

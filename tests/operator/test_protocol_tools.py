@@ -141,7 +141,7 @@ async def test_correlation_id_is_the_turns_whatever_the_model_writes(written: An
     results, turn = await play(office, load(), patch(correlation_id=written), call("schedule_job"))
     assert codes(results) == ["ok", "ok", "ok"]
     assert [each.correlation_id for each in office.events if not each.called][1:] == [CORRELATION] * 2
-    assert turn.log.entries[1].arguments["correlation_id"] == CORRELATION
+    assert json.loads(json.dumps(turn.ledger.entries[1].call.parameters))["correlation_id"] == CORRELATION
 
 
 async def test_arguments_that_are_no_json_object_are_refused() -> None:

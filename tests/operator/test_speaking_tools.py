@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support.recording import create
-from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.estimates.toolset_adapters import postgres_ports
 from threadline.models.model import ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.operator import speaking_tools as speaking
-from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import Kind, ProtocolState, kind_of
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import EntryKind, NewEntry
@@ -25,7 +25,7 @@ from threadline.tools.context import Ports
 from threadline.tools.model import Code, ToolResult
 from threadline.tools.operations import Change
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline.wiring.toolset_list import TOOLS
 
 REGISTRY = Registry(TOOLS)
@@ -37,7 +37,7 @@ class Turn:
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
         self._ports = postgres_ports(database)
-        self._log = MemoryLog()
+        self._ledger = MemoryLedger()
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
         self.dies = False
@@ -45,7 +45,7 @@ class Turn:
 
     async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
         everything = allowed(REGISTRY, self._ports, Agent.OPERATOR, read_only=False)
-        run = pipeline(REGISTRY, everything, Guards(self._log), Rules(self.state, self._journal))
+        run = ToolRunner(REGISTRY, everything, self._ledger, [OperatorProtocol(self.state, self._journal)]).run
         call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
         result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
         self.state = protocol.after(REGISTRY, self.state, call, result)
@@ -103,9 +103,9 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
     ("tool", "arguments", "says"),
     [
         ("slack.post.summary", {}, "`text` is missing"),
-        ("slack.post.summary", {"text": "x" * 5_001}, "`text` does not fit"),
+        ("slack.post.summary", {"text": "x" * 5_001}, "`text`: Value should have at most 5000"),
         ("slack.post.summary", {"text": " \n\u200b"}, "`text`: the text is empty"),
-        ("slack.ask.clarifying.question", {"question": "x" * 5_001}, "`question` does not fit"),
+        ("slack.ask.clarifying.question", {"question": "x" * 5_001}, "`question`: Value should have at most 5000"),
         ("slack.ask.clarifying.question", {"question": "\u2063"}, "`question`: the text is empty"),
     ],
 )

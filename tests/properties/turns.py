@@ -11,7 +11,6 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
-from tests.support.tool_fakes import OutOfOrder
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.react_loop import react
 from threadline.conversations.step_failures import broken_off, no_reply
@@ -25,17 +24,16 @@ from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.ledger import Entry
-from threadline.tools.model import Code, failure
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.tools.ledger import PostgresToolLedger, ToolLedger
+from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.runner import Guards
+from threadline.tools.store import LoggedCall
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 numbers = itertools.count(1)
 """Examples share a database, so each has a number of its own."""
 TOOL_FAILURES = ("raises", "returns", "unknown", "not json", "invalid", "interrupted", "side effect")
-REFUSALS = ("blocked", "throttled", "repeated", "ports out of order")
+REFUSALS = ("blocked", "throttled", "repeated", "changes uncounted")
 
 
 class ScriptedModel(ChatModel):
@@ -51,21 +49,21 @@ class ScriptedModel(ChatModel):
         return Answer(reply)
 
 
-class LossyLog(PostgresExecutionLog):
-    """Loses the first record with the error `lost`, as when a worker dies."""
+class FaultyLedger(PostgresToolLedger):
+    """Loses the first result with the error `lost`, as when a worker dies."""
 
     lost = ""
 
-    async def record(self, entry: Entry) -> None:
+    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
         lost, self.lost = self.lost, ""
         if lost:
             raise RuntimeError(lost)
-        await super().record(entry)
+        await super().finish(call, result, now, milliseconds)
 
 
-async def new_turn(make_talk: Make, mind: Mind, guards: Guards | None = None) -> ConversationActivityScene:
+async def new_turn(make_talk: Make, mind: Mind, ledger: ToolLedger | None = None) -> ConversationActivityScene:
     """A new thread in which a user has asked for something, minutes after the last request."""
-    talk, number = make_talk(mind=mind, guards=guards), next(numbers)
+    talk, number = make_talk(mind=mind, ledger=ledger), next(numbers)
     talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
     talk.at += number * 60
     await talk.said("Please use any thing that you have, and tell me how it went.")
@@ -94,14 +92,13 @@ async def failing_turn(
     text = {"not json": internal, "invalid": json.dumps({"n": internal, internal: 1})}.get(condition, "{}")
     call = ToolCall("1", internal if condition == "unknown" else "any_thing", text)
     model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
-    log, limit = LossyLog(database), PostgresMutationLimit(database, Rate(1, 3600.0))
-    log.lost = internal if condition == "interrupted" else ""
-    guards = Guards(log, limit, PostgresResultCache(database))
-    if condition == "ports out of order":
-        guards = Guards(log, OutOfOrder(), OutOfOrder())
-    talk = await new_turn(make_talk, Mind(model, Registry([made]), Ports()), guards)
+    ledger = FaultyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
+    ledger.lost = internal if condition == "interrupted" else ""
+    talk = await new_turn(make_talk, Mind(model, Registry([made]), Ports()), ledger)
     if condition == "throttled":
-        assert await limit.admit(TEAM, f"thread:{talk.thread.key}", "an earlier change", time.time())
+        async with database.begin() as work:
+            scope = f"{TEAM}:thread:{talk.thread.key}"
+            assert await work.limits.allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
     if condition == "blocked":
         async with database.begin() as work:
             project = await work.estimates.open_project(TEAM, "Locked", "EUR")

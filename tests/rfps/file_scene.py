@@ -25,10 +25,10 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Code, ToolResult
-from threadline.tools.postgres_ports import PostgresExecutionLog
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import File
@@ -47,8 +47,8 @@ class Caller:
         authors = AuthorPolicy(UserDirectory(slack.user))
         self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), authors))
         registry = Registry(files.TOOLS)
-        guards = Guards(log=PostgresExecutionLog(database))
-        self._run = pipeline(registry, allowed(registry, self._ports, read_only=False), guards)
+        everything = allowed(registry, self._ports, read_only=False)
+        self._run = ToolRunner(registry, everything, PostgresToolLedger(database)).run
 
     async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
         where = context(

@@ -17,8 +17,8 @@ from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.rfps.model import Facts, NewRfp, SourceFile
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Code
-from threadline.tools.postgres_ports import PostgresExecutionLog
 from threadline_devstack.slack.identity import TEAM
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypa
         raise Transient("The database went away.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PostgresExecutionLog, "record", lost)
+        patched.setattr(PostgresToolLedger, "finish", lost)
         with pytest.raises(Transient):
             await desk.ask(file.id, call_id="c", retries_left=1)
     before = await desk.kept()

@@ -194,7 +194,7 @@ async def test_patch_that_loses_every_race_changes_nothing(database: Database, d
 async def test_call_with_lost_result_is_found_and_made_once(
     desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
-    desk.log.lost = Transient("the worker has gone")
+    desk.ledger.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask(tool, "lost", rfp_id=ID, **arguments)
     after = await everything(desk)
@@ -202,7 +202,7 @@ async def test_call_with_lost_result_is_found_and_made_once(
     assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
     assert (await everything(desk))[1:] == after[1:]
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["status"] == "won"
-    desk.log.lost = Transient("the worker has gone")
+    desk.ledger.lost = Transient("the worker has gone")
     with pytest.raises(Transient):
         await desk.ask(tool, "lost again", rfp_id=ID, **arguments)
     async with database.begin() as work:

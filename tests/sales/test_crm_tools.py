@@ -92,10 +92,10 @@ async def test_call_with_lost_result_is_made_once(desk: ToolScene, database: Dat
         ("crm.log", {"kind": "call", "summary": "They want a boat."}),
     ]
     for tool, given in calls:
-        desk.log.lost = RuntimeError("the worker died")
+        desk.ledger.lost = RuntimeError("the worker died")
         with pytest.raises(RuntimeError):
             await desk.ask(tool, call_id=f"once_{tool}", **given)
-        desk.log.lost = None
+        desk.ledger.lost = None
         before = await audit(database)
         assert (await desk.ask(tool, call_id=f"once_{tool}", **given)).success
         assert await audit(database) == before

@@ -21,7 +21,7 @@ from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
 from threadline.models.model import Outcome, OutcomeKind, ToolCall
-from threadline.operator.enforcement import Rules, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import email_tools as email
@@ -33,10 +33,10 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
 from threadline.tools.access import allowed
 from threadline.tools.context import Ports, ToolContext
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ToolResult
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -59,8 +59,8 @@ class Office:
     server: MailServer
 
     @property
-    def guards(self) -> Guards:
-        return Guards(PostgresExecutionLog(self.talk.database), PostgresMutationLimit(self.talk.database))
+    def ledger(self) -> PostgresToolLedger:
+        return PostgresToolLedger(self.talk.database)
 
     @property
     def ports(self) -> Ports:
@@ -72,15 +72,15 @@ class Office:
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        hands = Hands(REGISTRY, self.ports, self.guards)
+        hands = Hands(REGISTRY, self.ports, self.ledger)
         speaking = self.talk.speaking
         return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, hands, SETTINGS)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""
         may = allowed(REGISTRY, self.ports, agent, read_only=False)
-        rules = Rules(ProtocolState(), _unspoken) if agent is Agent.OPERATOR else None
-        turn = proposing.turn(REGISTRY, may, self.guards, rules)
+        policies = [OperatorProtocol(ProtocolState(), _unspoken)] if agent is Agent.OPERATOR else []
+        runner = ToolRunner(REGISTRY, may, self.ledger, policies)
         thread = self.talk.thread
         where = ToolContext(
             team=TEAM,
@@ -90,12 +90,12 @@ class Office:
             request_id="asked",
             correlation_id=f"{thread.key}:1",
             clock=lambda: datetime.now(UTC),
-            ports=self.ports.having(proposing.TURN, turn),
+            ports=self.ports.having(proposing.TURN, runner),
             turn=1,
             step=1,
             call_id=name,
         )
-        return await pipeline(REGISTRY, may, self.guards, rules)(ToolCall(name, name, json.dumps(arguments)), where)
+        return await runner.run(ToolCall(name, name, json.dumps(arguments)), where)
 
     async def ask(self) -> None:
         """A mail is drafted, wanted, and shown with its buttons."""

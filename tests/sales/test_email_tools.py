@@ -128,10 +128,10 @@ async def test_draft_is_sent_once_by_concurrent_calls(post: Post) -> None:
 
 async def test_email_with_lost_result_is_not_sent_again(post: Post) -> None:
     draft = await post.drafted()
-    post.desk.log.lost = RuntimeError("the worker died")
+    post.desk.ledger.lost = RuntimeError("the worker died")
     with pytest.raises(RuntimeError):
         await post.send(draft, call_id="once")
-    post.desk.log.lost = None
+    post.desk.ledger.lost = None
     found = await post.send(draft, call_id="once")
     assert (found.success, found.data["sent"]) == (True, True)
     assert len(post.server.received) == 1
@@ -158,7 +158,7 @@ async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None
         query = text("UPDATE email_drafts SET status = 'sending', operation_key = :key")
         key = "T1:C1:1760000000.000100:1:1:once"
         await work.tx.execute(query, {"key": key})
-    post.desk.log.intents[key] = post.desk.clock().timestamp() - 60
+    post.desk.ledger.intents[key] = post.desk.clock().timestamp() - 60
     unknown = await post.send(draft, call_id="once")
     assert code_of(unknown) is Code.OUTCOME_UNKNOWN
     assert post.server.received == []
@@ -232,10 +232,10 @@ async def test_email_above_the_risk_waits_for_approval(
 
 async def test_repeated_call_makes_one_proposal(post: Post) -> None:
     draft = await post.drafted(LEAD)
-    post.desk.log.lost = RuntimeError("the worker died")
+    post.desk.ledger.lost = RuntimeError("the worker died")
     with pytest.raises(RuntimeError):
         await post.send(draft, call_id="once")
-    post.desk.log.lost = None
+    post.desk.ledger.lost = None
     post.desk.clock.advance(60)
     assert (await post.send(draft, call_id="once")).data["action_id"] == "ACT-1"
     assert set(post.workflows.actions()) == {"ACT-1"}

@@ -42,10 +42,9 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Ports, ToolContext
+from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import Structured, ToolResult
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Registry, tool
-from threadline.tools.runner import Guards
 from threadline.wiring.operator import operating
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.script import Turn
@@ -225,18 +224,15 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             registry: Registry = REGISTRY,
             ports: Ports | None = None,
             mind: Mind | None = None,
-            guards: Guards | None = None,
+            ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
             mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             outbox = Outbox(client, database)
             alerts = FailureAlerts(outbox, ESCALATIONS)
-            guards = guards or Guards(
-                PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database)
-            )
             users = UserDirectory(client.user)
             thinking = Thinking(database, mind, users, alerts)
-            acting = Acting(database, mind, guards, alerts, attempts=3)
+            acting = Acting(database, mind, ledger or PostgresToolLedger(database), alerts, attempts=3)
             return ConversationActivityScene(
                 database,
                 model,

@@ -60,11 +60,10 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageK
 from threadline.threads.outbox import Outbox
 from threadline.tools.author import Author
 from threadline.tools.context import Ports, ToolContext
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ToolResult
 from threadline.tools.operations import Change, Operation
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Registry, Tool, tool
-from threadline.tools.runner import Guards
 from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox
@@ -490,8 +489,8 @@ def _activities(
     outbox = Outbox(slack, database)
     alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
     authors = AuthorPolicy(users)
-    guards = Guards(PostgresExecutionLog(database), PostgresMutationLimit(database), PostgresResultCache(database))
-    thinking, acting = Thinking(database, mind, users, alerts), Acting(database, mind, guards, alerts, attempts=3)
+    thinking = Thinking(database, mind, users, alerts)
+    acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
     situations = Situations(database, mind, _lead)
     deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
     cards = Cards(database, CaseReaders((), ""))

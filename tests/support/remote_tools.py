@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.ci.tools import CI
 from threadline.errors import Transient
 from threadline.forge.actions import Actions
@@ -16,7 +16,7 @@ from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 from threadline.trackers.jira import Jira
 from threadline.trackers.tools import JIRA
 from threadline.wiring.integrations import REMOTE
@@ -30,15 +30,15 @@ ATTEMPTS = 3
 
 
 class Office:
-    """Calls tools as a turn does; `log` is the record of executions."""
+    """Calls tools as a turn does; `ledger` is the record of executions."""
 
     def __init__(self, services: Services, jira: Jira, actions: Actions) -> None:
         self.services, self.jira, self.actions = services, jira, actions
-        self.log, self.clock = MemoryLog(), Clock()
+        self.ledger, self.clock = MemoryLedger(), Clock()
         self.others: tuple[str, ...] = ()
         self.ports = Ports().having(JIRA, jira).having(CI, actions)
         everything = allowed(REGISTRY, self.ports, read_only=False)
-        self._run = pipeline(REGISTRY, everything, Guards(self.log, MemoryLimit(10_000), MemoryCache()))
+        self._run = ToolRunner(REGISTRY, everything, self.ledger).run
 
     async def call(self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any) -> ToolResult:
         where = context(

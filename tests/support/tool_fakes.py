@@ -1,13 +1,14 @@
-"""What stands in for the ports of the policies, and a context to call tools in."""
+"""A ledger in memory, a clock that stands still, and a context to call tools in."""
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from threadline.errors import Permanent
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Entry, ExecutionLog, Intent
-from threadline.tools.model import ToolResult
-from threadline.tools.policies import CallKey, MutationLimit, ResultCache
+from threadline.tools.ledger import Intent, ToolLedger
+from threadline.tools.model import Code, Status, ToolResult, failure
+from threadline.tools.operations import OperationReused
+from threadline.tools.store import LoggedCall
 
 
 class Clock:
@@ -39,78 +40,82 @@ def context(**given: Any) -> ToolContext:
     return ToolContext(**(plain | given))
 
 
-class MemoryLog(ExecutionLog):
-    """Keeps what is recorded; `lost` makes the next result get lost, as in a crash before it was written."""
+@dataclass(frozen=True)
+class Entry:
+    """A call that has ended."""
 
-    def __init__(self) -> None:
+    call: LoggedCall
+    result: ToolResult
+    milliseconds: int = 0
+
+    @property
+    def status(self) -> Status:
+        return self.result.status
+
+
+class MemoryLedger(ToolLedger):
+    """Admits `most` changes of each record, for ever.
+
+    `lost` is raised in place of recording the next result, as when a worker dies before.
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self.most = most
         self.intents: dict[str, float] = {}
+        """The moments of changes that have no result, by operation key."""
         self.entries: list[Entry] = []
+        self.changes: dict[tuple[str, str], list[str]] = {}
+        """Operation keys by team and changed record."""
         self.lost: Exception | None = None
+        self._answers: dict[str, tuple[Entry, float]] = {}
 
-    async def recorded(self, entry: Entry) -> ToolResult | None:
-        same = [each for each in self.entries if each.context.operation_key == entry.context.operation_key]
-        if same and same[0].key != entry.key:
-            raise Permanent("The key stands for another call.")
-        return same[0].result if same else None
+    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+        key = call.operation.key
+        if same := [each for each in self.entries if each.call.operation == call.operation]:
+            if same[0].call.fingerprint != call.fingerprint:
+                raise OperationReused("The operation stands for another call.")
+            if call.keep_result or not same[0].result.success:
+                return same[0].result
+            return Intent(call.now, new=True)
+        if key in self.intents:
+            return Intent(self.intents[key], new=False)
+        if refused := refusal or self._rate_refusal(call) or self._cached(call):
+            self.entries.append(Entry(call, refused))
+            return refused
+        if call.changes:
+            self.intents[key] = call.now
+        return Intent(call.now, new=True)
 
-    async def intend(self, entry: Entry) -> Intent:
-        key, now = entry.context.operation_key, entry.context.clock().timestamp()
-        new = key not in self.intents
-        return Intent(self.intents.setdefault(key, now), new)
+    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+        if self.intents.get(call.operation.key) == intent.at:
+            del self.intents[call.operation.key]
 
-    async def withdraw(self, entry: Entry, intent: Intent) -> None:
-        if self.intents.get(entry.context.operation_key) == intent.at:
-            del self.intents[entry.context.operation_key]
-
-    async def record(self, entry: Entry) -> None:
+    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
         if self.lost:
             lost, self.lost = self.lost, None
             raise lost
+        self.intents.pop(call.operation.key, None)
+        entry = Entry(call, result, milliseconds)
         self.entries.append(entry)
+        if call.changes:
+            self._answers = {name: kept for name, kept in self._answers.items() if not self._in_toolset(kept[0], call)}
+        elif result.success:
+            self._answers[call.fingerprint] = entry, now
 
+    def _rate_refusal(self, call: LoggedCall) -> ToolResult | None:
+        if not call.changes:
+            return None
+        keys = self.changes.setdefault((call.operation.thread.team, call.changes), [])
+        if call.operation.key not in keys:
+            keys.append(call.operation.key)
+        return None if keys.index(call.operation.key) < self.most else failure(Code.TOO_MANY_CHANGES)
 
-class MemoryLimit(MutationLimit):
-    """Admits `most` changes of a record for ever."""
+    def _cached(self, call: LoggedCall) -> ToolResult | None:
+        if call.fingerprint not in self._answers:
+            return None
+        entry, at = self._answers[call.fingerprint]
+        return replace(entry.result, status=Status.CACHED) if at > call.now - call.cache_seconds else None
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.seen: dict[tuple[str, str], list[str]] = {}
-
-    async def admit(self, team: str, record: str, operation_key: str, now: float) -> bool:
-        keys = self.seen.setdefault((team, record), [])
-        if operation_key not in keys:
-            keys.append(operation_key)
-        return keys.index(operation_key) < self.most
-
-
-class MemoryCache(ResultCache):
-    def __init__(self) -> None:
-        self.kept: dict[CallKey, tuple[ToolResult, float]] = {}
-
-    async def get(self, key: CallKey, now: float) -> ToolResult | None:
-        result, until = self.kept.get(key, (None, now))
-        return result if now < until else None
-
-    async def put(self, key: CallKey, result: ToolResult, until: float) -> None:
-        self.kept[key] = (result, until)
-
-    async def forget(self, team: str, toolset: str) -> None:
-        void = [key for key in self.kept if key.toolset == toolset and key.scope.startswith(f"{team}/")]
-        for key in void:
-            del self.kept[key]
-
-
-class OutOfOrder(MutationLimit, ResultCache):
-    """Ports that cannot be reached."""
-
-    async def admit(self, team: str, record: str, operation_key: str, now: float) -> bool:
-        raise ConnectionError("postgres://u:p@db.internal:5432 refused")
-
-    async def get(self, key: CallKey, now: float) -> ToolResult | None:
-        raise ConnectionError("out of order")
-
-    async def put(self, key: CallKey, result: ToolResult, until: float) -> None:
-        raise ConnectionError("out of order")
-
-    async def forget(self, team: str, toolset: str) -> None:
-        raise ConnectionError("out of order")
+    @staticmethod
+    def _in_toolset(entry: Entry, call: LoggedCall) -> bool:
+        return (entry.call.operation.thread.team, entry.call.toolset) == (call.operation.thread.team, call.toolset)

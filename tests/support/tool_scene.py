@@ -1,11 +1,11 @@
-"""Somebody who calls tools as a turn does: through the whole pipeline, on real adapters and the real Postgres."""
+"""Somebody who calls tools as a turn does: through the whole runner, on real adapters and the real Postgres."""
 
 import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from tests.support.tool_fakes import Clock, MemoryLog, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.cases.model import CaseReaders
 from threadline.cases.tools import CASES, READERS
 from threadline.db.engine import Database
@@ -17,13 +17,13 @@ from threadline.tools.access import allowed
 from threadline.tools.context import Ports
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry, Tool
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 
 SUMMARIES = "CSUMMARIES"
 
 
 class ToolScene:
-    """`log` remembers calls; with `log.lost` set, the next result is lost as in a crash before it was written down."""
+    """`ledger` remembers calls; with `ledger.lost` set, the next result is lost, as in a crash."""
 
     readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
 
@@ -31,12 +31,12 @@ class ToolScene:
         self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
     ) -> None:
         self.clock = Clock()
-        self.log = MemoryLog()
+        self.ledger = MemoryLedger()
         self._registry = Registry(tools)
         self._ports = postgres_ports(database, rate, ports).having(CASES, database).having(READERS, self.readers)
-        self._run = pipeline(
-            self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), Guards(log=self.log)
-        )
+        self._run = ToolRunner(
+            self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), self.ledger
+        ).run
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
     def names(self, *, read_only: bool = False) -> frozenset[str]:

@@ -123,7 +123,7 @@ async def test_transient_fault_is_raised_while_the_caller_can_retry(theatre: The
     theatre.stage.error = Transient("Jira is away.", retry_after=30)
     with pytest.raises(Transient, match="Jira is away"):
         await theatre.call("stage.fail", "1", retries_left=1)
-    assert theatre.log.entries == [], "it has not ended"
+    assert theatre.ledger.entries == [], "it has not ended"
     assert code_of(await theatre.call("stage.fail", "1")) is Code.SERVICE_UNAVAILABLE
 
 
@@ -131,7 +131,7 @@ async def test_cancelled_call_stays_cancelled(theatre: Theatre) -> None:
     theatre.stage.error = asyncio.CancelledError()
     with pytest.raises(asyncio.CancelledError):
         await theatre.call("stage.fail")
-    assert theatre.log.entries == []
+    assert theatre.ledger.entries == []
 
 
 async def test_error_that_a_tool_returns_is_kept(theatre: Theatre) -> None:

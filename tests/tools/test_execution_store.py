@@ -9,21 +9,24 @@ import pytest
 from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.tools.store import Call, Status, ToolExecution
+from threadline.tools.model import Status
+from threadline.tools.store import LoggedCall, ToolExecution
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
 
 
-def call(call_id: str = "call_1", **changes: Any) -> Call:
-    return replace(Call(operation(call_id), "R1", "U1", "estimates.createWbsItems", ARGUMENTS, "same"), **changes)
+def call(call_id: str = "call_1", **changes: Any) -> LoggedCall:
+    return replace(
+        LoggedCall(operation(call_id), "R1", "U1", "estimates.createWbsItems", ARGUMENTS, "same", NOW), **changes
+    )
 
 
-async def intend(database: Database, made: Call, now: float = NOW) -> ToolExecution | None:
+async def intend(database: Database, made: LoggedCall, now: float = NOW) -> ToolExecution | None:
     async with database.begin() as work:
-        return await work.tool_executions.intend(made, now)
+        return await work.tool_executions.intend(replace(made, now=now))
 
 
-async def finish(database: Database, made: Call, result: object, status: Status = "ok") -> ToolExecution:
+async def finish(database: Database, made: LoggedCall, result: object, status: Status = Status.OK) -> ToolExecution:
     async with database.begin() as work:
         return await work.tool_executions.finish(made, status, result, 12, NOW + 1)
 
@@ -47,7 +50,7 @@ async def test_one_of_many_intents_makes_the_call(database: Database) -> None:
 async def test_uncommitted_intent_is_none(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
-            await work.tool_executions.intend(call(), NOW)
+            await work.tool_executions.intend(call())
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -67,8 +70,7 @@ async def test_call_id_belongs_to_its_step_turn_and_thread(database: Database) -
 
 async def test_success_follows_from_the_status(database: Database) -> None:
     await intend(database, call("intent"))
-    statuses: tuple[Status, ...] = ("ok", "error", "blocked", "cached")
-    for status in statuses:
+    for status in Status:
         await finish(database, call(status), None, status)
     async with database.begin() as work:
         rows = await work.tx.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
@@ -83,7 +85,7 @@ async def test_any_result_is_kept_as_postgres_can_hold_it(database: Database) ->
 
 
 async def test_made_up_name_is_kept_as_far_as_it_fits(database: Database) -> None:
-    done = await finish(database, call(tool_name="a\x00" * 300), "no such tool", "error")
+    done = await finish(database, call(tool_name="a\x00" * 300), "no such tool", Status.ERROR)
     assert done.tool_name == "a" * 100
 
 
@@ -94,7 +96,7 @@ async def test_records_come_in_the_order_of_the_calls(database: Database) -> Non
     for each in begun[:4]:
         await finish(database, call(operation=each), {"data": "not read", "structured": [{"kind": each.call_id}]})
     await finish(database, call("n"), None)
-    await finish(database, call("f"), {"structured": [{"kind": "none"}]}, "error")
+    await finish(database, call("f"), {"structured": [{"kind": "none"}]}, Status.ERROR)
     async with database.begin() as work:
         shown = await work.tool_executions.shown(THREAD, 1)
         assert await work.tool_executions.shown(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
@@ -105,7 +107,7 @@ async def test_outcomes_of_a_turn_have_status_and_code(database: Database) -> No
     for number, name in enumerate(("a", "b", "c")):
         await intend(database, call(name), NOW + number)
     await finish(database, call("a"), {"data": "much", "error": None})
-    await finish(database, call("b"), {"error": {"code": "REFUSED"}}, "error")
+    await finish(database, call("b"), {"error": {"code": "REFUSED"}}, Status.ERROR)
     async with database.begin() as work:
         ended = await work.tool_executions.outcomes(THREAD, 1)
         assert await work.tool_executions.outcomes(THREAD, 2) == []

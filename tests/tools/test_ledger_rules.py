@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.tool_fakes import MemoryLog, context
+from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
 from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall
-from threadline.tools.calls import LONGEST_WAIT
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.ledger import Entry, Intent
+from threadline.tools.ledger import Intent
 from threadline.tools.model import Code, ToolResult
 from threadline.tools.registry import Registry, Success, tool
-from threadline.tools.runner import Guards
+from threadline.tools.runner import MAX_RETRY_AFTER
+from threadline.tools.store import LoggedCall
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Office(Caller):
         return await self.call(f"accounts.{name}", "c1", retries_left, amount=5)
 
     async def post_and_lose_the_result(self, name: str) -> None:
-        self.log.lost = Transient("The record cannot be reached.")
+        self.ledger.lost = Transient("The record cannot be reached.")
         with pytest.raises(Transient):
             await self.post(name)
 
@@ -124,10 +124,9 @@ async def test_repeated_call_gets_the_recorded_result(office: Office, name: str,
     first = await office.call(name, "c1", **given)
     assert await office.call(name, "c1", **given) == first
     assert office.accounts.tried == 1
-    (entry,) = office.log.entries
-    assert (entry.tool, entry.arguments, entry.result) == (name, given, first)
-    assert (entry.context.turn, entry.context.step, entry.context.call_id) == (1, 1, "c1")
-    assert entry.milliseconds is not None
+    (entry,) = office.ledger.entries
+    assert (entry.call.tool_name, entry.call.parameters, entry.result) == (name, given, first)
+    assert (entry.call.operation.turn, entry.call.operation.step, entry.call.operation.call_id) == (1, 1, "c1")
     assert entry.milliseconds >= 0
 
 
@@ -157,7 +156,7 @@ async def test_failed_change_is_made_by_the_next_try(office: Office) -> None:
         await office.post("postOnce", retries_left=1)
     assert (await office.post("postOnce")).data == 5
     assert office.accounts.tried == 2
-    assert len(office.limit.seen[("T1", "thread:T1:C1:1760000000.000100")]) == 1
+    assert len(office.ledger.changes[("T1", "thread:T1:C1:1760000000.000100")]) == 1
 
 
 async def test_change_before_a_fault_is_found_by_the_next_try(office: Office) -> None:
@@ -169,13 +168,13 @@ async def test_change_before_a_fault_is_found_by_the_next_try(office: Office) ->
 
 
 async def test_long_wait_is_told_and_not_waited_for(office: Office) -> None:
-    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=LONGEST_WAIT)
+    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=MAX_RETRY_AFTER)
     with pytest.raises(NotDone):
         await office.post("postOnce", retries_left=2)
-    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=LONGEST_WAIT + 1)
+    office.accounts.fault = NotDone("The bank limits the rate.", retry_after=MAX_RETRY_AFTER + 1)
     result = await office.post("postOnce", retries_left=2)
     assert code_of(result) is Code.SERVICE_UNAVAILABLE
-    assert f"{LONGEST_WAIT + 1:.0f} seconds" in result.text
+    assert f"{MAX_RETRY_AFTER + 1:.0f} seconds" in result.text
 
 
 async def test_change_without_look_up_is_never_tried_again(office: Office) -> None:
@@ -212,7 +211,7 @@ async def test_missing_change_is_waited_for_before_it_is_made_again(office: Offi
     with pytest.raises(Transient) as early:
         await office.post("postSlowly", retries_left=1)
     assert early.value.retry_after == 40
-    office.accounts.posted = dict.fromkeys(office.log.intents, 5)  # the first try comes through after all
+    office.accounts.posted = dict.fromkeys(office.ledger.intents, 5)  # the first try comes through after all
     assert (await office.post("postSlowly")).display_text == "found"
     assert office.accounts.tried == 1
 
@@ -242,19 +241,19 @@ async def test_undone_change_is_made_again_at_once(office: Office) -> None:
     assert office.accounts.tried == 2
 
 
-class OvertakenLog(MemoryLog):
-    """Another try writes its intent as soon as one is withdrawn."""
+class OvertakenLedger(MemoryLedger):
+    """Another attempt records its intent as soon as one is withdrawn."""
 
-    async def withdraw(self, entry: Entry, intent: Intent) -> None:
-        self.intents[entry.context.operation_key] = intent.at + 45
+    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+        self.intents[call.operation.key] = intent.at + 45
 
 
 async def test_change_is_left_to_a_faster_try(office: Office) -> None:
     await office.fail_to_post_slowly()
     office.clock.advance(45)
-    log = OvertakenLog()
-    log.intents = office.log.intents
-    office.use(Guards(log))
+    ledger = OvertakenLedger()
+    ledger.intents = office.ledger.intents
+    office.use(ledger)
     with pytest.raises(Transient, match="under way"):
         await office.post("postSlowly")
     assert office.accounts.tried == 1
@@ -262,10 +261,10 @@ async def test_change_is_left_to_a_faster_try(office: Office) -> None:
 
 async def test_refused_call_leaves_no_intent(office: Office) -> None:
     await office.call("accounts.post", nothing=1)
-    office.limit.most = 0
+    office.ledger.most = 0
     await office.call("accounts.post", amount=5)
-    assert (office.log.intents, office.accounts.tried) == ({}, 0)
-    assert [entry.status for entry in office.log.entries] == ["error", "error"]
+    assert (office.ledger.intents, office.accounts.tried) == ({}, 0)
+    assert [entry.status for entry in office.ledger.entries] == ["error", "error"]
 
 
 async def test_fingerprint_is_the_same_for_the_same_question_alone(office: Office) -> None:
@@ -278,6 +277,6 @@ async def test_fingerprint_is_the_same_for_the_same_question_alone(office: Offic
     for number, (name, arguments, user) in enumerate(calls):
         where = context(ports=office.ports, call_id=f"c{number}", user_id=user)
         await office.run(ToolCall(f"c{number}", name, arguments), where)
-    one, same, *others = [entry.key.fingerprint for entry in office.log.entries]
+    one, same, *others = [entry.call.fingerprint for entry in office.ledger.entries]
     assert one == same
     assert len({one, *others}) == 3

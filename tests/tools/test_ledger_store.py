@@ -1,4 +1,4 @@
-"""The records of the policies on Postgres: what was done is found again, and no secret is kept."""
+"""The tool ledger, real and fake: what was done is found again, and no secret is kept."""
 
 import itertools
 import json
@@ -10,23 +10,24 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
-from tests.support.tool_fakes import Clock, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.errors import Permanent, Transient
+from threadline.errors import Transient
 from threadline.models.model import ToolCall
+from threadline.slack.model import Thread
 from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.ledger import Entry, Intent
+from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
 from threadline.tools.model import Code, Status, Structured, ToolError, ToolResult, failure
-from threadline.tools.operations import Change, Operation
+from threadline.tools.operations import Change, Operation, OperationReused
 from threadline.tools.output import fitted
-from threadline.tools.policies import CallKey
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
+from threadline.tools.store import LoggedCall
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a call of its own."""
@@ -62,14 +63,19 @@ any_result = st.builds(
 of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def entry(result: ToolResult | None = None, *, arguments: str = "{}", **where: Any) -> Entry:
-    key = CallKey("estimates.listRoles", arguments, "T1/")
-    return Entry(context(**where), key.tool, {"project": "PRJ-1"}, key, True, result, 12)
+def call(name: str = "estimates.listRoles", *, arguments: str = "{}", call_id: str = "c1", **given: Any) -> LoggedCall:
+    thread = Thread(given.pop("team", "T1"), given.pop("channel", "C1"), "1760000000.000100")
+    return LoggedCall(Operation(thread, 1, 1, call_id), "r1", "U1", name, {}, arguments, **({"now": 0.0} | given))
 
 
-@pytest.fixture
-def log(database: Database) -> PostgresExecutionLog:
-    return PostgresExecutionLog(database)
+def change(**given: Any) -> LoggedCall:
+    return call("estimates.addItem", **({"changes": "PRJ-1"} | given))
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def ledger(request: pytest.FixtureRequest, database: Database) -> ToolLedger:
+    """The fake is held to what the real one does."""
+    return MemoryLedger() if request.param == "memory" else PostgresToolLedger(database)
 
 
 @of_many
@@ -77,61 +83,88 @@ def log(database: Database) -> PostgresExecutionLog:
 @example(ToolResult(data=[1e23, 123456789012345678.0, -0.0, 5e-324, 2**53 + 1, 10**18]))
 @example(failure(Code.OUTCOME_UNKNOWN, "Traceback (most recent call last)"))
 async def test_any_result_comes_back_equal(database: Database, result: ToolResult) -> None:
-    log, cache = PostgresExecutionLog(database), PostgresResultCache(database)
-    done = entry(result, call_id=f"c{next(_examples)}")
-    await log.record(done)
-    assert await log.recorded(done) == result
-    await cache.put(done.key, result, 10.0)
-    assert await cache.get(done.key, 9.9) == result
+    ledger, number = PostgresToolLedger(database), next(_examples)
+    done = call(call_id=f"c{number}", arguments=f"{number}", cache_seconds=10.0)
+    await ledger.finish(done, result, 0.0, 12)
+    assert await ledger.begin(done, None) == result
+    again = await ledger.begin(replace(done, operation=replace(done.operation, call_id=f"again{number}")), None)
+    assert again == (replace(result, status=Status.CACHED) if result.status is Status.OK else Intent(0.0, new=True))
 
 
-async def test_change_is_intended_once_and_its_first_result_stands(log: PostgresExecutionLog) -> None:
-    assert await log.recorded(entry()) is None
-    first = await log.intend(entry())
-    assert first.new
-    assert await log.intend(entry()) == replace(first, new=False)
-    assert await log.recorded(entry()) is None
-    await log.record(entry(ToolResult(data=1)))
-    await log.record(entry(ToolResult(data=2)))
-    assert await log.recorded(entry()) == ToolResult(data=1)
+async def test_change_is_begun_once_and_its_first_result_stands(ledger: ToolLedger) -> None:
+    assert await ledger.begin(change(now=5.0), None) == Intent(5.0, new=True)
+    assert await ledger.begin(change(now=6.0), None) == Intent(5.0, new=False)
+    await ledger.finish(change(now=6.0), ToolResult(data=1), 7.0, 12)
+    await ledger.finish(change(now=6.0), ToolResult(data=2), 7.0, 12)
+    assert await ledger.begin(change(now=8.0), None) == ToolResult(data=1)
 
 
-async def test_withdrawn_intent_leaves_others_and_results(log: PostgresExecutionLog) -> None:
-    clock = Clock()
-    first = await log.intend(entry(clock=clock))
-    clock.advance(1)
-    await log.withdraw(entry(clock=clock), replace(first, at=clock().timestamp()))
-    assert await log.intend(entry(clock=clock)) == replace(first, new=False), "that was another try's"
-    await log.withdraw(entry(clock=clock), first)
-    second = await log.intend(entry(clock=clock))
-    assert (second.new, second.at) == (True, clock().timestamp())
-    await log.record(entry(ToolResult(data=1)))
-    await log.withdraw(entry(clock=clock), second)
-    assert await log.recorded(entry()) == ToolResult(data=1)
+async def test_read_is_begun_by_each_attempt_until_it_has_a_result(ledger: ToolLedger) -> None:
+    assert await ledger.begin(call(now=5.0), None) == Intent(5.0, new=True)
+    assert await ledger.begin(call(now=6.0), None) == Intent(6.0, new=True)
+    await ledger.finish(call(now=6.0), ToolResult(data=1), 7.0, 12)
+    assert await ledger.begin(call(now=8.0), None) == ToolResult(data=1)
 
 
-async def test_call_id_of_another_call_is_refused(log: PostgresExecutionLog) -> None:
-    await log.intend(entry())
-    other = entry(ToolResult(), arguments='{"a":1}')
-    for refused in (log.recorded(other), log.intend(other), log.record(other)):
-        with pytest.raises(Permanent):
-            await refused
-    assert await log.recorded(entry()) is None
+async def test_refusal_is_recorded_and_leaves_no_intent(ledger: ToolLedger) -> None:
+    refusal = failure(Code.NOT_ALLOWED)
+    assert await ledger.begin(change(), refusal) == refusal
+    assert await ledger.begin(change(), None) == refusal
+
+
+async def test_refusal_does_not_hide_what_an_earlier_attempt_has_done(ledger: ToolLedger) -> None:
+    """The project was locked between two attempts of the call."""
+    await ledger.begin(change(), None)
+    assert await ledger.begin(change(), failure(Code.NOT_ALLOWED)) == Intent(0.0, new=False)
+    await ledger.finish(change(), ToolResult(data=1), 0.0, 12)
+    assert await ledger.begin(change(), failure(Code.NOT_ALLOWED)) == ToolResult(data=1)
+
+
+async def test_withdrawn_intent_leaves_others_and_results(ledger: ToolLedger) -> None:
+    first = await ledger.begin(change(now=5.0), None)
+    assert isinstance(first, Intent)
+    await ledger.withdraw(change(now=6.0), Intent(6.0, new=True))
+    assert await ledger.begin(change(now=6.0), None) == Intent(5.0, new=False), "that was another attempt's"
+    await ledger.withdraw(change(now=6.0), first)
+    second = await ledger.begin(change(now=6.0), None)
+    assert second == Intent(6.0, new=True)
+    await ledger.finish(change(now=6.0), ToolResult(data=1), 6.0, 12)
+    await ledger.withdraw(change(now=6.0), second)
+    assert await ledger.begin(change(now=7.0), None) == ToolResult(data=1)
+
+
+async def test_call_id_of_another_call_is_refused(ledger: ToolLedger) -> None:
+    await ledger.finish(call(), ToolResult(), 0.0, 12)
+    with pytest.raises(OperationReused):
+        await ledger.begin(call(arguments='{"a":1}'), None)
+
+
+async def test_intent_of_another_call_is_refused(database: Database) -> None:
+    ledger = PostgresToolLedger(database)
+    await ledger.begin(change(), None)
+    with pytest.raises(OperationReused):
+        await ledger.begin(change(arguments='{"a":1}'), None)
+    with pytest.raises(OperationReused):
+        await ledger.finish(change(arguments='{"a":1}'), ToolResult(), 0.0, 12)
 
 
 @pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000])
-async def test_call_id_may_be_any_text(log: PostgresExecutionLog, call_id: str) -> None:
-    assert (await log.intend(entry(call_id=call_id))).new
-    await log.record(entry(ToolResult(data=1), call_id=call_id))
-    assert await log.recorded(entry(call_id=call_id)) == ToolResult(data=1)
-    assert await log.recorded(entry(call_id=f"{call_id}.")) is None
-
-
-async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Database, log: PostgresExecutionLog) -> None:
+async def test_call_id_may_be_any_text(database: Database, call_id: str) -> None:
+    ledger = PostgresToolLedger(database)
     registry = Registry([post])
-    run = pipeline(registry, allowed(registry, PORTS, read_only=False), Guards(log))
+    runner = ToolRunner(registry, allowed(registry, PORTS, read_only=False), ledger)
+    asked = ToolCall(call_id, "accounts.post", '{"amount":5}')
+    first = await runner.run(asked, context(ports=PORTS, call_id=call_id))
+    assert first.success, first.error
+    assert await runner.run(asked, context(ports=PORTS, call_id=call_id)) == first
+    assert await runner.run(asked, context(ports=PORTS, call_id=f"{call_id}.")) != first
+
+
+async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Database) -> None:
+    registry = Registry([post])
+    runner = ToolRunner(registry, allowed(registry, PORTS, read_only=False), PostgresToolLedger(database))
     given = json.dumps({"amount": 5, "token": SECRET})
-    await run(ToolCall("c1", "accounts.post", given), context(ports=PORTS, call_id="c1"))
+    await runner.run(ToolCall("c1", "accounts.post", given), context(ports=PORTS, call_id="c1"))
     async with database.begin() as work:
         rows = await work.tx.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
         row = rows.one()
@@ -141,61 +174,89 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
     assert row.fingerprint != json.dumps(given)
 
 
-async def test_change_voids_answers_of_its_toolset_and_team(database: Database) -> None:
-    cache = PostgresResultCache(database)
-    keys = [
-        CallKey("estimates.listRoles", "{}", "T1/"),
-        CallKey("estimates.getProject", "{}", "T1/T1:C1:1/U1"),
-        CallKey("estimates.listRoles", "{}", "T11/"),
-        CallKey("estimatesOf.listRoles", "{}", "T1/"),
-    ]
-    for key in keys:
-        await cache.put(key, ToolResult(data=key.scope), 10.0)
-    await cache.forget("T1", "estimates")
-    assert [await cache.get(key, 0.0) is None for key in keys] == [True, True, False, False]
-
-
-async def test_answer_is_given_until_it_is_too_old_or_replaced(database: Database) -> None:
-    cache, key = PostgresResultCache(database), CallKey("estimates.listRoles", "{}", "T1/")
-    await cache.put(key, ToolResult(data=1), 10.0)
-    assert await cache.get(key, 10.0) is None
-    await cache.put(key, ToolResult(data=2), 20.0)
-    assert await cache.get(key, 19.9) == ToolResult(data=2)
+async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database, ledger: ToolLedger) -> None:
+    read = call(keep_result=False)
+    await ledger.finish(read, ToolResult(data="what somebody may delete"), 0.0, 12)
+    assert await ledger.begin(read, None) == Intent(0.0, new=True)
+    refused = call(keep_result=False, call_id="c2")
+    await ledger.finish(refused, failure(Code.REFUSED), 0.0, 12)
+    assert await ledger.begin(refused, None) == failure(Code.REFUSED)
     async with database.begin() as work:
-        assert [await work.tool_results.prune(20.0), await work.tool_results.prune(20.1)] == [0, 1]
+        rows = await work.tx.execute(text("SELECT e::text FROM agent_tool_executions e"))
+        assert "somebody" not in str(rows.all())
+
+
+async def test_answer_is_given_again_until_it_is_too_old(ledger: ToolLedger) -> None:
+    async def asked(call_id: str, now: float) -> ToolResult | Intent:
+        return await ledger.begin(call(call_id=call_id, cache_seconds=10.0, now=now), None)
+
+    await ledger.finish(call(cache_seconds=10.0), ToolResult(data=1), 5.0, 12)
+    cached = ToolResult(Status.CACHED, 1)
+    assert await asked("c2", 14.9) == cached
+    assert await asked("c3", 15.0) == Intent(15.0, new=True), "the cached answer of c2 does not make it younger"
+    assert await asked("c2", 99.0) == cached, "a recorded answer is given to its own call for ever"
+
+
+async def test_change_voids_answers_of_its_toolset_and_team(ledger: ToolLedger) -> None:
+    calls = [
+        call("estimates.listRoles", arguments="1", call_id="a", cache_seconds=10.0),
+        call("estimates.getProject", arguments="2", call_id="b", cache_seconds=10.0),
+        call("estimates.listRoles", arguments="3", call_id="c", cache_seconds=10.0, team="T11"),
+        call("estimatesOf.listRoles", arguments="4", call_id="d", cache_seconds=10.0),
+    ]
+    for each in calls:
+        await ledger.finish(each, ToolResult(data=each.fingerprint), 0.0, 12)
+    await ledger.finish(change(call_id="e"), ToolResult(), 1.0, 12)
+    again = [replace(each, operation=replace(each.operation, call_id=f"{each.fingerprint}x")) for each in calls]
+    answers = [await ledger.begin(each, None) for each in again]
+    assert [isinstance(each, ToolResult) for each in answers] == [False, False, True, True]
+
+
+async def test_no_answer_is_given_again_while_a_change_has_no_result(database: Database) -> None:
+    """The change may have been made, and its worker lost before it could say so."""
+    ledger = PostgresToolLedger(database)
+    await ledger.finish(call(cache_seconds=1e6), ToolResult(data=1), 0.0, 12)
+    assert isinstance(await ledger.begin(call(call_id="c2", cache_seconds=1e6, now=1.0), None), ToolResult)
+    await ledger.begin(change(call_id="c3", now=2.0), None)
+    assert await ledger.begin(call(call_id="c4", cache_seconds=1e6, now=3.0), None) == Intent(3.0, new=True)
+    late = await ledger.begin(call(call_id="c5", cache_seconds=1e6, now=2.0 + 3600.0), None)
+    assert isinstance(late, ToolResult), "an intent that nobody will finish does not end the cache for good"
 
 
 async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
-    limit = PostgresMutationLimit(database, Rate(2, 60.0))
-    asked = ("k1", "k2", "k3", "k1", "odd \x00 key")
-    assert [await limit.admit("T1", "PRJ-1", key, 0.0) for key in asked] == [True, True, False, True, False]
-    assert await limit.admit("T1", "PRJ-2", "k3", 0.0)
-    assert await limit.admit("T2", "PRJ-1", "k3", 0.0)
-    assert await limit.admit("T1", "PRJ-1", "k4", 60.0)
+    ledger = PostgresToolLedger(database, Rate(2, 60.0))
+
+    async def refused(call_id: str, now: float = 0.0, **given: Any) -> bool:
+        return isinstance(await ledger.begin(change(call_id=call_id, now=now, **given), None), ToolResult)
+
+    assert [await refused(key) for key in ("k1", "k2", "k3", "k1")] == [False, False, True, False]
+    assert not await refused("k4", changes="PRJ-2")
+    assert not await refused("k4", team="T2")
+    assert not await refused("k5", now=60.0)
 
 
-async def test_change_counts_once_for_policy_and_record(database: Database) -> None:
+async def test_change_counts_once_for_ledger_and_record(database: Database) -> None:
     rate = Rate(1, 60.0)
-    here = context(call_id="c1")
-    operation = Operation(here.thread, here.turn, here.step, here.call_id)
-    assert await PostgresMutationLimit(database, rate).admit("T1", "PRJ-1", here.operation_key, 0.0)
+    assert await PostgresToolLedger(database, rate).begin(change(), None) == Intent(0.0, new=True)
     async with database.begin() as work:
-        await work.operations.spend(Change(operation, 1.0, rate), "PRJ-1")
+        await work.operations.spend(Change(change().operation, 1.0, rate), "PRJ-1")
+
+
+async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> None:
+    async with database.begin() as work:
+        await work.tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
+    with capture_logs() as logs:
+        assert await PostgresToolLedger(database).begin(change(), None) == Intent(0.0, new=True)
+    assert [each["event"] for each in logs] == ["rate_limit_unavailable"]
 
 
 async def test_unreachable_database_is_transient() -> None:
     away = Database(NOWHERE)
-    log, cache, limit = PostgresExecutionLog(away), PostgresResultCache(away), PostgresMutationLimit(away)
-    key = entry().key
+    ledger = PostgresToolLedger(away)
     for asked in (
-        log.recorded(entry()),
-        log.intend(entry()),
-        log.withdraw(entry(), Intent(0.0, new=False)),
-        log.record(entry(ToolResult())),
-        cache.get(key, 0.0),
-        cache.put(key, ToolResult(), 1.0),
-        cache.forget("T1", "estimates"),
-        limit.admit("T1", "PRJ-1", "k1", 0.0),
+        ledger.begin(change(), None),
+        ledger.withdraw(change(), Intent(0.0, new=False)),
+        ledger.finish(change(), ToolResult(), 0.0, 12),
     ):
         with pytest.raises(Transient):
             await asked
@@ -222,18 +283,11 @@ async def test_two_workers_run_each_call_once(database: Database, database_url: 
     registry, clock, other = Registry([post, total]), Clock(), Database(database_url)
     ports = Ports().having(LEDGER, itertools.count(1))
     everything = allowed(registry, ports, read_only=False)
-    runs = [
-        pipeline(
-            registry,
-            everything,
-            Guards(PostgresExecutionLog(each), PostgresMutationLimit(each, Rate(1, 60.0)), PostgresResultCache(each)),
-        )
-        for each in (database, other)
-    ]
+    runners = [ToolRunner(registry, everything, PostgresToolLedger(each, Rate(1, 60.0))) for each in (database, other)]
 
     async def call(worker: int, call_id: str, name: str, given: str = "{}") -> ToolResult:
         where = context(ports=ports, clock=clock, call_id=call_id)
-        return await runs[worker](ToolCall(call_id, name, given), where)
+        return await runners[worker].run(ToolCall(call_id, name, given), where)
 
     try:
         first = await call(0, "c1", "accounts.total")

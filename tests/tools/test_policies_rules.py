@@ -4,9 +4,7 @@ import asyncio
 import json
 
 import pytest
-from structlog.testing import capture_logs
 
-from tests.support.tool_fakes import OutOfOrder
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
 from threadline.errors import Permanent
@@ -14,7 +12,6 @@ from threadline.tools.access import allowed
 from threadline.tools.context import Port, Ports, ToolContext
 from threadline.tools.model import Code, Status, Structured, ToolResult
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.runner import Guards
 
 BOOKS = Port[list[str]]("Books", "Set THREADLINE_BOOKS.")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -73,9 +70,9 @@ REGISTRY = Registry([list_books, count_books, first_book, add_book, burn, hang, 
 
 
 class Library(Caller):
-    def __init__(self, *, read_only: bool = False, most: int = 100, guards: Guards | None = None) -> None:
+    def __init__(self, *, read_only: bool = False, most: int = 100) -> None:
         self.titles: list[str] = ["one"]
-        super().__init__(REGISTRY, Ports().having(BOOKS, self.titles), read_only=read_only, most=most, guards=guards)
+        super().__init__(REGISTRY, Ports().having(BOOKS, self.titles), read_only=read_only, most=most)
 
 
 @pytest.fixture
@@ -103,19 +100,19 @@ async def test_change_in_read_only_is_blocked_and_recorded(name: str) -> None:
     assert result.status is Status.BLOCKED
     assert "the shelf is locked" in result.text
     assert library.titles == ["one"]
-    assert [(each.tool, each.status) for each in library.log.entries] == [("books.add", Status.BLOCKED)]
-    assert (library.log.intents, library.limit.seen) == ({}, {})
+    assert [(each.call.tool_name, each.status) for each in library.ledger.entries] == [("books.add", Status.BLOCKED)]
+    assert (library.ledger.intents, library.ledger.changes) == ({}, {})
 
 
 async def test_tool_without_port_is_blocked() -> None:
-    result = await Caller(REGISTRY, Ports(), guards=Guards()).call("books.list")
+    result = await Caller(REGISTRY, Ports()).call("books.list")
     assert result.status is Status.BLOCKED
     assert "not set up here" in result.text
 
 
 async def test_unknown_tool_is_refused_and_recorded(library: Library) -> None:
     assert code_of(await library.call("books.read" * 100)) is Code.UNKNOWN_TOOL
-    assert [(len(each.tool) <= 100, each.status) for each in library.log.entries] == [(True, Status.ERROR)]
+    assert [(len(each.call.tool_name) <= 100, each.status) for each in library.ledger.entries] == [(True, Status.ERROR)]
 
 
 async def test_changes_are_counted_by_record_or_else_by_thread() -> None:
@@ -125,7 +122,7 @@ async def test_changes_are_counted_by_record_or_else_by_thread() -> None:
     assert (await library.call("books.add", title="d", shelf="other")).success
     assert (await library.call("books.list")).data == ["one", "a", "b", "d"]
     await library.call("books.burn")
-    assert set(library.limit.seen) == {
+    assert set(library.ledger.changes) == {
         ("T1", "shelf:all"),
         ("T1", "shelf:other"),
         ("T1", "thread:T1:C1:1760000000.000100"),
@@ -142,7 +139,7 @@ async def test_answer_is_given_again_until_it_is_too_old(library: Library) -> No
     assert (await library.call("books.list")).status is Status.CACHED
     library.clock.advance(0.1)
     assert (await library.call("books.list")).data == ["one", "two"]
-    assert [entry.status for entry in library.log.entries] == ["ok", "cached", "ok", "cached", "ok"]
+    assert [entry.status for entry in library.ledger.entries] == ["ok", "cached", "ok", "cached", "ok"]
 
 
 async def test_error_is_not_given_again(library: Library) -> None:
@@ -170,16 +167,6 @@ async def test_change_is_seen_by_the_next_question(library: Library) -> None:
     assert (await library.call("books.list")).data == ["one", "two"]
 
 
-async def test_calls_run_without_cache_and_limit_and_the_log_says_so() -> None:
-    broken = OutOfOrder()
-    library = Library(guards=Guards(limit=broken, cache=broken))
-    with capture_logs() as logs:
-        assert (await library.call("books.list")).data == ["one"]
-        assert (await library.call("books.add", title="two")).success
-    assert [each["port"] for each in logs] == ["result_cache", "result_cache", "mutation_limit", "result_cache"]
-    assert {each["event"] for each in logs} == {"tool_policy_failed_open"}
-
-
 @pytest.mark.parametrize(
     ("name", "code"), [("clock.hang", Code.TOOL_TIMEOUT), ("clock.hangWriting", Code.OUTCOME_UNKNOWN)]
 )
@@ -192,7 +179,7 @@ async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, 
 async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
     result = await library.call("leak.all")
     await library.call("leak.all", wrong=TOKEN)
-    told = repr(result) + repr([(each.arguments, each.result) for each in library.log.entries])
+    told = repr(result) + repr([(each.call.parameters, each.result) for each in library.ledger.entries])
     assert "ghp_a1" not in told
     assert "abcdefgh" not in told
     assert result.structured == (Structured("rows", ({"key": "[redacted: GitHub token]"},)),)

@@ -1,17 +1,16 @@
-"""Calls of tools through the whole pipeline, with the records around it in memory."""
+"""Calls of tools through the whole runner, with a ledger in memory."""
 
 import itertools
 import json
 from typing import Any
 
-from tests.support.tool_fakes import Clock, MemoryCache, MemoryLimit, MemoryLog, context
+from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
-from threadline.tools.calls import Run
 from threadline.tools.context import Ports
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 
 
 class Caller:
@@ -24,16 +23,16 @@ class Caller:
         *,
         read_only: bool = False,
         most: int = 100,
-        guards: Guards | None = None,
     ) -> None:
-        self.log, self.limit, self.cache, self.clock = MemoryLog(), MemoryLimit(most), MemoryCache(), Clock()
+        self.clock = Clock()
         self.ports, self._registry = ports, registry
         self._allowed = allowed(registry, ports, read_only=read_only, because="the shelf is locked")
         self._ids = (f"call_{number}" for number in itertools.count(1))
-        self.use(guards or Guards(self.log, self.limit, self.cache))
+        self.use(MemoryLedger(most))
 
-    def use(self, guards: Guards) -> None:
-        self.run: Run = pipeline(self._registry, self._allowed, guards)
+    def use(self, ledger: MemoryLedger) -> None:
+        self.ledger = ledger
+        self.run = ToolRunner(self._registry, self._allowed, ledger).run
 
     async def call(
         self, name: str, /, call_id: str = "", retries_left: int = 0, at: dict[str, Any] | None = None, **given: Any

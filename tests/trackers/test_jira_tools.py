@@ -108,7 +108,7 @@ async def test_change_with_lost_answer_or_record_is_made_once(
     if lost == "answer":
         office.services.order("jira", Kind.LOSE, method="POST", status=502)
     else:
-        office.log.lost = Transient("The record cannot be reached.")
+        office.ledger.lost = Transient("The record cannot be reached.")
     assert (await office.persist(name, **given)).status is Status.OK
     assert times_done(office, name) == 1
 
@@ -134,7 +134,7 @@ async def test_interrupted_move_of_a_ticket_is_not_repeated(office: Office, lost
     ticket = office.services.jira.site.issues[MOVE["key"]]
     before = ticket.status
     if lost:
-        office.log.lost = Transient("The record cannot be reached.")
+        office.ledger.lost = Transient("The record cannot be reached.")
     else:
         office.services.order("jira", Kind.REFUSE, method="POST", status=500)
     with pytest.raises(Transient):

@@ -37,7 +37,7 @@ from threadline.approvals.proposing import Approving
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.operator.enforcement import Rules
+from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
 from threadline.slack.client import Slack
 from threadline.threads.activity import heartbeating
@@ -45,10 +45,10 @@ from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostStore
 from threadline.tools import access
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run
 from threadline.tools.context import Ports, ToolContext
+from threadline.tools.ledger import ToolLedger
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 
 _log = structlog.get_logger(__name__)
 _STAGES = {Decision.APPROVED: Stage.APPROVED, Decision.REJECTED: Stage.REJECTED, Decision.EXPIRED: Stage.EXPIRED}
@@ -61,7 +61,7 @@ class Hands:
 
     registry: Registry
     ports: Ports
-    guards: Guards
+    ledger: ToolLedger
     clock: Callable[[], float] = time.time
 
 
@@ -135,7 +135,7 @@ class LiveApprovalActivities(ApprovalActivities):
         context = self._context(ref.team, action, activity.info().attempt)
         call = proposing.call_of(action.action, context.call_id)
         async with heartbeating():
-            result = await self._pipeline(action)(call, context)
+            result = await self._runner(action).run(call, context)
         correlation = action.author.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
@@ -148,14 +148,15 @@ class LiveApprovalActivities(ApprovalActivities):
         await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
         await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
 
-    def _pipeline(self, action: ProposedAction) -> Run:
+    def _runner(self, action: ProposedAction) -> ToolRunner:
         """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
         registry = self._hands.registry
         name = str(action.action.get("tool", ""))
         offered = {each.name for each in access.offered(registry, self._hands.ports)}
         loaded = (action.rfp_id,) if action.rfp_id else ()
         state = ProtocolState(scope=action.rfp_id, loaded=loaded, did_load=bool(loaded))
-        return pipeline(registry, Allowed(frozenset(offered & {name})), self._hands.guards, Rules(state, unjournalled))
+        protocol = OperatorProtocol(state, unjournalled)
+        return ToolRunner(registry, Allowed(frozenset(offered & {name})), self._hands.ledger, [protocol])
 
     def _context(self, team: str, action: ProposedAction, attempt: int) -> ToolContext:
         """It is made for whoever asked, as in the turn that proposed it."""

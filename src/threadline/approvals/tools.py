@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from threadline.approvals import risk_table as risks
 from threadline.approvals.model import ProposedAction, Risk, deciders
-from threadline.approvals.rehearsal import TURN, Turn, rehearsed
+from threadline.approvals.rehearsal import TURN, rehearsed
 from threadline.models.model import ToolCall
 from threadline.tools.author import Author
 from threadline.tools.context import Port, ToolContext
@@ -17,6 +17,7 @@ from threadline.tools.model import Code, Structured, ToolResult, failure
 from threadline.tools.operations import Change
 from threadline.tools.public_text import sentence
 from threadline.tools.registry import tool
+from threadline.tools.runner import ToolRunner
 
 KIND = "approval"
 """Of the record that is shown with its buttons; see `slack.approvals`."""
@@ -89,10 +90,10 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     timeout=60.0,
 )
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
-    turn = context.ports[TURN]
+    runner = context.ports[TURN]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
     made = replace(context, call_id=call.id)
-    meant = await rehearsed(turn, call, made)
+    meant = rehearsed(runner, call, made)
     if isinstance(meant, ToolResult):
         return meant
     if given.rfp_id and meant.rfp_id and given.rfp_id != meant.rfp_id:
@@ -107,15 +108,15 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     proposals, others = context.ports[PROPOSALS], context.other_ids
     action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
     if action.risk is Risk.LOW:
-        return await _done(turn, call, made, action, proposals)
+        return await _done(runner, call, made, action, proposals)
     return waiting(meant.tool.description.split(". ")[0].rstrip("."), meant.arguments, action, given.reason)
 
 
 async def _done(
-    turn: Turn, call: ToolCall, context: ToolContext, action: ProposedAction, proposals: Proposals
+    runner: ToolRunner, call: ToolCall, context: ToolContext, action: ProposedAction, proposals: Proposals
 ) -> ToolResult:
     """What came of the call itself; its records are shown as those of any call."""
-    result = await turn.perform(call, context)
+    result = await runner.run(call, context)
     if result.error:
         status = "unknown" if result.error.code is Code.OUTCOME_UNKNOWN else "error"
         await proposals.failed(context.team, action, status, context.change.now)

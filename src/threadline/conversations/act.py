@@ -27,19 +27,22 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
+from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import Category
 from threadline.tools.operations import Change
 from threadline.tools.output import rendered, share
-from threadline.tools.runner import Guards, pipeline
+from threadline.tools.runner import ToolRunner
 
 
 class Acting:
-    """Args: `guards` are asked around every call; `attempts` is how often one call is tried at most."""
+    """Args: `attempts` is how often one call is tried at most."""
 
-    def __init__(self, database: Database, mind: Mind, guards: Guards, alerts: FailureAlerts, attempts: int) -> None:
+    def __init__(
+        self, database: Database, mind: Mind, ledger: ToolLedger, alerts: FailureAlerts, attempts: int
+    ) -> None:
         self._database = database
         self._mind = mind
-        self._guards = guards
+        self._ledger = ledger
         self._alerts = alerts
         self._attempts = attempts
 
@@ -55,21 +58,20 @@ class Acting:
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-        rules = protocol.Rules(request.protocol, self._journal) if request.protocol else None
-        allowed = self._mind.allowed(brief, agent)
-        run = pipeline(self._mind.registry, allowed, self._guards, rules)
-        turn = proposing.turn(self._mind.registry, allowed, self._guards, rules)
+        policies = [protocol.OperatorProtocol(request.protocol, self._journal)] if request.protocol else []
+        runner = ToolRunner(self._mind.registry, self._mind.allowed(brief, agent), self._ledger, policies)
         where = self._context(request, brief, others, attempt)
+        deletions = 0
         if _reads_thread(call):
             async with self._database.begin() as work:
-                where = replace(where, deletions=await work.conversations.deletions(request.thread))
-        result = await run(call, replace(where, ports=where.ports.having(proposing.TURN, turn)))
+                deletions = await work.conversations.deletions(request.thread)
+        result = await runner.run(call, replace(where, ports=where.ports.having(proposing.TURN, runner)))
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
         async with self._database.begin() as work:
             entry = (key, context.result(call.id, shown))
-            gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != where.deletions
+            gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != deletions
             new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
             if gone:
                 await work.conversations.forget_read(request.thread)
@@ -81,7 +83,7 @@ class Acting:
         return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
 
     async def _journal(self, speech: Speech) -> None:
-        """See `tools.protocol.Journal`."""
+        """See `operator.enforcement.Journal`."""
         entry = NewEntry(speech.words[:LONGEST_ENTRY], EntryKind.SAID)
         author = Author(speech.user_id, speech.correlation_id)
         async with self._database.begin() as work:

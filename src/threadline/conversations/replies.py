@@ -9,7 +9,7 @@ from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Answer
 from threadline.models.model import Message, ModelReply, Role, ToolCall
 from threadline.tools.registry import LONGEST_NAME, Registry
-from threadline.tools.runner import MOST_CALLS
+from threadline.tools.runner import MAX_CALLS
 
 BEGINNING = 300
 """Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
@@ -38,16 +38,16 @@ def clear(answer: Answer, *, addressed: bool) -> ModelReply:
 
 def message(reply: ModelReply, registry: Registry) -> Message:
     """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
-    calls = tuple(_own(call, registry) for call in reply.calls[:MOST_CALLS])
+    calls = tuple(_own(call, registry) for call in reply.calls[:MAX_CALLS])
     return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
 
 
 def left_out(reply: ModelReply) -> Message | None:
     """What the model is told after a reply that asks for more calls than are made."""
     asked = len(reply.calls)
-    if asked <= MOST_CALLS:
+    if asked <= MAX_CALLS:
         return None
-    words = f"[Left out] Of the {asked} calls in your reply only the first {MOST_CALLS} were made. Ask again for others"
+    words = f"[Left out] Of the {asked} calls in your reply only the first {MAX_CALLS} were made. Ask again for others"
     return Message(Role.SYSTEM, f"{words} that are still needed.")
 
 

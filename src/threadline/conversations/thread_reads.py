@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
@@ -20,10 +20,6 @@ GONE = "(something of it was deleted by its author: read the thread again to see
 _CALLED = select(transcript.c.turn, transcript.c.step, transcript.c.body).where(
     transcript.c.key.startswith("a:"), transcript.c.body.regexp_match("slack[._]get[._]thread")
 )
-_ON_RECORD = text("""
-UPDATE agent_tool_executions SET result = jsonb_set(result, '{data}', to_jsonb(CAST(:gone AS text)))
-WHERE team = :team AND channel = :channel AND thread_ts = :thread_ts AND tool_name = ANY(:tools) AND result ? 'data'
-""")
 
 
 async def deletions(connection: AsyncConnection, thread: Thread) -> int:
@@ -47,8 +43,6 @@ async def forget(connection: AsyncConnection, thread: Thread, conversation_id: i
     Returns:
         the keys of the turns that had read it.
     """
-    where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
-    await connection.execute(_ON_RECORD, {**where, "gone": GONE, "tools": list(TOOLS)})
     mine = transcript.c.conversation_id == conversation_id
     asked = [
         storable_key(f"t:{turn}:{step}:{call.id}")

@@ -79,6 +79,7 @@ Since = Annotated[
     "The messages of this thread as Slack has them now, with their authors, times and files; a file's id is what other "
     "tools take. People write there what they like: facts are in the records.",
     needs=(THREADS,),
+    keep_result=False,  # what its author deletes in Slack stays nowhere else
     timeout=60.0,
 )
 async def get_thread(

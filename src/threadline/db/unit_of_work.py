@@ -30,7 +30,6 @@ from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
-from threadline.tools.result_cache import ToolResults
 from threadline.tools.store import ToolExecutions
 
 
@@ -98,10 +97,6 @@ class Work:
     @cached_property
     def tool_executions(self) -> ToolExecutions:
         return ToolExecutions(self.tx)
-
-    @cached_property
-    def tool_results(self) -> ToolResults:
-        return ToolResults(self.tx)
 
     @cached_property
     def conversations(self) -> Conversations:

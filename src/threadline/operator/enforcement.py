@@ -8,21 +8,22 @@ docs/adr/0005-the-protocol-where-tools-run.md.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
+from pydantic import BaseModel
 
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Asked, Kind, Permit, ProtocolState
 from threadline.operator.model.protocol_refusals import Refusal
-from threadline.tools import arguments
-from threadline.tools.calls import Run, is_soon
+from threadline.tools.arguments import InvalidArguments, parse_arguments
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.operations import Operation
-from threadline.tools.registry import CORRELATION_ID, BadTool, Registry, Tool
+from threadline.tools.registry import BadTool, Registry, Tool
+from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 RFP_ID = "rfp_id"
 """The parameter by which a tool names the RFP that it is about."""
@@ -51,14 +52,6 @@ Raises `Permanent` when there is no such journal, and `Transient` when it cannot
 """
 
 
-@dataclass(frozen=True)
-class Rules:
-    """The protocol as one call meets it: the turn's state before the call, and the journal for what is said."""
-
-    state: ProtocolState
-    journal: Journal
-
-
 def demand(registry: Registry) -> None:
     """The tools that the protocol knows are made so that it can hold them; asked at the start.
 
@@ -81,9 +74,12 @@ def asked(registry: Registry, call: ToolCall) -> Asked | None:
     if tool is None:
         return None
     try:
-        given = arguments.read(tool.parameters, tool.schema, call.arguments)
-    except arguments.InvalidArguments:
+        return _asked(tool, parse_arguments(tool.parameters, call.arguments))
+    except InvalidArguments:
         return Asked(_kind(tool))
+
+
+def _asked(tool: Tool, given: BaseModel) -> Asked:
     named = getattr(given, RFP_ID, "")
     return Asked(_kind(tool), named if isinstance(named, str) else "")
 
@@ -97,55 +93,29 @@ def after(registry: Registry, state: ProtocolState, call: ToolCall, result: Tool
     return protocol.after(state, seen, None if unknown else result.success)
 
 
-def enforced(run: Run, registry: Registry, state: ProtocolState) -> Run:
-    """What is not in order does not run; the error says which call is to come first. Stands behind `validated`."""
+class OperatorProtocol(ToolPolicy):
+    """Refuses what is not in order, with the call that is to come first. What is said without a change is journalled
+    before it is said, and is not said without that.
 
-    async def in_order(call: ToolCall, context: ToolContext) -> ToolResult:
-        verdict = _verdict(registry, state, call)
+    Args:
+        state: of the turn, as it was before the call.
+    """
+
+    def __init__(self, state: ProtocolState, journal: Journal) -> None:
+        self._state = state
+        self._journal = journal
+
+    def check(self, invocation: Invocation) -> ToolResult | None:
+        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
         if isinstance(verdict, Refusal):
             return failure(Code.PROTOCOL, verdict.message, verdict.suggestion)
-        return await run(call, context)
+        return None
 
-    return in_order
-
-
-def written_down(run: Run, registry: Registry, rules: Rules) -> Run:
-    """The words of a turn that has only read go into the journal first, and are not said without that.
-
-    Stands within `intended`, so that words which are not to be said, or were said before, leave no entry.
-    """
-
-    async def behind_the_journal(call: ToolCall, context: ToolContext) -> ToolResult:
-        verdict = _verdict(registry, rules.state, call)
+    async def prepare(self, invocation: Invocation) -> ToolResult | None:
+        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
         if isinstance(verdict, Permit) and verdict.journal_in:
-            speech = _speech(registry, call, context, verdict.journal_in)
-            if trouble := await _journalled(rules.journal, speech, context):
-                return trouble
-        return await run(call, context)
-
-    return behind_the_journal
-
-
-def traced(run: Run, registry: Registry) -> Run:
-    """A tool that takes the correlation id is given the turn's, whatever the model has written there.
-
-    Stands around everything else, so that the record, the fingerprint and a look-up are of the call as it is made.
-    """
-
-    async def with_correlation(call: ToolCall, context: ToolContext) -> ToolResult:
-        tool = registry.get(call.name)
-        if tool and CORRELATION_ID in tool.parameters.model_fields:
-            call = replace(call, arguments=_given(call.arguments, context.correlation_id))
-        return await run(call, context)
-
-    return with_correlation
-
-
-def _verdict(registry: Registry, state: ProtocolState, call: ToolCall) -> Permit | Refusal:
-    seen = asked(registry, call)
-    if seen is None:
-        raise LookupError("the protocol got a call with an unknown tool name")
-    return protocol.check(state, seen)
+            return await _journalled(self._journal, _speech(invocation, verdict.journal_in), invocation.context)
+        return None
 
 
 async def _journalled(journal: Journal, speech: Speech, context: ToolContext) -> ToolResult | None:
@@ -160,7 +130,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     except Permanent as refusal:
         return failure(Code.REFUSED, f"{_UNSAID} {refusal}")
     except Transient as fault:
-        soon, wait = is_soon(fault), fault.retry_after
+        soon, wait = can_wait(fault), fault.retry_after
     except Exception:  # noqa: BLE001 - logged; nothing was said, which is all that has to be known here
         structlog.get_logger().exception("answer_not_journalled", rfp=speech.rfp_id)
         soon, wait = True, None
@@ -181,27 +151,11 @@ def words_of(arguments_: str) -> str:
     return next((each.strip() for each in said if isinstance(each, str) and each.strip()), "")
 
 
-def _speech(registry: Registry, call: ToolCall, context: ToolContext, rfp_id: str) -> Speech:
-    tool = registry.get(call.name)
-    if tool is None:
-        raise LookupError("the protocol got a call with an unknown tool name")
-    given = arguments.read(tool.parameters, tool.schema, call.arguments)
+def _speech(invocation: Invocation, rfp_id: str) -> Speech:
+    given, context = invocation.arguments, invocation.context
     said = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
     at = context.clock().timestamp()
     return Speech(rfp_id, said, context.operation, context.correlation_id, context.user_id, at)
-
-
-def _given(text: str, correlation_id: str) -> str:
-    """The arguments with the turn's correlation id; what is no JSON object stays, and is refused as that."""
-    if len(text) > arguments.LONGEST:
-        return text
-    try:
-        given = json.loads(text or "{}")
-        if not isinstance(given, dict):
-            return text
-        return json.dumps(given | {CORRELATION_ID: correlation_id}, ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return text
 
 
 def _kind(tool: Tool) -> Kind:

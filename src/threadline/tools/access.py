@@ -8,6 +8,7 @@ from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Kind
 from threadline.operator.model.routing import Agent
 from threadline.tools.context import Ports
+from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.registry import Registry, Tool
 
 
@@ -17,6 +18,14 @@ class Allowed:
 
     names: frozenset[str]
     because: str = "nothing may be changed"
+
+    def refusal(self, tool: Tool) -> ToolResult | None:
+        """Why the tool may not be called, whatever the model was shown; None if it may."""
+        if tool.name in self.names:
+            return None
+        if tool.mutating:
+            return failure(Code.NOT_ALLOWED, f"This would change something, and here {self.because}.")
+        return failure(Code.NOT_ALLOWED, "This is not set up here.")
 
     def definitions(self, registry: Registry) -> list[dict[str, Any]]:
         """What the model is offered: the same bytes on every call of the turn."""

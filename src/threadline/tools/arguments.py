@@ -1,23 +1,33 @@
-"""What a model wrote as arguments, read strictly before anything runs; what is wrong is told field by field."""
+"""The arguments of a call: the schema that a model is shown, and what it wrote, read strictly before anything runs."""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from threadline.tools import schemas
 from threadline.tools.model import Code, ToolError
-from threadline.tools.schemas import Schema
 
+Schema = Mapping[str, Any]
 M = TypeVar("M", bound=BaseModel)
 
-LONGEST = 1_000_000
+MAX_LENGTH = 1_000_000
 """Characters of one call's arguments that are read at all."""
-_TOLD = 4
+_MAX_FAULTS = 4
 """Faults that are named; the model mends these first."""
-_LONGEST_NAME = 60
+_MAX_NAME = 60
+_MAX_KNOWN = 20
+"""Fields that are named where one is unknown."""
+_TOO_DEEP = "The arguments are nested too deeply."
+_STRICT_KEYWORDS = frozenset(
+    {
+        *("type", "description", "enum", "const", "properties", "items", "anyOf", "$ref", "format", "pattern"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"),
+    }
+)
+_STRICT_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 
 
 class InvalidArguments(Exception):
@@ -28,12 +38,15 @@ class InvalidArguments(Exception):
         super().__init__(self.error.message)
 
 
-def read(model: type[M], schema: Schema, text: str) -> M:
-    """The arguments as the tool's parameters; a null stands for what may be left out, as strict mode writes it.
+class InvalidSchema(ValueError):
+    """These parameters have no strict form; the message names the place and what to write instead."""
+
+
+def parse_arguments(model: type[M], text: str) -> M:
+    """Read the arguments as a tool's parameters. A null that a field does not take stands for leaving it out, as
+    strict mode writes it.
 
     Args:
-        model: the parameters.
-        schema: pydantic's own schema of the model, not the strict one.
         text: JSON, or what the model took for it; empty means no arguments.
 
     Raises:
@@ -41,35 +54,70 @@ def read(model: type[M], schema: Schema, text: str) -> M:
     """
     given = _object(text)
     try:
-        kept = _without_nulls(given, schema, schema.get("$defs", {}))
-        return model.model_validate_json(json.dumps(kept), strict=True, extra="forbid")
-    except ValidationError as invalid:
-        faults = invalid.errors(include_url=False, include_context=False, include_input=False)
+        read = _validate(model, given)
+        if not isinstance(read, BaseModel):
+            for fault in read:
+                if fault["input"] is None and fault["type"] != "extra_forbidden":
+                    _remove(given, fault["loc"])
+            read = _validate(model, given)
     except RecursionError:
-        raise InvalidArguments("The arguments are nested too deeply.") from None
-    told = [_fault(each, schema) for each in faults[:_TOLD]]
-    more = f" {len(faults) - _TOLD:,} more faults follow." if len(faults) > _TOLD else ""
+        raise InvalidArguments(_TOO_DEEP) from None
+    if isinstance(read, BaseModel):
+        return read
+    told = [_sentence(each, given, model) for each in read[:_MAX_FAULTS]]
+    more = f" {len(read) - _MAX_FAULTS:,} more faults follow." if len(read) > _MAX_FAULTS else ""
     raise InvalidArguments(" ".join(told) + more)
 
 
-def canonical(arguments: BaseModel) -> str:
+def with_value(text: str, name: str, value: str) -> str:
+    """The arguments with one field set; what is no JSON object stays, and is refused as that."""
+    if len(text) > MAX_LENGTH:
+        return text
+    try:
+        given = json.loads(text or "{}")
+        if not isinstance(given, dict):
+            return text
+        return json.dumps(given | {name: value}, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return text
+
+
+def canonical_json(arguments: BaseModel) -> str:
     """One text for equal arguments, however they were written."""
     return json.dumps(
         arguments.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
 
 
-def readable(text: str) -> Any:
+def loggable_arguments(text: str) -> Any:
     """The arguments for the log: their JSON, or the text itself where they are none."""
     try:
-        return json.loads(text[:LONGEST], parse_constant=str) if text.strip() else {}
+        return json.loads(text[:MAX_LENGTH], parse_constant=str) if text.strip() else {}
     except (ValueError, RecursionError):
         return text
 
 
+def strict_schema(schema: Schema) -> dict[str, Any]:
+    """The form that the provider's strict mode wants of what pydantic gives for a model.
+
+    Every object is closed, every property is required, what may be left out is nullable, and only some of JSON
+    Schema's keywords remain. See
+    https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+
+    Raises:
+        InvalidSchema: an object with free keys, a value of any type, or a tuple is among it.
+    """
+    definitions = schema.get("$defs", {})
+    reference = str(schema.get("$ref", "")).rpartition("/")[2]  # of parameters that hold their own kind
+    made = _strict(definitions.get(reference, schema), "the parameters")
+    if definitions:
+        made["$defs"] = {name: _strict(each, name) for name, each in definitions.items()}
+    return made
+
+
 def _object(text: str) -> dict[str, Any]:
-    if len(text) > LONGEST:
-        raise InvalidArguments(f"The arguments are longer than {LONGEST:,} characters: send less at once.")
+    if len(text) > MAX_LENGTH:
+        raise InvalidArguments(f"The arguments are longer than {MAX_LENGTH:,} characters: send less at once.")
     try:
         given = json.loads(text or "{}", parse_constant=_no_number)
     except (ValueError, RecursionError):
@@ -95,59 +143,122 @@ def _is_storable(given: dict[str, Any]) -> bool:
     return b"\\u0000" not in written.replace(rb"\\", b"")  # an escaped backslash before `u0000` is no NUL
 
 
-def _without_nulls(value: Any, schema: Schema, definitions: Mapping[str, Schema]) -> Any:
-    """The value without the nulls of fields that may be left out and take no null themselves."""
-    schema = schemas.resolved(schema, definitions)
-    if isinstance(value, list):
-        items: Schema = next((each["items"] for each in _options(schema, definitions) if "items" in each), {})
-        return [_without_nulls(each, items, definitions) for each in value]
-    if not isinstance(value, dict):
-        return value
-    fitting = (each for each in _options(schema, definitions) if value.keys() <= each.get("properties", {}).keys())
-    schema = next(fitting, schema)
+def _validate(model: type[M], given: dict[str, Any]) -> M | list[ErrorDetails]:
+    try:
+        return model.model_validate_json(json.dumps(given), strict=True, extra="forbid")
+    except ValidationError as invalid:
+        return invalid.errors(include_url=False, include_context=False)
+
+
+def _place(loc: Sequence[int | str], given: dict[str, Any]) -> tuple[list[int | str], list[Any]]:
+    """The steps to a value, and the values on the way. pydantic names the branch of a union as one more step."""
+    steps, values = list[int | str](), [given]
+    for step in loc:
+        there: Any = values[-1]
+        is_key = isinstance(there, dict) and step in there
+        if is_key or (isinstance(there, list) and isinstance(step, int) and step < len(there)):
+            steps.append(step)
+            values.append(there[step])
+    return steps, values
+
+
+def _remove(given: dict[str, Any], loc: Sequence[int | str]) -> None:
+    steps, values = _place(loc, given)
+    if steps and values[-1] is None and isinstance(values[-2], dict):
+        del values[-2][steps[-1]]
+
+
+def _sentence(fault: ErrorDetails, given: dict[str, Any], model: type[BaseModel]) -> str:
+    """A sentence about one field; of what was given it repeats no value, and of an unknown name only the beginning."""
+    loc, kind = fault["loc"], fault["type"]
+    steps, values = _place(loc, given)
+    if kind == "json_invalid":
+        return _TOO_DEEP
+    if kind == "missing" and isinstance(values[-1], dict):
+        steps.append(loc[-1])
+        values[-1][loc[-1]] = None  # so pydantic says what should be there
+        with_null = _validate(model, given)
+        faults = [] if isinstance(with_null, BaseModel) else [each for each in with_null if each["loc"] == loc]
+        fault = faults[0] if faults else fault
+    place = "/".join(str(step)[:_MAX_NAME] for step in steps) or "the arguments"
+    if kind == "extra_forbidden":
+        known = ", ".join(_fields_at(model, loc[:-1])[:_MAX_KNOWN])
+        return f"`{place}` is unknown: expected {f'only {known}' if known else 'no fields'}."
+    said = "Input should be an object" if fault["type"] == "model_type" else fault["msg"]
+    said = said.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return f"`{place}` is missing: {said}." if kind == "missing" else f"`{place}`: {said}."
+
+
+def _fields_at(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
+    """The fields of the object at a place in a model's values."""
+    there: list[type[BaseModel]] = [model]
+    for step in loc:
+        inner = [each for one in there if step in one.model_fields for each in _models(one.model_fields[str(step)])]
+        branch = [each for each in there if each.__name__ == step]
+        there = inner or branch or there
+    return list(there[0].model_fields)
+
+
+def _models(field: FieldInfo) -> list[type[BaseModel]]:
+    kinds, found = [field.annotation], list[type[BaseModel]]()
+    while kinds:
+        kind = kinds.pop(0)
+        kinds += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            found.append(kind)
+    return found
+
+
+def _strict(schema: Schema, place: str) -> dict[str, Any]:
+    described = {"description": schema["description"]} if "description" in schema else {}
+    if "$ref" in schema:  # strict mode takes no other word beside it
+        reference = {"$ref": schema["$ref"]}
+        return {"anyOf": [reference]} | described if described else reference
+    if options := (schema.get("anyOf") or schema.get("oneOf")):
+        return {"anyOf": [_strict(option, place) for option in options]} | described
+    if not {"type", "enum", "const"} & schema.keys() or "prefixItems" in schema:
+        raise InvalidSchema(f"{place}: strict mode needs a type here: no Any, no tuple of several types")
+    made = {word: value for word, value in schema.items() if word in _STRICT_KEYWORDS and _is_supported(word, value)}
+    if schema.get("type") == "array":
+        made["items"] = _strict(schema.get("items", {}), f"{place}, each entry")
+    if schema.get("type") == "object":
+        made |= _strict_object(schema, place)
+    return made
+
+
+def _strict_object(schema: Schema, place: str) -> dict[str, Any]:
+    if schema.get("additionalProperties", False) is not False:
+        raise InvalidSchema(f"{place}: strict mode allows no free keys: use a list of models in place of a dict")
     properties, required = schema.get("properties", {}), schema.get("required", ())
     return {
-        name: _without_nulls(each, properties.get(name, {}), definitions)
-        for name, each in value.items()
-        if each is not None or name in required or name not in properties or schemas.takes_null(properties[name])
+        "properties": {
+            name: _strict(each, name) if name in required else _nullable(_strict(each, name), each)
+            for name, each in properties.items()
+        },
+        "required": list(properties),
+        "additionalProperties": False,
     }
 
 
-def _options(schema: Schema, definitions: Mapping[str, Schema]) -> Sequence[Schema]:
-    return [schemas.resolved(each, definitions) for each in schemas.options_of(schema) or (schema,)]
+def _nullable(made: dict[str, Any], given: Schema) -> dict[str, Any]:
+    """Null stands for what is left out; the default is told, since the model cannot see it otherwise."""
+    if "default" in given and given["default"] is not None:
+        made = _described(made, f"null: {given['default']}")
+    if any(option == {"type": "null"} for option in made.get("anyOf", ())):
+        return made
+    if "anyOf" in made:
+        return made | {"anyOf": [*made["anyOf"], {"type": "null"}]}
+    outside = {"description": made.pop("description")} if "description" in made else {}
+    return {"anyOf": [made, {"type": "null"}]} | outside
 
 
-def _fault(fault: ErrorDetails, schema: Schema) -> str:
-    """A sentence about one field; of what was given it repeats no value, and of an unknown name only the beginning."""
-    definitions = schema.get("$defs", {})
-    place, around, there = _walk(fault["loc"], schema, definitions)
-    if fault["type"] == "extra_forbidden":
-        known = ", ".join(list(around.get("properties", {}))[:20])
-        return f"`{place}` is unknown: expected {f'only {known}' if known else 'no fields'}."
-    wanted = schemas.expected(there, definitions)
-    if fault["type"] == "missing":
-        return f"`{place}` is missing: expected {wanted}."
-    if fault["type"] in ("value_error", "assertion_error"):  # a rule of ours: its words are meant for this
-        return f"`{place}`: {fault['msg'].removeprefix('Value error, ').removeprefix('Assertion failed, ')}."
-    return f"`{place}` does not fit: expected {wanted}."
+def _described(made: dict[str, Any], more: str) -> dict[str, Any]:
+    if "$ref" in made:
+        return {"anyOf": [made], "description": more}
+    return made | {"description": f"{made['description']} ({more})" if "description" in made else more}
 
 
-def _walk(loc: tuple[int | str, ...], schema: Schema, definitions: Mapping[str, Schema]) -> tuple[str, Schema, Schema]:
-    """The field's place such as `items/0/title`, the object that it is in, and its own schema.
-
-    pydantic names the branch of a union as one more step, which is no field.
-    """
-    place: list[str] = []
-    around, there = schema, schema
-    for step in loc:
-        branches = _options(schemas.resolved(there, definitions), definitions)
-        if isinstance(step, int):
-            place.append(str(step))
-            there = next((each["items"] for each in branches if "items" in each), {})
-        elif owner := next((each for each in branches if step in each.get("properties", {})), None):
-            place.append(step)
-            around, there = owner, owner["properties"][step]
-        elif step == loc[-1] and len(branches) == 1:
-            place.append(step[:_LONGEST_NAME])
-            around = branches[0]
-    return "/".join(place) or "the arguments", around, there
+def _is_supported(word: str, value: Any) -> bool:
+    if word == "pattern":  # strict mode looks neither ahead nor behind
+        return "(?" not in str(value)
+    return word != "format" or value in _STRICT_FORMATS

@@ -51,8 +51,7 @@ class ToolContext:
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
     would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
     each as `name_with_id` names them: with any, it is not plain whom a call is for; `other_ids` are their
-    ids. `deletions` counts what was deleted in the thread before the call: what a tool has read there holds no word
-    that was deleted, as long as there is no more. `approved`: the proposed action that somebody has approved and that
+    ids. `approved`: the proposed action that somebody has approved and that
     this call carries out; empty for what a model asks for.
 
     Raises:
@@ -74,7 +73,6 @@ class ToolContext:
     retries_left: int = 0
     others: tuple[str, ...] = ()
     other_ids: tuple[str, ...] = ()
-    deletions: int = 0
     approved: str = ""
 
     def __post_init__(self) -> None:

@@ -1,169 +1,113 @@
-"""Every call is on record, and none is made twice: not by a retry, not after a crash."""
+"""ToolLedger: the record of every call, by which a retry neither makes a change twice nor asks a service again."""
 
-import asyncio
-from dataclasses import dataclass, replace
-from time import monotonic
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass, replace
 
 import structlog
+from pydantic import TypeAdapter
 
-from threadline.errors import NotDone, Permanent, Transient
-from threadline.models.model import ToolCall
-from threadline.tools import arguments
-from threadline.tools.calls import Run, is_soon
-from threadline.tools.context import ToolContext
+from threadline.db.engine import Database, Transaction
+from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
+from threadline.db.rate_limits import Limits
+from threadline.db.values import storable_key
 from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.output import fitted
-from threadline.tools.policies import CallKey, key_of
-from threadline.tools.registry import LONGEST_NAME, Registry, Tool
+from threadline.tools.store import LoggedCall, ToolExecution, ToolExecutions
 
-LARGEST_ARGUMENTS = 64 * 1024
-"""Bytes of a call's arguments that are on record; the transcript has them whole."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One call as it is on record. `context` says whose it was and where; the key is its `operation_key`.
-
-    `arguments` is JSON without secrets. `key` tells it from a call with other arguments, by its fingerprint. `result`
-    and `milliseconds` are None as long as the call has not ended. `cacheable`: its result may answer the same call
-    again, for a while.
-    """
-
-    context: ToolContext
-    tool: str
-    arguments: Any
-    key: CallKey
-    cacheable: bool = False
-    result: ToolResult | None = None
-    milliseconds: int | None = None
-
-    @property
-    def status(self) -> Status | None:
-        return self.result.status if self.result else None
+_RESULT = TypeAdapter(ToolResult)
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Intent:
-    """That a change is about to be made, since `at` (seconds since 1970). `new`: it was not written down before."""
+    """The call is to be made. `at`: seconds since 1970, since when; `new`: no earlier attempt was about to make it."""
 
     at: float
     new: bool
 
 
-class ExecutionLog(Protocol):
-    """The record of executions, by operation key.
+class ToolLedger(ABC):
+    """Its methods raise `Transient` when the ledger cannot be reached, and `OperationReused` when the operation stands
+    for a call of another tool or with other arguments."""
 
-    Its methods raise `Transient` when it cannot be reached, and `Permanent` when the operation key stands for a call
-    with another fingerprint.
-    """
+    @abstractmethod
+    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+        """Return the result that the call has already, or the intent to make it.
 
-    async def recorded(self, entry: Entry) -> ToolResult | None:
-        """The result of this very call, when an earlier try came that far."""
-        ...
+        The first that applies:
 
-    async def intend(self, entry: Entry) -> Intent:
-        """Write down that a change is about to be made, or learn since when another try has been about to."""
-        ...
+        1. The result on record is returned.
+        2. A change that an earlier attempt was about to make has that attempt's intent.
+        3. `refusal` is recorded and returned, and so is one where the record that the call changes has reached its
+           rate. When the rate cannot be counted, the call goes on.
+        4. A success of the same question is recorded again as cached, if it is recent and its toolset changed nothing
+           since then.
+        5. A change is recorded as an intent; a read needs none.
+        """
 
-    async def withdraw(self, entry: Entry, intent: Intent) -> None:
-        """The change was surely not made: strike this intent out, and none that another try wrote after it."""
-        ...
+    @abstractmethod
+    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+        """Remove this intent, since its change was not made, and none that another attempt recorded after it."""
 
-    async def record(self, entry: Entry) -> None:
-        """Write the result down, in the place of the intent if there is one."""
-        ...
+    @abstractmethod
+    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+        """Record the result, and void the cached answers of a toolset that may have changed something."""
 
 
-def audited(run: Run, registry: Registry, log: ExecutionLog) -> Run:
-    """A call is recorded with its result and its time; asked again, the recorded result comes back and nothing runs."""
+class PostgresToolLedger(ToolLedger):
+    """Each method is one transaction. `rate` limits the changes of one record, in all threads of a team together."""
 
-    async def on_record(call: ToolCall, context: ToolContext) -> ToolResult:
-        entry = _entry(registry, call, context)
+    def __init__(self, database: Database, rate: Rate = MUTATION_RATE) -> None:
+        self._database = database
+        self._rate = rate
+
+    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+        async with self._database.begin() as work:
+            executions = ToolExecutions(work.tx)
+            if known := await executions.of_call(call):
+                return _known(call, known)
+            result = refusal or await self._rate_refusal(work.tx, call) or await _cached(executions, call)
+            if result:
+                await executions.finish(call, result.status, asdict(result), 0, call.now)
+                return result
+            if call.changes and (earlier := await executions.intend(call)):
+                return _known(call, earlier)
+        return Intent(call.now, new=True)
+
+    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+        async with self._database.begin() as work:
+            await ToolExecutions(work.tx).withdraw(call.operation, intent.at)
+
+    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+        kept = asdict(result) if call.keep_result or not result.success else None
+        async with self._database.begin() as work:
+            executions = ToolExecutions(work.tx)
+            await executions.finish(call, result.status, kept, milliseconds, now)
+            if call.changes:
+                await executions.void_answers(call.operation.thread.team, call.toolset)
+
+    async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
+        """Counts in the scope in which `Operations.spend` counts, so that a change which asks both is one."""
+        if not call.changes:
+            return None
+        scope, event = f"{call.operation.thread.team}:{call.changes}", call.operation.key
         try:
-            if earlier := await log.recorded(entry):
-                return earlier
-        except Permanent:
-            return failure(Code.REPEATED_CALL_ID)
-        start = monotonic()
-        result = await run(call, context)
-        await log.record(replace(entry, result=result, milliseconds=round((monotonic() - start) * 1000)))
-        return result
-
-    return on_record
+            async with tx.begin_nested():
+                limits = Limits(tx)
+                allowed = await limits.allows_mutation(storable_key(scope), storable_key(event), call.now, self._rate)
+        except Exception:  # noqa: BLE001 - better a change too many than none
+            _log.exception("rate_limit_unavailable", tool=call.tool_name)
+            return None
+        return None if allowed else failure(Code.TOO_MANY_CHANGES)
 
 
-def intended(run: Run, registry: Registry, log: ExecutionLog) -> Run:
-    """A change is written down before it is made.
-
-    A try that finds an intent without a result looks the effect up where the tool knows how, else the outcome is
-    unknown. It makes the change only when it certainly is not there, and then the intent is its own.
-    """
-
-    async def once(call: ToolCall, context: ToolContext) -> ToolResult:
-        tool = registry.get(call.name)
-        if tool is None or not tool.mutating:
-            return await run(call, context)
-        entry = _entry(registry, call, context)
-        intent = await log.intend(entry)
-        if not intent.new:
-            if found := await _looked_up(tool, call, context, intent):
-                return found
-            await log.withdraw(entry, intent)
-            intent = await log.intend(entry)
-            if not intent.new:
-                raise Transient("Another try of this call is under way.")
-        try:
-            return await run(call, context)
-        except NotDone:
-            await log.withdraw(entry, intent)
-            raise
-
-    return once
+async def _cached(executions: ToolExecutions, call: LoggedCall) -> ToolResult | None:
+    found = await executions.answer(call) if call.cache_seconds else None
+    return None if found is None else replace(_RESULT.validate_python(found), status=Status.CACHED)
 
 
-async def _looked_up(tool: Tool, call: ToolCall, context: ToolContext, intent: Intent) -> ToolResult | None:
-    """The effect of an earlier try, or that nobody knows; None when it certainly is not there.
-
-    Raises:
-        Transient: it cannot be looked up for now, or is not there yet and may be on its way.
-    """
-    rest = max(0.0, min(tool.settles, intent.at + tool.settles - context.clock().timestamp()))
-    try:
-        found = await _seen(tool, call, context)
-    except Transient as fault:
-        if is_soon(fault):
-            raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
-        return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
-    if not rest or (found and found.success):
-        return found
-    if context.retries_left > 0:
-        raise Transient("An earlier try may still take effect.", retry_after=rest)
-    return found or _interrupted()
-
-
-async def _seen(tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult | None:
-    if tool.look_up is None:
-        return _interrupted()
-    given = arguments.read(tool.parameters, tool.schema, call.arguments)
-    try:
-        async with asyncio.timeout(tool.timeout):
-            return await tool.look_up(context, given)
-    except Transient:
-        raise
-    except TimeoutError:
-        return _interrupted()
-    except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
-        structlog.get_logger().exception("effect_lookup_failed", tool=tool.name)
-        return failure(Code.OUTCOME_UNKNOWN)
-
-
-def _interrupted() -> ToolResult:
-    return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
-
-
-def _entry(registry: Registry, call: ToolCall, context: ToolContext) -> Entry:
-    tool = registry.get(call.name)
-    name = tool.name if tool else str(fitted(call.name, LONGEST_NAME).value)
-    given = fitted(arguments.readable(call.arguments), LARGEST_ARGUMENTS).value
-    return Entry(context, name, given, key_of(tool, call, context), cacheable=bool(tool and tool.cache))
+def _known(call: LoggedCall, known: ToolExecution) -> ToolResult | Intent:
+    if known.status is None:
+        return Intent(known.created_at.timestamp(), new=False)
+    if known.result is None:  # it was not kept
+        return Intent(call.now, new=True)
+    return _RESULT.validate_python(known.result)

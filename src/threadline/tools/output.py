@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import islice
 from math import isfinite
 from typing import Any
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from threadline.privacy.redaction import redact, redact_value
-from threadline.tools.model import ToolResult
+from threadline.tools.model import Structured, ToolResult
 
 FOR_MODEL = 19_000
 """Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
@@ -79,6 +79,24 @@ def rendered(result: ToolResult, limit: int = FOR_MODEL) -> str:
             shown |= part
             room -= _size(part) + 2
     return _json(shown)
+
+
+def fit_result(result: ToolResult, limit: int = LARGEST_KEPT) -> ToolResult:
+    """The result as JSON of at most about `limit` bytes, without secrets; a note says what was cut."""
+    data, text = fitted(result.data, limit - limit // 8), fitted(result.display_text, limit // 8)
+    records = fitted([[each.kind, each.records] for each in result.structured], limit // 8)
+    notes, sources = fitted(list(result.notes), limit // 8), fitted(list(result.sources), limit // 8)
+    cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts, *sources.cuts]
+    told = [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."] if cuts else []
+    kept = (each for each in records.value if len(each) == 2)
+    return replace(
+        result,
+        data=data.value,
+        display_text=text.value,
+        structured=tuple(Structured(kind, tuple(rows)) for kind, rows in kept),
+        notes=(*notes.value, *told),
+        sources=tuple(sources.value),
+    )
 
 
 def _part(name: str, given: Any, limit: int) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from threadline.tools import schemas
+from threadline.tools.arguments import InvalidSchema, strict_schema
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import ToolResult
 
@@ -83,6 +83,9 @@ class Tool:
 
     `instead`: the tool that this one takes the place of: where both could be offered, that one is not.
 
+    `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
+    again; a change always keeps its result.
+
     `timeout` in seconds. `needs` are the ports without which the tool is not offered.
 
     `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
@@ -106,6 +109,7 @@ class Tool:
     side_effects: tuple[SideEffect, ...] = ()
     timeout: float = 20.0
     settles: float = 0.0
+    keep_result: bool = True
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
@@ -116,6 +120,8 @@ class Tool:
             )
         if self.mutating and self.cache:
             raise BadTool(f"{self.name} changes something, so its result cannot be cached")
+        if self.mutating and not self.keep_result:
+            raise BadTool(f"{self.name} changes something, so its result must be kept")
         if not self.mutating and (self.record or self.look_up):
             raise BadTool(f"{self.name} is read-only, so it cannot have a record to limit or an effect to look up")
         if self.settles and not self.look_up:
@@ -141,8 +147,8 @@ class Tool:
     def definition(self) -> dict[str, Any]:
         """OpenAI's function schema in the flat form of the Responses API, strict mode."""
         try:
-            parameters = schemas.strict(self._shown)
-        except schemas.Unsuitable as unsuitable:
+            parameters = strict_schema(self._shown)
+        except InvalidSchema as unsuitable:
             raise BadTool(f"{self.name}: {unsuitable}") from unsuitable
         return {
             "type": "function",
@@ -164,26 +170,26 @@ class Tool:
         return await self.function(context, **{name: getattr(arguments, name) for name in self.parameters.model_fields})
 
 
-def tool(
-    name: str,
-    description: str,
-    *,
-    mutating: bool = False,
-    binds: bool = False,
-    critical: bool = False,
-    asks: bool = False,
-    instead: str = "",
-    cache: Cache | None = None,
-    needs: tuple[Port[Any], ...] = (),
-    record: Callable[[Any], str] | None = None,
-    look_up: LookUp | None = None,
-    side_effects: tuple[SideEffect, ...] = (),
-    timeout: float = 20.0,
-    settles: float = 0.0,
-) -> Callable[[Function], Tool]:
-    """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
+class ToolOptions(TypedDict, total=False):
+    """What may be said of a tool; see `Tool`."""
 
-    See `Tool` for the arguments.
+    mutating: bool
+    binds: bool
+    critical: bool
+    asks: bool
+    instead: str
+    cache: Cache | None
+    needs: tuple[Port[Any], ...]
+    record: Callable[[Any], str] | None
+    look_up: LookUp | None
+    side_effects: tuple[SideEffect, ...]
+    timeout: float
+    settles: float
+    keep_result: bool
+
+
+def tool(name: str, description: str, **options: Unpack[ToolOptions]) -> Callable[[Function], Tool]:
+    """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
 
     Raises:
         BadTool: the function, its parameters or what is said about it cannot be offered to a model.
@@ -191,25 +197,7 @@ def tool(
 
     def make(function: Function) -> Tool:
         parameters, takes_model = _parameters(name, function)
-        return Tool(
-            name=name,
-            description=description,
-            function=function,
-            parameters=parameters,
-            takes_model=takes_model,
-            mutating=mutating,
-            binds=binds,
-            critical=critical,
-            asks=asks,
-            instead=instead,
-            cache=cache,
-            needs=needs,
-            record=record,
-            look_up=look_up,
-            side_effects=side_effects,
-            timeout=timeout,
-            settles=settles,
-        )
+        return Tool(name, description, function, parameters, takes_model, **options)
 
     return make
 

@@ -1,119 +1,280 @@
-"""A call is executed: through all policies, and followed by what it brings about."""
+"""ToolRunner: runs one call of a tool, past every rule that may refuse it, and once."""
 
 import asyncio
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 
 import structlog
+from pydantic import BaseModel
 
 from threadline.db.rate_limit_rules import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
-from threadline.operator import enforcement as protocol
-from threadline.tools import arguments, policies
 from threadline.tools.access import Allowed
-from threadline.tools.calls import Run, is_soon
+from threadline.tools.arguments import (
+    InvalidArguments,
+    canonical_json,
+    loggable_arguments,
+    parse_arguments,
+    with_value,
+)
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import ExecutionLog, audited, intended
-from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.ledger import Intent, ToolLedger
+from threadline.tools.model import Code, Status, ToolResult, failure
+from threadline.tools.operations import OperationReused
+from threadline.tools.output import fit_result, fitted
 from threadline.tools.public_text import sentence
-from threadline.tools.registry import Registry, SideEffect, Success, Tool
+from threadline.tools.registry import CORRELATION_ID, LONGEST_NAME, Registry, SideEffect, Success, Tool
+from threadline.tools.store import LoggedCall
 
-MOST_CALLS = 20
+MAX_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
+MAX_RETRY_AFTER = 60.0
+"""Seconds that a service may ask to wait before the call is tried again; of a longer wait the model is told instead."""
+MAX_LOGGED_ARGUMENTS = 64 * 1024
+"""Bytes of a call's arguments that are on record; the transcript has them whole."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
+_NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
+_MAY_HAVE_CHANGED = "It is not known whether the change took effect."
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Guards:
-    """The ports that policies ask. Without one, its policy is not there."""
+class Invocation:
+    """A call with its tool and its arguments, parsed."""
 
-    log: ExecutionLog | None = None
-    limit: policies.MutationLimit | None = None
-    cache: policies.ResultCache | None = None
-
-
-def pipeline(registry: Registry, allowed: Allowed, guards: Guards, rules: protocol.Rules | None = None) -> Run:
-    """One call through everything; `rules`: the operator's protocol, where it holds.
-
-    A recorded call runs no policy again; what is blocked, out of order, invalid or throttled leaves no intent; what is
-    kept, cached or shown has passed the redaction.
-    """
-    run = policies.timed(performing(registry), registry)
-    if rules:
-        run = protocol.written_down(run, registry, rules)
-    if guards.log:
-        run = intended(run, registry, guards.log)
-    run = policies.redacted(with_side_effects(run, registry))
-    if guards.cache:
-        run = policies.cached(run, registry, guards.cache)
-    if guards.limit:
-        run = policies.limited(run, registry, guards.limit)
-    if rules:
-        run = protocol.enforced(run, registry, rules.state)
-    run = policies.known(policies.restricted(policies.validated(run, registry), registry, allowed), registry)
-    if guards.log:
-        run = audited(run, registry, guards.log)
-    return protocol.traced(run, registry)
+    tool: Tool
+    arguments: BaseModel
+    context: ToolContext
 
 
-def performing(registry: Registry) -> Run:
-    """The tool itself; whatever it raises becomes a result.
+class ToolPolicy(ABC):
+    """A rule of another feature: it may refuse a call."""
 
-    Raises:
-        Transient: as the tool did, if the caller will try again, need not wait long for it, and nothing can come to be
-            done twice by it.
-    """
+    @abstractmethod
+    def check(self, invocation: Invocation) -> ToolResult | None:
+        """Return the refusal, None if the call may be made. Changes nothing: a proposed call is only checked."""
 
-    async def perform(call: ToolCall, context: ToolContext) -> ToolResult:
-        tool = registry.get(call.name)
+    async def prepare(self, invocation: Invocation) -> ToolResult | None:
+        """Do what has to be done right before the tool runs; returns the call's result if it cannot be done.
+
+        Runs after the intent is recorded, and again when the call is made again.
+
+        Raises:
+            NotDone: it may be possible soon. The call is tried again.
+        """
+        return None
+
+
+class ToolRunner:
+    """Args: `allowed` are the tools that may be called here. `policies` are asked in their order."""
+
+    def __init__(
+        self, registry: Registry, allowed: Allowed, ledger: ToolLedger, policies: Sequence[ToolPolicy] = ()
+    ) -> None:
+        self.registry = registry
+        self._allowed = allowed
+        self._ledger = ledger
+        self._policies = policies
+
+    def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
+        """Return the call as it would be made, or why it would be refused. Changes nothing.
+
+        Args:
+            call: what the model said: a tool's own name or the provider's, and text that is meant to be JSON.
+        """
+        tool = self.registry.get(call.name)
         if tool is None:
             return failure(Code.UNKNOWN_TOOL)
+        if refusal := self._allowed.refusal(tool):
+            return refusal
         try:
-            given = arguments.read(tool.parameters, tool.schema, call.arguments)
-            answer = await tool.call(context, given)
-        except Transient as fault:
-            if context.retries_left > 0 and is_soon(fault) and (not tool.mutating or tool.look_up):
+            invocation = _parse(tool, call, context)
+        except InvalidArguments as invalid:
+            return ToolResult(status=Status.ERROR, error=invalid.error)
+        refusals = (policy.check(invocation) for policy in self._policies)
+        return next((each for each in refusals if each), None) or invocation
+
+    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        """Make the call and record it. A call that is on record already is not made again: its result is returned.
+
+        Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB.
+
+        Raises:
+            Transient: only where trying the whole call again is safe, which Temporal does.
+        """
+        checked = self.check(call, context)
+        refusal = checked if isinstance(checked, ToolResult) else None
+        logged = self._logged(call, context, None if isinstance(checked, ToolResult) else checked.arguments)
+        try:
+            begun = await self._ledger.begin(logged, refusal)
+        except OperationReused:
+            return failure(Code.REPEATED_CALL_ID)
+        start = monotonic()
+        if isinstance(begun, Intent) and not begun.new:
+            if found := await self._find_effect(call, context, begun):
+                return await self._finish(logged, found, context, start)
+            await self._ledger.withdraw(logged, begun)
+            begun = await self._ledger.begin(logged, refusal)
+            if isinstance(begun, Intent) and not begun.new:
+                raise Transient("Another attempt of this call is under way.")
+        if isinstance(begun, ToolResult):
+            return begun
+        if isinstance(checked, ToolResult):
+            raise TypeError("the ledger has begun a call that was refused")
+        try:
+            result = await self._make(checked)
+        except NotDone:
+            await self._ledger.withdraw(logged, begun)
+            raise
+        return await self._finish(logged, await _complete(checked, result), context, start)
+
+    async def _make(self, invocation: Invocation) -> ToolResult:
+        for policy in self._policies:
+            if failed := await policy.prepare(invocation):
+                return failed
+        tool = invocation.tool
+        limit = asyncio.timeout(tool.timeout)
+        try:
+            async with limit:
+                return await _perform(invocation)
+        except TimeoutError:
+            if not limit.expired():
                 raise
-            return _unavailable(tool, fault)
-        except RateExceeded as often:
-            return failure(Code.TOO_MANY_CHANGES, str(often))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
-            return _failed(tool, error)
-        return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
+        said = f"There was no answer within {tool.timeout:g} seconds."
+        if tool.mutating:
+            return failure(Code.OUTCOME_UNKNOWN, f"{said} {_MAY_HAVE_CHANGED}")
+        return failure(Code.TOOL_TIMEOUT, said)
 
-    return perform
+    async def _find_effect(self, call: ToolCall, context: ToolContext, intent: Intent) -> ToolResult | None:
+        """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
+
+        Raises:
+            Transient: it cannot be looked up for now, or is not there yet and may be on its way.
+        """
+        tool = self.registry.get(call.name)
+        if tool is None:
+            return _interrupted()
+        try:
+            invocation = _parse(tool, call, context)
+        except InvalidArguments:  # the tool takes other arguments now
+            return _interrupted()
+        rest = max(0.0, min(tool.settles, intent.at + tool.settles - context.clock().timestamp()))
+        try:
+            found = await _look_up(invocation)
+        except Transient as fault:
+            if can_wait(fault):
+                raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
+            found = failure(Code.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
+        else:
+            if rest and not (found and found.success):
+                if context.retries_left > 0:
+                    raise Transient("An earlier attempt may still take effect.", retry_after=rest)
+                found = found or _interrupted()
+        return await _complete(invocation, found) if found else None
+
+    async def _finish(self, logged: LoggedCall, result: ToolResult, context: ToolContext, start: float) -> ToolResult:
+        await self._ledger.finish(logged, result, context.clock().timestamp(), round((monotonic() - start) * 1000))
+        return result
+
+    def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
+        """The call as the ledger knows it, be the tool known and the arguments valid or not."""
+        tool = self.registry.get(call.name)
+        text = _arguments_of(tool, call, context) if tool else call.arguments
+        name = tool.name if tool else str(fitted(call.name, LONGEST_NAME).value)
+        if tool and not parsed:
+            with suppress(InvalidArguments):
+                parsed = _parse(tool, call, context).arguments
+        changes = ""
+        if tool and tool.mutating:
+            changes = (tool.record and parsed and tool.record(parsed)) or f"thread:{context.thread.key}"
+        shared = tool and tool.cache and tool.cache.shared
+        scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
+        asked = canonical_json(parsed) if parsed else text
+        question = json.dumps([scope, tool.name if tool else call.name, asked])
+        return LoggedCall(
+            operation=context.operation,
+            request_id=context.request_id,
+            user_id=context.user_id,
+            tool_name=name,
+            parameters=fitted(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
+            fingerprint=hashlib.sha256(question.encode()).hexdigest(),
+            now=context.clock().timestamp(),
+            changes=changes,
+            cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
+            keep_result=tool is None or tool.keep_result,
+        )
 
 
-def with_side_effects(run: Run, registry: Registry) -> Run:
-    """After a success, also one that was found, each handler of the tool runs. What it says is noted, and that it
-    failed is noted too."""
-
-    async def followed(call: ToolCall, context: ToolContext) -> ToolResult:
-        result = await run(call, context)
-        tool = registry.get(call.name)
-        if tool is None or not result.success:
-            return result
-        given = arguments.read(tool.parameters, tool.schema, call.arguments)
-        notes = [await _note(handler, Success(tool.name, given, result, context)) for handler in tool.side_effects]
-        return replace(result, notes=(*result.notes, *filter(None, notes)))
-
-    return followed
+def can_wait(fault: Transient) -> bool:
+    """Whether a person who waits for the answer can wait for another attempt as well."""
+    return (fault.retry_after or 0.0) <= MAX_RETRY_AFTER
 
 
-def _failed(tool: Tool, error: Exception) -> ToolResult:
-    """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
-    if isinstance(error, Permanent) and not isinstance(error, InternalError):
-        return failure(Code.REFUSED, str(error))
-    structlog.get_logger().error("tool_failed", tool=tool.name, exc_info=error)
-    return failure(Code.TOOL_EXECUTION_FAILED)
+def _parse(tool: Tool, call: ToolCall, context: ToolContext) -> Invocation:
+    given = parse_arguments(tool.parameters, _arguments_of(tool, call, context))
+    return Invocation(tool, given, context)
 
 
-def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
-    if tool.mutating and not isinstance(fault, NotDone):
-        return failure(Code.OUTCOME_UNKNOWN, f"{fault} It is not known whether the change took effect.")
-    wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
-    return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)
+def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
+    """The call's arguments. A tool that takes the correlation id is given the turn's, whatever the model has said."""
+    if CORRELATION_ID not in tool.parameters.model_fields:
+        return call.arguments
+    return with_value(call.arguments, CORRELATION_ID, context.correlation_id)
+
+
+async def _perform(invocation: Invocation) -> ToolResult:
+    """Run the tool's function; whatever it raises becomes a result.
+
+    Raises:
+        Transient: as the tool did, if the caller will try again, need not wait long for it, and nothing can be done
+            twice by it.
+    """
+    tool, context = invocation.tool, invocation.context
+    try:
+        answer = await tool.call(context, invocation.arguments)
+    except Transient as fault:
+        if context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up):
+            raise
+        return _unavailable(tool, fault)
+    except RateExceeded as often:
+        return failure(Code.TOO_MANY_CHANGES, str(often))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
+        return _failed(tool, error)
+    return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
+
+
+async def _look_up(invocation: Invocation) -> ToolResult | None:
+    tool = invocation.tool
+    if tool.look_up is None:
+        return _interrupted()
+    try:
+        async with asyncio.timeout(tool.timeout):
+            return await tool.look_up(invocation.context, invocation.arguments)
+    except Transient:
+        raise
+    except TimeoutError:
+        return _interrupted()
+    except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
+        _log.exception("effect_lookup_failed", tool=tool.name)
+        return failure(Code.OUTCOME_UNKNOWN)
+
+
+async def _complete(invocation: Invocation, result: ToolResult) -> ToolResult:
+    """Run the side effects after a success, also one that was found, and note what they say; then bound and redact."""
+    if result.success:
+        success = Success(invocation.tool.name, invocation.arguments, result, invocation.context)
+        notes = [await _note(handler, success) for handler in invocation.tool.side_effects]
+        result = replace(result, notes=(*result.notes, *filter(None, notes)))
+    # In a thread: a large result takes seconds, in which others are to be served.
+    return await asyncio.to_thread(fit_result, result)
 
 
 async def _note(handler: SideEffect, success: Success) -> str | None:
@@ -123,9 +284,25 @@ async def _note(handler: SideEffect, success: Success) -> str | None:
     except Exception as error:  # noqa: BLE001 - the call itself was a success and stays one
         if isinstance(error, Permanent | Transient) and not isinstance(error, InternalError):
             return f"[Side Effect Error] {sentence(str(error), _NO_SIDE_EFFECT)}"
-        structlog.get_logger().error("side_effect_failed", tool=success.tool, exc_info=error)
+        _log.error("side_effect_failed", tool=success.tool, exc_info=error)
         return f"[Side Effect Error] {_NO_SIDE_EFFECT}"
     return f"[Side Effect] {said}" if said else None
 
 
-_NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
+def _failed(tool: Tool, error: Exception) -> ToolResult:
+    """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
+    if isinstance(error, Permanent) and not isinstance(error, InternalError):
+        return failure(Code.REFUSED, str(error))
+    _log.error("tool_failed", tool=tool.name, exc_info=error)
+    return failure(Code.TOOL_EXECUTION_FAILED)
+
+
+def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
+    if tool.mutating and not isinstance(fault, NotDone):
+        return failure(Code.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
+    wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
+    return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)
+
+
+def _interrupted() -> ToolResult:
+    return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")

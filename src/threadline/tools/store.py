@@ -3,27 +3,34 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, func, select
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable
 from threadline.slack.model import Thread
+from threadline.tools.model import Status
 from threadline.tools.operations import Operation, OperationReused
 from threadline.tools.tables import agent_tool_executions
 
-Status = Literal["ok", "error", "blocked", "cached"]
 _LONGEST_NAME = 100
+_OPEN_INTENT = 3600.0
+"""Seconds for which a change without a result keeps its toolset's answers from being given again."""
 
 
 @dataclass(frozen=True)
-class Call:
-    """What is asked of a tool. `parameters`: JSON, as they may be kept.
+class LoggedCall:
+    """A call of a tool as it is recorded.
 
-    `fingerprint` is the same for the same question alone: of the arguments as they were before anything was redacted.
-    `cacheable`: its result may answer the same question again, for a while; see `tool_results`.
+    Args:
+        parameters: JSON without secrets.
+        fingerprint: of the question with its unredacted arguments; equal for equal questions of the same person.
+        now: seconds since 1970.
+        changes: the record that the call changes, for its rate; empty for a call that only reads.
+        cache_seconds: for how long its answer may be given to the same question again; 0 for never.
+        keep_result: whether the result of a success is kept. Without it, a repeated call runs again.
     """
 
     operation: Operation
@@ -32,7 +39,14 @@ class Call:
     tool_name: str
     parameters: object
     fingerprint: str
-    cacheable: bool = False
+    now: float
+    changes: str = ""
+    cache_seconds: float = 0.0
+    keep_result: bool = True
+
+    @property
+    def toolset(self) -> str:
+        return self.tool_name.split(".", 1)[0]
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class ToolExecutions:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def intend(self, call: Call, now: float) -> ToolExecution | None:
+    async def intend(self, call: LoggedCall) -> ToolExecution | None:
         """Write down that a call which changes something is about to be made; commit that before it is made.
 
         Returns:
@@ -80,15 +94,15 @@ class ToolExecutions:
         Raises:
             OperationReused: the operation stands for a call of another tool or with other arguments.
         """
-        new = insert(agent_tool_executions).values(_values(call, now)).on_conflict_do_nothing()
+        new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
         if (await self._connection.execute(new.returning(agent_tool_executions.c.id))).first():
             return None
         return _record(await self._of(call))
 
-    async def withdraw(self, call: Call, at: float) -> None:
+    async def withdraw(self, operation: Operation, at: float) -> None:
         """Forget the intent of this moment: the call was surely not made. What has a result stays."""
         row = agent_tool_executions.c
-        mine = (*_place(call.operation), row.status.is_(None), row.created_at == _moment(at))
+        mine = (*_place(operation), row.status.is_(None), row.created_at == _moment(at))
         await self._connection.execute(delete(agent_tool_executions).where(*mine))
 
     async def recorded(self, operation: Operation) -> ToolExecution | None:
@@ -96,7 +110,7 @@ class ToolExecutions:
         row = await self._row(operation)
         return _record(row) if row else None
 
-    async def of_call(self, call: Call) -> ToolExecution | None:
+    async def of_call(self, call: LoggedCall) -> ToolExecution | None:
         """This very call as it is on record; None when there is nothing.
 
         Raises:
@@ -106,7 +120,7 @@ class ToolExecutions:
         return _record(_same(row, call)) if row else None
 
     async def finish(
-        self, call: Call, status: Status, result: object, execution_time_ms: int | None, now: float
+        self, call: LoggedCall, status: Status, result: object, execution_time_ms: int | None, now: float
     ) -> ToolExecution:
         """Keep what came of a call, with an intent before it or without. The first word stands.
 
@@ -124,7 +138,7 @@ class ToolExecutions:
             "finished_at": _moment(now),
         }
         row = agent_tool_executions.c
-        kept = insert(agent_tool_executions).values(**_values(call, now), **outcome)
+        kept = insert(agent_tool_executions).values(**_values(call), **outcome)
         await self._connection.execute(
             kept.on_conflict_do_update(
                 index_elements=[row.team, row.channel, row.thread_ts, row.turn, row.step, row.call_id],
@@ -133,6 +147,27 @@ class ToolExecutions:
             )
         )
         return _record(await self._of(call))
+
+    async def answer(self, call: LoggedCall) -> Any:
+        """Return the newest result (JSON) of a success of the same question, None when it is older than
+        `cache_seconds`, or its toolset may have changed something since then."""
+        row, open_intent = agent_tool_executions.c, agent_tool_executions.alias().c
+        changing = exists().where(
+            open_intent.team == call.operation.thread.team,
+            func.split_part(open_intent.tool_name, ".", 1) == call.toolset,
+            open_intent.status.is_(None),
+            open_intent.created_at > _moment(call.now - _OPEN_INTENT),
+        )
+        same = (row.fingerprint == call.fingerprint, row.cacheable, row.status == Status.OK)
+        recent = row.finished_at > _moment(call.now - call.cache_seconds)
+        query = select(row.result).where(*same, recent, ~changing).order_by(row.finished_at.desc()).limit(1)
+        return (await self._connection.execute(query)).scalar_one_or_none()
+
+    async def void_answers(self, team: str, toolset: str) -> None:
+        """Give no answer of this toolset again that it has given until now."""
+        row = agent_tool_executions.c
+        answers = (row.cacheable, row.team == team, func.split_part(row.tool_name, ".", 1) == toolset)
+        await self._connection.execute(update(agent_tool_executions).where(*answers).values(cacheable=False))
 
     async def shown(self, thread: Thread, turn: int) -> list[Any]:
         """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
@@ -185,11 +220,11 @@ class ToolExecutions:
         query = select(agent_tool_executions).where(*_place(operation))
         return (await self._connection.execute(query)).one_or_none()
 
-    async def _of(self, call: Call) -> Row[Any]:
+    async def _of(self, call: LoggedCall) -> Row[Any]:
         return _same(await self._row(call.operation), call)
 
 
-def _same(row: Row[Any] | None, call: Call) -> Row[Any]:
+def _same(row: Row[Any] | None, call: LoggedCall) -> Row[Any]:
     if row is None or row.fingerprint != call.fingerprint:
         raise OperationReused(f"{call.operation.key} belongs to another call: a call needs its own id")
     return row
@@ -210,7 +245,7 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _values(call: Call, now: float) -> dict[str, object]:
+def _values(call: LoggedCall) -> dict[str, object]:
     thread = call.operation.thread
     return {
         "team": thread.team,
@@ -224,9 +259,9 @@ def _values(call: Call, now: float) -> dict[str, object]:
         # A model may make a name up, of any length.
         "tool_name": storable(call.tool_name)[:_LONGEST_NAME],
         "fingerprint": call.fingerprint,
-        "cacheable": call.cacheable,
+        "cacheable": call.cache_seconds > 0,
         "parameters": call.parameters,
-        "created_at": _moment(now),
+        "created_at": _moment(call.now),
     }
 
 

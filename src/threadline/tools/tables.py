@@ -5,13 +5,13 @@ from sqlalchemy import (
     Boolean,
     Column,
     Computed,
-    Double,
     Index,
     Integer,
     String,
     Table,
     UniqueConstraint,
     func,
+    text,
 )
 
 from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, metadata, required
@@ -19,6 +19,7 @@ from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, metadata, re
 _NAME = String(255)
 
 
+_TOOLSET = text("split_part(tool_name, '.', 1)")
 _PLACE = ("team", "channel", "thread_ts")
 
 
@@ -47,17 +48,9 @@ agent_tool_executions = Table(
     Index("idx_tool_executions_channel_thread", "channel", "thread_ts"),
     Index("idx_tool_executions_user", "user_id"),
     Index("idx_tool_executions_age", "created_at"),
-)
-
-tool_results = Table(
-    "tool_results",
-    metadata,
-    Column("fingerprint", TEXT, primary_key=True),
-    *(required(name, TEXT) for name in ("team", "toolset")),
-    required("result", JSON),
-    required("until", Double()),
-    Index("tool_results_toolset_idx", "team", "toolset"),
-    Index("tool_results_age_idx", "until"),
+    Index("idx_tool_executions_answer", "fingerprint", postgresql_where=text("cacheable")),
+    Index("idx_tool_executions_toolset", "team", _TOOLSET, postgresql_where=text("cacheable")),
+    Index("idx_tool_executions_intent", "team", _TOOLSET, postgresql_where=text("status IS NULL")),
 )
 
 tool_operations = Table(

@@ -54,9 +54,8 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Ports
-from threadline.tools.postgres_ports import PostgresExecutionLog, PostgresMutationLimit, PostgresResultCache
+from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import Registry
-from threadline.tools.runner import Guards
 from threadline.wiring.decisions import decision_activities
 from threadline.wiring.integrations import configured_embedder, remote_ports
 from threadline.wiring.operator import operating
@@ -139,7 +138,7 @@ async def conversing(
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
             ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.workflows))
-        registry, guards = Registry(TOOLS), _guards(database, rate)
+        registry, ledger = Registry(TOOLS), PostgresToolLedger(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
         types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
@@ -150,12 +149,12 @@ async def conversing(
                 database,
                 _limits(given),
                 Thinking(database, mind, users, house.alerts),
-                Acting(database, mind, guards, house.alerts, ACT.retry.maximum_attempts),
+                Acting(database, mind, ledger, house.alerts, ACT.retry.maximum_attempts),
             ),
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
             decision_activities(database, mind, users, settings.decision, embedder),
-            Hands(registry, ports, guards),
+            Hands(registry, ports, ledger),
             approving,
         )
 
@@ -180,12 +179,4 @@ def _limits(settings: ConversationSettings) -> ConversationLimits:
         max_turns=settings.conversation_max_turns,
         quiet=settings.conversation_quiet,
         model_patience=settings.conversation_model_patience,
-    )
-
-
-def _guards(database: Database, rate: Rate) -> Guards:
-    return Guards(
-        log=PostgresExecutionLog(database),
-        limit=PostgresMutationLimit(database, rate),
-        cache=PostgresResultCache(database),
     )

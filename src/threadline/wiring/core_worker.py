@@ -265,7 +265,6 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
             Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
             Prune("tool executions", logged, lambda work, before: work.tool_executions.prune(before)),
             Prune("tool operations", logged, lambda work, before: work.operations.prune(before)),
-            Prune("tool results", 0.0, lambda work, now: work.tool_results.prune(now)),  # each names its own end
             Prune("email drafts", kept, lambda work, before: work.letters.prune(before)),
         ],
     )
