@@ -63,8 +63,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "protocol: words are said although the journal could not be written",
         "threadline/operator/enforcement.py",
-        "                return trouble\n",
-        '                structlog.get_logger().error("speech_not_journalled", result=trouble.text)\n',
+        "            return await _journalled(self._journal,",
+        "            await _journalled(self._journal,",
         ("tests/operator/test_protocol_tools.py::test_nothing_is_said_without_its_journal_entry",),
     ),
     Mutant(
