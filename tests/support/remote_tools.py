@@ -1,10 +1,12 @@
-"""The toolsets of remote services behind all policies, on the maintained clients, against the stand-ins on loopback."""
+"""The toolsets of remote services behind all policies, on the product's clients, against the stand-ins on loopback."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+import aiohttp
 from pydantic import SecretStr
 
 from tests.support.tool_fakes import Clock, MemoryLedger, context
@@ -13,11 +15,11 @@ from threadline.errors import Transient
 from threadline.forge.actions import Actions
 from threadline.models.model import ToolCall
 from threadline.tools.access import allowed
-from threadline.tools.context import Ports
+from threadline.tools.context import Ports, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Registry
 from threadline.tools.runner import ToolRunner
-from threadline.trackers.jira import Jira
+from threadline.trackers.jira import JiraClient
 from threadline.trackers.tools import JIRA
 from threadline.wiring.integrations import REMOTE
 from threadline_devstack.trackers import Services
@@ -32,13 +34,19 @@ ATTEMPTS = 3
 class Office:
     """Calls tools as a turn does; `ledger` is the record of executions."""
 
-    def __init__(self, services: Services, jira: Jira, actions: Actions) -> None:
+    def __init__(self, services: Services, jira: JiraClient, actions: Actions) -> None:
         self.services, self.jira, self.actions = services, jira, actions
         self.ledger, self.clock = MemoryLedger(), Clock()
         self.others: tuple[str, ...] = ()
         self.ports = Ports().having(JIRA, jira).having(CI, actions)
-        everything = allowed(REGISTRY, self.ports, read_only=False)
-        self._run = ToolRunner(REGISTRY, everything, self.ledger).run
+        self._run = self._runner(REGISTRY)
+
+    def _runner(self, registry: Registry) -> Callable[[ToolCall, ToolContext], Awaitable[ToolResult]]:
+        return ToolRunner(registry, allowed(registry, self.ports, read_only=False), self.ledger).run
+
+    def limit_calls(self, seconds: float) -> None:
+        """Give every tool this time limit."""
+        self._run = self._runner(Registry([replace(tool, timeout=seconds) for tool in REMOTE]))
 
     async def call(self, name: str, *, call_id: str = "c1", retries_left: int = 0, **given: Any) -> ToolResult:
         where = context(
@@ -66,10 +74,7 @@ class Office:
 @asynccontextmanager
 async def opened(patience: int = 10) -> AsyncIterator[Office]:
     """`patience`: seconds that the clients wait for an answer."""
-    async with Services.running() as services:
-        jira = Jira(f"{services.url}/jira", jira_api.EMAIL, SecretStr(jira_api.TOKEN), timeout=patience)
+    async with Services.running() as services, aiohttp.ClientSession() as session:
+        jira = JiraClient(session, f"{services.url}/jira", jira_api.EMAIL, SecretStr(jira_api.TOKEN), timeout=patience)
         actions = Actions(SLUG, SecretStr(github_api.TOKEN), f"{services.url}/github", timeout=patience)
-        try:
-            yield Office(services, jira, actions)
-        finally:
-            await jira.close()
+        yield Office(services, jira, actions)

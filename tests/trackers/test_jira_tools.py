@@ -1,17 +1,25 @@
 """Tickets of Jira: found, read, and each change made once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
 
 from tests.support.remote_tools import Office, opened
+from tests.support.temporal import until
 from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
 from threadline.tools.model import Code, Status, ToolResult
-from threadline.trackers.jira import PROPERTY, Jira
-from threadline.trackers.model import TicketQuery
+from threadline.trackers.jira import PROPERTY, JiraClient
+from threadline.trackers.model import NewTicket, TicketQuery
+from threadline_devstack.server import HOST, bound, serving
 from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.jira_records import Issue
@@ -266,15 +274,83 @@ async def test_hanging_jira_is_left_after_the_timeout() -> None:
             await office.jira.account()
 
 
+async def no_request_hangs(office: Office) -> None:
+    async def condition() -> bool:
+        return office.services.hanging == 0
+
+    await until(condition, "the end of the request", seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("jira.search", {}), ("jira.get", {"key": "SHOP-1"}), ("jira.transition", MOVE)]
+)
+async def test_call_that_is_given_up_leaves_no_request_behind(name: str, given: dict[str, Any]) -> None:
+    async with opened(patience=60) as office:
+        office.limit_calls(0.5)
+        office.services.order("jira", Kind.HANG)
+        result = await office.call(name, **given)
+        assert "no answer within 0.5 seconds" in result.text
+        await no_request_hangs(office)
+        assert len(office.services.jira.requests) == 1
+
+
+async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
+    async with opened(patience=60) as office:
+        office.services.jira.site.lagging = True
+        for number in range(10):
+            office.services.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
+        office.services.order("jira", Kind.HANG, path="/issue/SHOP-6")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await office.jira.find_created("SHOP", "a mark")
+        await no_request_hangs(office)
+        assert office.services.jira.requests[-1] == "GET /issue/SHOP-6"
+
+
+async def test_answer_without_end_is_not_read(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.trackers.jira._LARGEST_ANSWER", 100)
+    with pytest.raises(Transient, match="could not be read"):
+        await office.jira.ticket("SHOP-1")
+
+
+async def test_change_that_a_redirect_turned_into_a_read_is_refused() -> None:
+    """Reading the comments succeeds, and is no comment."""
+
+    async def elsewhere(request: Request) -> Response:
+        if request.method == "POST":
+            return RedirectResponse(request.url, 301)
+        return JSONResponse({"comments": [], "total": 0})
+
+    app = Starlette(routes=[Route("/rest/api/2/issue/SHOP-1/comment", elsewhere, methods=["GET", "POST"])])
+    with bound(0) as listener:
+        async with serving(app, listener), aiohttp.ClientSession() as session:
+            client = JiraClient(session, f"http://{HOST}:{listener.getsockname()[1]}", "a@b.example", SecretStr("x"))
+            with pytest.raises(Permanent, match="THREADLINE_JIRA_URL"):
+                await client.comment("SHOP-1", "Hello", "a mark")
+
+
 async def test_unreachable_jira_is_transient() -> None:
-    nowhere = Jira("http://127.0.0.1:1/jira", "a@b.example", SecretStr("x"))
-    with pytest.raises(Transient, match="could not be reached"):
-        await nowhere.search(TicketQuery(), 1)
-    await nowhere.close()
+    async with aiohttp.ClientSession() as session:
+        nowhere = JiraClient(session, "http://127.0.0.1:1/jira", "a@b.example", SecretStr("x"))
+        with pytest.raises(Transient, match="could not be reached"):
+            await nowhere.search(TicketQuery(), 1)
 
 
 async def test_wrong_token_is_told(office: Office) -> None:
-    stranger = Jira(f"{office.services.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
-    with pytest.raises(Permanent, match="THREADLINE_JIRA_EMAIL"):
-        await stranger.account()
-    await stranger.close()
+    async with aiohttp.ClientSession() as session:
+        stranger = JiraClient(session, f"{office.services.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
+        with pytest.raises(Permanent, match="THREADLINE_JIRA_EMAIL"):
+            await stranger.account()
+
+
+async def test_ticket_on_the_second_page_of_the_search_is_found(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.trackers.jira._PAGE_SIZE", 2)
+    await office.jira.create(NewTicket("SHOP", "Bug", "The first"), "first")
+    for number in range(3):
+        await office.jira.create(NewTicket("SHOP", "Bug", f"Another {number}"), f"another {number}")
+    found = await office.jira.find_created("SHOP", "first")
+    assert found is not None
+    assert found.summary == "The first"
+    assert office.services.jira.requests.count("GET /search/jql") == 2

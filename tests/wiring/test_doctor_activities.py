@@ -1,14 +1,22 @@
 """What doctor reports of the services and people that the settings name, on the sandboxes."""
 
+from pathlib import Path
+
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from tests.sales.mail_server import serving
 from threadline.ci.tools import CI
-from threadline.errors import Permanent
+from threadline.errors import Permanent, Transient
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
 from threadline.trackers.tools import JIRA
 from threadline.wiring import doctor_machine, integrations
+from threadline_devstack.server import HOST, bound
+from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.trackers import Services
 
@@ -41,6 +49,35 @@ async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytes
         nothing_set.setenv("THREADLINE_JIRA_TOKEN", "another")
         with pytest.raises(Permanent, match="THREADLINE_JIRA_TOKEN"):
             await integrations.examined()
+
+
+async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set: pytest.MonkeyPatch) -> None:
+    async def proxy(request: Request) -> Response:
+        return JSONResponse({"displayName": f"Bot of {request.url.hostname}"})
+
+    with bound(0) as listener:
+        async with sandbox_serving(Starlette(routes=[Route("/rest/api/2/myself", proxy)]), listener):
+            for name, value in zip(JIRA_NAMES, ("http://jira.invalid", "bot@acme.example", "token"), strict=True):
+                nothing_set.setenv(name, value)
+            nothing_set.setenv("http_proxy", f"http://{HOST}:{listener.getsockname()[1]}")
+            nothing_set.delenv("no_proxy", raising=False)
+            async with integrations.remote_ports() as ports:
+                assert await ports[JIRA].account() == "Bot of jira.invalid"
+            nothing_set.setenv("no_proxy", "jira.invalid")
+            async with integrations.remote_ports() as ports:
+                with pytest.raises(Transient, match="could not be reached"):
+                    await ports[JIRA].account()
+
+
+async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login another password word\n")
+    nothing_set.setenv("NETRC", str(netrc))
+    async with Services.running() as services:
+        for name in JIRA_NAMES:
+            nothing_set.setenv(name, services.settings[name])
+        async with integrations.remote_ports() as ports:
+            assert await ports[JIRA].account() == "Shop Bot"
 
 
 async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.MonkeyPatch) -> None:

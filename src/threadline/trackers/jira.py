@@ -1,183 +1,238 @@
-"""One Jira Cloud site, asked as one account."""
+"""Jira Cloud as one account sees it: the calls of its REST API, the searches, and the errors.
 
-import asyncio
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+Version 2 of the API, whose texts are plain: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/.
+"""
+
+import base64
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Any
 
-from jira.exceptions import JIRAError
+import aiohttp
+import structlog
 from pydantic import SecretStr
 
-from threadline.errors import Permanent, before_a_change
-from threadline.trackers import jql
-from threadline.trackers.errors import asking, is_missing
-from threadline.trackers.jira_wire import Json, Wire
+from threadline.errors import NotDone, Permanent, Transient, before_a_change, parse_retry_after
+from threadline.privacy.quoting import quotable
 from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
 
-T = TypeVar("T")
+Json = dict[str, Any]
 
 PROPERTY = "threadline"
-"""The entity property by which what we made is known again; people do not see it."""
+"""The entity property that holds the mark of an operation; people do not see it."""
 TIMEOUT = 8.0
-"""Seconds; two such requests fit into a tool's own limit."""
+"""Seconds for one request; two of them fit into a tool's own limit."""
 COMMENTS = 10
 """Newest comments that are read with a ticket."""
-_THREADS = 8
-"""Requests at once. A Jira that hangs holds these threads, and no other part's."""
-_DAYS = 2
+_LARGEST_ANSWER = 32 << 20
+"""Bytes; a hundred comments of the greatest length need less."""
+_CHUNK = 1 << 16
+_LOOK_BACK_DAYS = 2
 """How far back a ticket of ours is looked for: longer than anything is tried again."""
-_AHEAD, _GAP = 50, 5
-"""Numbers behind the newest ticket that the search knows, and how many missing ones in a row end the look."""
-_COMMENTS_LOOKED_AT = 100
+_LOOK_AHEAD, _MAX_GAP = 50, 5
+"""Numbers after the newest ticket that the search knows, and how many missing ones in a row end the look."""
+_COMMENTS_SEARCHED = 100
+_PAGE_SIZE = 100
 _SHOWN = ("summary", "issuetype", "status", "priority", "assignee", "updated")
 _DETAILS = (*_SHOWN, "description", "reporter", "labels")
 
 
-class Jira:
-    """A `mark` names one operation for ever, so that what it made can be found again.
+class JiraClient:
+    """Sends each change once: retries belong to whoever calls. A call that is cancelled ends its request at once.
+
+    aiohttp alone repeats a read whose connection the other side has closed.
+
+    A `mark` names one operation for ever. What the operation makes carries it, so that it can be found again.
 
     Every method raises `Permanent` when Jira refuses, and `Transient` when it is away or asks to wait.
 
     Args:
+        session: belongs to the caller, who closes it.
         url: of the site, such as `https://acme.atlassian.net`.
-        timeout: see `Wire`.
+        token: goes to this site alone, and into no message.
+        timeout: seconds for one request, until its answer is read.
     """
 
-    def __init__(self, url: str, email: str, token: SecretStr, *, timeout: float = TIMEOUT) -> None:
-        self._url = url.rstrip("/")
-        self._wire = Wire(self._url, email, token.get_secret_value(), timeout)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="jira")
-
-    async def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._wire.shut()
+    def __init__(
+        self, session: aiohttp.ClientSession, url: str, email: str, token: SecretStr, *, timeout: float = TIMEOUT
+    ) -> None:
+        self._session, self._url, self._email, self._token = session, url.rstrip("/"), email, token
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
 
     async def account(self) -> str:
-        """The name of the account, as a look whether Jira accepts it."""
-        return await self._ask("The account", lambda: str(self._wire.myself()["displayName"]))
+        """Return the name of the account; this checks that Jira accepts it."""
+        with translate_errors("The account"):
+            return str((await self._get("myself"))["displayName"])
 
     async def search(self, query: TicketQuery, limit: int) -> list[Ticket]:
-        """The tickets that changed last in front. Jira's search lags behind changes by seconds, rarely minutes."""
-        return await self._ask("What was searched for", lambda: self._found(jql.of_query(query), limit))
+        """Return the tickets that changed last first. Jira's search lags by seconds, rarely by minutes."""
+        with translate_errors("What was searched for"):
+            return await self._search(search_jql(query), limit)
 
     async def ticket(self, key: str) -> TicketDetails:
-        return await self._ask(key, lambda: self._details(key))
+        with translate_errors(key):
+            issue = await self._issue(key, _DETAILS)
+            comments = await self._newest_comments(key, COMMENTS)
+            fields = issue["fields"]
+            return TicketDetails(
+                self._ticket(issue),
+                description=fields.get("description") or "",
+                reporter=_name(fields.get("reporter")),
+                labels=tuple(fields.get("labels") or ()),
+                comments=tuple(_comment(issue["key"], each) for each in reversed(comments["comments"])),
+                comment_count=int(comments["total"]),
+                transitions=tuple(dict.fromkeys(each["to"]["name"] for each in await self._transitions(key))),
+            )
 
     async def create(self, new: NewTicket, mark: str) -> Ticket:
-        return await self._ask(f"The project {new.project}", lambda: self._create(new, mark))
+        """Create a ticket that carries its mark from the first moment.
 
-    async def created(self, project: str, mark: str) -> Ticket | None:
-        """The ticket that was created under this mark; None when it was not found, as a hidden one is not."""
-        return await self._ask(f"The project {project}", lambda: self._created(project, mark))
-
-    async def comment(self, key: str, text: str, mark: str) -> TicketComment:
-        return await self._ask(
-            key, lambda: _comment(key, self._wire.comment_with(key, text, {PROPERTY: {"operation": mark}}))
-        )
-
-    async def commented(self, key: str, mark: str) -> TicketComment | None:
-        """The comment that was written under this mark; None when there certainly is none."""
-
-        def look() -> TicketComment | None:
-            newest = self._wire.newest_comments(key, _COMMENTS_LOOKED_AT)["comments"]
-            ours = (each for each in newest if {"key": PROPERTY, "value": {"operation": mark}} in _marks(each))
-            return next((_comment(key, each) for each in ours), None)
-
-        return await self._ask(key, look)
-
-    async def move(self, key: str, status: str) -> Ticket:
-        """Move a ticket to a status by the first transition that leads there; one that is there already stays.
-
-        Raises:
-            Permanent: none does; the sentence names the statuses that can be reached.
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issues/#api-rest-api-2-issue-post
         """
-        return await self._ask(key, lambda: self._move(key, status))
-
-    async def _ask(self, about: str, question: Callable[[], T]) -> T:
-        def asked() -> T:
-            with asking(about):
-                return question()
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, asked)
-
-    def _found(self, query: str, limit: int) -> list[Ticket]:
-        page = self._wire.enhanced_search_issues(query, maxResults=limit, fields=list(_SHOWN), json_result=True)
-        return [self._ticket(each) for each in page["issues"]]
-
-    def _details(self, key: str) -> TicketDetails:
-        issue = self._issue(key, _DETAILS)
-        comments = self._wire.newest_comments(key, COMMENTS)
-        fields = issue["fields"]
-        return TicketDetails(
-            self._ticket(issue),
-            description=fields.get("description") or "",
-            reporter=_name(fields.get("reporter")),
-            labels=tuple(fields.get("labels") or ()),
-            comments=tuple(_comment(issue["key"], each) for each in reversed(comments["comments"])),
-            comment_count=int(comments["total"]),
-            moves_to=tuple(dict.fromkeys(each["to"]["name"] for each in self._wire.transitions(key))),
-        )
-
-    def _create(self, new: NewTicket, mark: str) -> Ticket:
-        fields: Json = {"project": {"key": new.project}, "issuetype": {"name": new.kind}, "summary": new.summary}
+        fields: Json = {"project": {"key": new.project}, "issuetype": {"name": new.type}, "summary": new.summary}
         if new.description:
             fields["description"] = new.description
         if new.priority:
             fields["priority"] = {"name": new.priority}
         if new.labels:
             fields["labels"] = list(new.labels)
-        made = self._wire.create_with(fields, {PROPERTY: {"operation": mark}})
-        return self._ticket({"key": made["key"], "fields": fields})
+        with translate_errors(f"The project {new.project}"):
+            created = await self._post("issue", {"fields": fields, "properties": [_property(mark)]})
+            return self._ticket({"key": created["key"], "fields": fields})
 
-    def _created(self, project: str, mark: str) -> Ticket | None:
-        """First by the search, then, because that lags, one by one behind the newest that it knows."""
-        ours = self._wire.enhanced_search_issues(
-            jql.of_ours(project, _DAYS), maxResults=0, fields=list(_SHOWN), properties=PROPERTY
-        )
-        candidates = chain((dict(each.raw) for each in ours), self._behind_the_newest(project))
-        return next((self._ticket(each) for each in candidates if _is_marked(each, mark)), None)
+    async def find_created(self, project: str, mark: str) -> Ticket | None:
+        """Return the ticket that carries this mark. None proves nothing: the account may not see it.
 
-    def _behind_the_newest(self, project: str) -> Iterator[Json]:
-        newest = self._found(jql.of_newest(project), 1)
-        number = int(newest[0].key.rsplit("-", 1)[1]) if newest else 0
-        missing = 0
-        for ahead in range(number + 1, number + _AHEAD + 1):
-            try:
-                yield self._issue(f"{project}-{ahead}", _SHOWN)
-            except JIRAError as error:
-                if not is_missing(error):
-                    raise
-                missing += 1
-                if missing == _GAP:
-                    return
-            else:
-                missing = 0
+        Jira's search lags, so the numbers after the newest ticket that it knows are read one by one.
+        """
+        with translate_errors(f"The project {project}"):
+            for candidates in (self._own_tickets(project), self._tickets_after_newest(project)):
+                async for issue in candidates:
+                    if (issue.get("properties") or {}).get(PROPERTY) == _property(mark)["value"]:
+                        return self._ticket(issue)
+            return None
 
-    def _move(self, key: str, status: str) -> Ticket:
-        with before_a_change(), asking(key):
-            ticket = self._ticket(self._issue(key, _SHOWN))
+    async def comment(self, key: str, text: str, mark: str) -> TicketComment:
+        """Write a comment that carries its mark from the first moment.
+
+        https://developer.atlassian.com/cloud/jira/platform/rest/v2/api-group-issue-comments/
+        """
+        with translate_errors(key):
+            written = await self._post(f"issue/{key}/comment", {"body": text, "properties": [_property(mark)]})
+            return _comment(key, written)
+
+    async def find_comment(self, key: str, mark: str) -> TicketComment | None:
+        """Return the comment that carries this mark; None when there certainly is none."""
+        with translate_errors(key):
+            newest = (await self._newest_comments(key, _COMMENTS_SEARCHED))["comments"]
+            ours = (each for each in newest if _property(mark) in list(each.get("properties") or ()))
+            return next((_comment(key, each) for each in ours), None)
+
+    async def move(self, key: str, status: str) -> Ticket:
+        """Move a ticket to a status by the first transition that leads there; a ticket that has it stays.
+
+        Raises:
+            Permanent: no transition does; the sentence names the statuses that can be reached.
+        """
+        with before_a_change(), translate_errors(key):
+            ticket = self._ticket(await self._issue(key, _SHOWN))
             wanted = status.strip().casefold()
             if ticket.status.casefold() == wanted:
                 return ticket
-            moves = {str(each["to"]["name"]): str(each["id"]) for each in reversed(self._wire.transitions(key))}
-        there = next((name for name in moves if name.casefold() == wanted), None)
-        if there is None:
-            reachable = ", ".join(sorted(moves)) or "no other status, at least not by this account"
+            ids = {str(each["to"]["name"]): str(each["id"]) for each in reversed(await self._transitions(key))}
+        target = next((name for name in ids if name.casefold() == wanted), None)
+        if target is None:
+            reachable = ", ".join(sorted(ids)) or "no other status, at least not by this account"
             raise Permanent(f"{ticket.key} has the status {ticket.status}, and can be moved to: {reachable}.")
-        self._wire.transition_issue(key, moves[there])
-        return replace(ticket, status=there)
+        with translate_errors(key):
+            await self._post(f"issue/{key}/transitions", {"transition": {"id": ids[target]}})
+        return replace(ticket, status=target)
 
-    def _issue(self, key: str, fields: tuple[str, ...]) -> Json:
-        return dict(self._wire.issue(key, fields=",".join(fields), properties=PROPERTY).raw)
+    async def _search(self, jql: str, limit: int) -> list[Ticket]:
+        page = await self._get("search/jql", jql=jql, maxResults=limit, fields=",".join(_SHOWN))
+        return [self._ticket(each) for each in page["issues"]]
+
+    async def _own_tickets(self, project: str) -> AsyncIterator[Json]:
+        query = {"jql": own_tickets_jql(project, _LOOK_BACK_DAYS), "maxResults": str(_PAGE_SIZE)}
+        query |= {"fields": ",".join(_SHOWN), "properties": PROPERTY}
+        while True:
+            page = await self._get("search/jql", **query)
+            for issue in page["issues"]:
+                yield issue
+            if not page.get("nextPageToken"):
+                return
+            query["nextPageToken"] = str(page["nextPageToken"])
+
+    async def _tickets_after_newest(self, project: str) -> AsyncIterator[Json]:
+        newest = await self._search(newest_jql(project), 1)
+        number = int(newest[0].key.rsplit("-", 1)[1]) if newest else 0
+        missing = 0
+        for ahead in range(number + 1, number + _LOOK_AHEAD + 1):
+            try:
+                issue = await self._issue(f"{project}-{ahead}", _SHOWN)
+            except ErrorResponse as error:
+                if error.status != 404:
+                    raise
+                missing += 1
+                if missing == _MAX_GAP:
+                    return
+            else:
+                missing = 0
+                yield issue
+
+    async def _issue(self, key: str, fields: tuple[str, ...]) -> Json:
+        return dict(await self._get(f"issue/{key}", fields=",".join(fields), properties=PROPERTY))
+
+    async def _newest_comments(self, key: str, count: int) -> Json:
+        """The newest comments first, with their entity properties, and the `total`."""
+        path = f"issue/{key}/comment"
+        return dict(await self._get(path, orderBy="-created", maxResults=count, expand="properties"))
+
+    async def _transitions(self, key: str) -> list[Json]:
+        return list((await self._get(f"issue/{key}/transitions"))["transitions"])
+
+    async def _get(self, path: str, **query: str | int) -> Any:
+        return await self._request("GET", path, params={name: str(value) for name, value in query.items()})
+
+    async def _post(self, path: str, body: Json) -> Any:
+        return await self._request("POST", path, json=body)
+
+    async def _request(self, method: str, path: str, **sent: Any) -> Any:
+        """Send one request; returns the answer's JSON, or None for an empty answer.
+
+        Raises:
+            ErrorResponse | HtmlResponse | aiohttp.ClientError | TimeoutError | ValueError: see `translate_errors`.
+        """
+        login = base64.b64encode(f"{self._email}:{self._token.get_secret_value()}".encode()).decode()
+        headers = {
+            "Authorization": f"Basic {login}",
+            "Accept": "application/json",
+            "Cache-Control": "no-cache",
+            "User-Agent": "threadline",
+            "X-Atlassian-Token": "no-check",  # Jira refuses changes whose origin it doubts without it
+        }
+        url = f"{self._url}/rest/api/2/{path}"
+        async with self._session.request(method, url, headers=headers, timeout=self._timeout, **sent) as response:
+            content = await _read(response)
+        if response.status >= 400:
+            raise ErrorResponse(response.status, response.headers, _quote(response, content))
+        if content and "html" in response.content_type:
+            raise HtmlResponse
+        # A redirect may lead nowhere, or have made a GET of a change.
+        if response.status >= 300 or response.method != method:
+            raise Permanent(_ADDRESS)
+        return json.loads(content) if content else None
 
     def _ticket(self, issue: Json) -> Ticket:
         fields = issue["fields"]
         return Ticket(
             key=issue["key"],
             summary=fields.get("summary") or "",
-            kind=_name(fields.get("issuetype")),
+            type=_name(fields.get("issuetype")),
             status=_name(fields.get("status")),
             priority=_name(fields.get("priority")),
             assignee=_name(fields.get("assignee")),
@@ -186,18 +241,180 @@ class Jira:
         )
 
 
+def _property(mark: str) -> Json:
+    return {"key": PROPERTY, "value": {"operation": mark}}
+
+
 def _comment(key: str, comment: Json) -> TicketComment:
     return TicketComment(key, _name(comment.get("author")), comment.get("created") or "", comment.get("body") or "")
 
 
 def _name(thing: Any) -> str:
-    """Of a person, or of a status and its like."""
+    """The name of a person, or of a status and its like."""
     return str(thing.get("displayName") or thing.get("name") or "") if isinstance(thing, dict) else ""
 
 
-def _marks(comment: Json) -> list[Any]:
-    return list(comment.get("properties") or ())
+# ---- Searches --------------------------------------------------------------------------------------------------------
+# The language: https://support.atlassian.com/jira-software-cloud/docs/what-is-advanced-search-in-jira-cloud/.
+
+NOBODY = "nobody"
+DEFAULT_DAYS = 30
+"""How far back a search goes that names nothing: Jira refuses one without any restriction."""
+_WORD = re.compile(r"\w+")
 
 
-def _is_marked(issue: Json, mark: str) -> bool:
-    return bool((issue.get("properties") or {}).get(PROPERTY) == {"operation": mark})
+def search_jql(query: TicketQuery) -> str:
+    """The query in JQL, with the tickets that changed last first."""
+    clauses = [
+        f"{field} = {quote(value)}"
+        for field, value in (("project", query.project), ("status", query.status), ("issuetype", query.type))
+        if value.strip()
+    ]
+    if words := " ".join(_WORD.findall(query.words)).lower():  # in capitals, AND, OR and NOT would be operators
+        clauses.append(f"text ~ {quote(words)}")
+    if query.assignee.strip():
+        nobody = query.assignee.strip().lower() == NOBODY
+        clauses.append("assignee is EMPTY" if nobody else f"assignee = {quote(query.assignee)}")
+    if query.open_only:
+        clauses.append("statusCategory != Done")
+    days = query.updated_within_days or (0 if clauses else DEFAULT_DAYS)
+    if days:
+        clauses.append(f"updated >= -{days}d")
+    return f"{' AND '.join(clauses)} ORDER BY updated DESC"
+
+
+def own_tickets_jql(project: str, days: int) -> str:
+    """What this account created in a project in the last days."""
+    return f"project = {quote(project)} AND creator = currentUser() AND created >= -{days}d ORDER BY key DESC"
+
+
+def newest_jql(project: str) -> str:
+    return f"project = {quote(project)} ORDER BY key DESC"
+
+
+def quote(text: str) -> str:
+    """The text as a string of JQL: whatever people write stays inside its quotes."""
+    visible = "".join(sign if sign.isprintable() else " " for sign in text).strip()
+    return '"' + visible.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# ---- Errors, in sentences that name no host and no token -------------------------------------------------------------
+# Statuses: https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/#status-codes.
+
+_ACCOUNT = "Jira does not accept the account: check THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN."
+_ADDRESS = "No Jira was found at the address: check THREADLINE_JIRA_URL."
+_PAGE = (
+    "Jira answered with a web page, perhaps a login page: check THREADLINE_JIRA_URL, and that the "
+    "account may use the API."
+)
+
+
+class HtmlResponse(Exception):
+    """A web page came as a success."""
+
+
+class ErrorResponse(Exception):
+    """Jira answered with a status of 400 or more.
+
+    Args:
+        quoted: Jira's own words, where they may be repeated.
+    """
+
+    def __init__(self, status: int, headers: Mapping[str, str], quoted: str) -> None:
+        super().__init__(status)
+        self.status, self.headers, self.quoted = status, headers, quoted
+
+
+@contextmanager
+def translate_errors(about: str) -> Iterator[None]:
+    """Goes around requests to Jira and the reading of their answers.
+
+    Args:
+        about: what they are about, as a sentence begins with it ("SHOP-12").
+
+    Raises:
+        Permanent | Transient: without a cause, since aiohttp's own text repeats addresses and headers.
+    """
+    try:
+        yield
+    except (
+        ErrorResponse,
+        HtmlResponse,
+        aiohttp.ClientError,
+        TimeoutError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ) as error:
+        status = error.status if isinstance(error, ErrorResponse) else None
+        structlog.get_logger().info("jira_call_failed", cause=type(error).__name__, status=status)
+        raise _translate(error, about) from None
+
+
+def _translate(error: Exception, about: str) -> Permanent | Transient:
+    match error:
+        case ErrorResponse():
+            return _refusal(error, about)
+        case HtmlResponse():
+            return Permanent(_PAGE)
+        case TimeoutError():
+            return Transient("Jira did not answer in time.")
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError() | aiohttp.TooManyRedirects():
+            return Permanent(_ADDRESS)
+        case aiohttp.ClientConnectionError() | aiohttp.ClientResponseError():
+            return Transient("Jira could not be reached: check the network and THREADLINE_JIRA_URL.")
+        case _:
+            return Transient("Jira's answer could not be read.")
+
+
+def _refusal(error: ErrorResponse, about: str) -> Permanent | Transient:
+    status = error.status
+    pause = parse_retry_after(error.headers, datetime.now(UTC))
+    if status == 429:
+        return NotDone("Jira's rate limit is reached.", retry_after=pause)
+    if status in (408, 409, 425) or status >= 500:
+        return Transient(f"Jira failed or is overloaded (HTTP {status}).", retry_after=pause)
+    match status:
+        case 401:
+            said = _ACCOUNT
+        case 403:
+            said = f"The account may not do this in Jira: {error.quoted or 'ask for the permission in the project'}"
+        case 404:
+            said = f"{about} is not in Jira, or the account may not see it."
+        case 400:
+            said = f"Jira refused it: {error.quoted or 'check the project, the type and the other fields'}"
+        case _:
+            said = f"Jira refused it (HTTP {status}). {error.quoted}".strip()
+    return Permanent(said)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        content += chunk
+        if len(content) > _LARGEST_ANSWER:
+            raise ValueError("the answer is too large")
+    return bytes(content)
+
+
+def _quote(response: aiohttp.ClientResponse, content: bytes) -> str:
+    """Jira's own words about what it refuses, where they may be repeated."""
+    denied = response.headers.get("X-Authentication-Denied-Reason")
+    if response.status == 403 and denied:
+        return quotable(denied)
+    text = content.decode("utf-8", "replace")
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return quotable(text)
+    if not isinstance(answer, dict):
+        return ""
+    errors, messages = answer.get("errors"), answer.get("errorMessages")
+    if isinstance(errors, dict) and errors:
+        said = list(errors.values())
+    elif isinstance(messages, list) and messages:
+        said = messages
+    else:
+        said = [messages or answer.get("errorMessage") or answer.get("message") or ""]
+    return quotable(", ".join(map(str, said)))

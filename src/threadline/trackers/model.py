@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ticket:
-    """`kind` is what the tracker calls its issue type; what it does not tell is empty."""
+    """`type` is the tracker's issue type. What the tracker does not tell is empty."""
 
     key: str
     summary: str
-    kind: str = ""
+    type: str = ""
     status: str = ""
     priority: str = ""
     assignee: str = ""
@@ -29,7 +29,7 @@ class TicketComment:
 
 @dataclass(frozen=True)
 class TicketDetails:
-    """A ticket with its newest comments, the oldest of them first, and the statuses that it can be moved to."""
+    """A ticket with its newest comments, the oldest of them first, and the statuses that its `transitions` lead to."""
 
     ticket: Ticket
     description: str
@@ -37,7 +37,7 @@ class TicketDetails:
     labels: tuple[str, ...]
     comments: tuple[TicketComment, ...]
     comment_count: int
-    moves_to: tuple[str, ...] = ()
+    transitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TicketQuery:
     words: str = ""
     project: str = ""
     status: str = ""
-    kind: str = ""
+    type: str = ""
     assignee: str = ""
     open_only: bool = False
     updated_within_days: int | None = None
@@ -56,7 +56,7 @@ class TicketQuery:
 @dataclass(frozen=True)
 class NewTicket:
     project: str
-    kind: str
+    type: str
     summary: str
     description: str = ""
     priority: str = ""

@@ -4,16 +4,16 @@ What is made carries a mark of its operation, so that a call which is tried agai
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import Code, Structured, ToolResult, failure
 from threadline.tools.registry import tool
-from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
+from threadline.trackers.jira import JiraClient
+from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketQuery
 
 MOST_FOUND = 25
 _LONGEST_TEXT = 30_000
@@ -22,29 +22,7 @@ _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
 
 
-class Tracker(Protocol):
-    """Where the tickets are. Its methods raise `Permanent` and `Transient` with sentences for people."""
-
-    async def account(self) -> str:
-        """Under which name it acts there."""
-        ...
-
-    async def search(self, query: TicketQuery, limit: int) -> Sequence[Ticket]: ...
-
-    async def ticket(self, key: str) -> TicketDetails: ...
-
-    async def create(self, new: NewTicket, mark: str) -> Ticket: ...
-
-    async def created(self, project: str, mark: str) -> Ticket | None: ...
-
-    async def comment(self, key: str, text: str, mark: str) -> TicketComment: ...
-
-    async def commented(self, key: str, mark: str) -> TicketComment | None: ...
-
-    async def move(self, key: str, status: str) -> Ticket: ...
-
-
-JIRA = Port[Tracker](
+JIRA = Port[JiraClient](
     "Jira",
     "Set THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN (an API token of that account).",
 )
@@ -100,7 +78,7 @@ async def search(context: ToolContext, given: Search) -> ToolResult:
         words=given.words,
         project=(given.project or "").upper(),
         status=given.status,
-        kind=given.type,
+        type=given.type,
         assignee=given.assignee,
         open_only=given.open_only,
         updated_within_days=given.updated_within_days,
@@ -120,7 +98,7 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
     data = record | {
         "reporter": details.reporter,
         "labels": list(details.labels),
-        "can_be_moved_to": list(details.moves_to),
+        "can_be_moved_to": list(details.transitions),
         "comment_count": details.comment_count,
         "description": details.description,
         "newest_comments": [asdict(each) for each in details.comments],
@@ -130,7 +108,7 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
 
 async def _find_created(context: ToolContext, given: Create) -> ToolResult:
     """Jira's search lags, so a ticket that was not found may be there: it is never created again unasked."""
-    ticket = await context.ports[JIRA].created(given.project.upper(), mark(context))
+    ticket = await context.ports[JIRA].find_created(given.project.upper(), operation_mark(context))
     if ticket is None:
         return failure(Code.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
     return _made(ticket)
@@ -148,17 +126,17 @@ async def _find_created(context: ToolContext, given: Create) -> ToolResult:
 async def create(context: ToolContext, given: Create) -> ToolResult:
     new = NewTicket(
         project=given.project.upper(),
-        kind=given.type,
+        type=given.type,
         summary=" ".join(given.summary.split()),
         description=_signed(given.description, context),
         priority=given.priority,
         labels=tuple(given.labels),
     )
-    return _made(await context.ports[JIRA].create(new, mark(context)))
+    return _made(await context.ports[JIRA].create(new, operation_mark(context)))
 
 
 async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | None:
-    comment = await context.ports[JIRA].commented(given.key.upper(), mark(context))
+    comment = await context.ports[JIRA].find_comment(given.key.upper(), operation_mark(context))
     return _said(comment) if comment else None
 
 
@@ -173,7 +151,7 @@ async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | No
 )
 async def comment(context: ToolContext, given: Comment) -> ToolResult:
     text = _signed(given.text, context)
-    return _said(await context.ports[JIRA].comment(given.key.upper(), text, mark(context)))
+    return _said(await context.ports[JIRA].comment(given.key.upper(), text, operation_mark(context)))
 
 
 async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
@@ -200,7 +178,7 @@ async def transition(context: ToolContext, given: Transition) -> ToolResult:
 TOOLS = [search, get, create, comment, transition]
 
 
-def mark(context: ToolContext) -> str:
+def operation_mark(context: ToolContext) -> str:
     """Stands for this one call at the tracker, which is not told the thread."""
     return hashlib.sha256(context.operation_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -214,12 +192,7 @@ def _signed(text: str, context: ToolContext) -> str:
 
 
 def _record(ticket: Ticket) -> dict[str, str]:
-    told = asdict(ticket)
-    told["type"] = told.pop("kind")
-    return {name: told[name] for name in _FIELDS if told[name]}
-
-
-_FIELDS = ("key", "summary", "type", "status", "priority", "assignee", "updated", "url")
+    return {name: value for name, value in asdict(ticket).items() if value}
 
 
 def _structured(records: list[dict[str, str]]) -> tuple[Structured, ...]:

@@ -3,6 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
 
 from threadline.ci import tools as ci
 from threadline.ci.tools import CI, Builds
@@ -14,7 +18,8 @@ from threadline.tools import access
 from threadline.tools.context import Port, Ports
 from threadline.tools.registry import Registry, Tool
 from threadline.trackers import tools as jira
-from threadline.trackers.tools import JIRA, Tracker
+from threadline.trackers.jira import JiraClient
+from threadline.trackers.tools import JIRA
 
 REMOTE: Sequence[Tool] = (*jira.TOOLS, *ci.TOOLS)
 
@@ -28,8 +33,8 @@ async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
     """
     ports = ports or Ports()
     async with AsyncExitStack() as opened:
-        if tracker := await _jira(opened, JiraSettings.read()):
-            ports = ports.having(JIRA, tracker)
+        if client := await _jira(opened, JiraSettings.read()):
+            ports = ports.having(JIRA, client)
         if builds := _actions(CiSettings.read(), ForgeSettings.read()):
             ports = ports.having(CI, builds)
         if mailer := _mailer(MailSettings.read()):
@@ -50,15 +55,20 @@ def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextMana
     return open_embedder(settings.kind, settings.model, api_key=key, base_url=openai.base_url)
 
 
-async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> Tracker | None:
+async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> JiraClient | None:
     if not (settings.url and settings.token):
         return None
-    # Imported where it is wanted alone: that takes most of a second.
-    from threadline.trackers.jira import Jira
+    session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(settings.url)))
+    return JiraClient(session, settings.url, settings.email, settings.token)
 
-    tracker = Jira(settings.url, settings.email, settings.token)
-    opened.push_async_callback(tracker.close)
-    return tracker
+
+def _environment_proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address.
+
+    aiohttp's `trust_env` would take an account from ~/.netrc as well, and refuse the request for having two.
+    """
+    address = urlsplit(url)
+    return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
 
 
 def _actions(settings: CiSettings, forge: ForgeSettings) -> Builds | None:

@@ -1,7 +1,7 @@
 """Stand-ins for Jira Cloud and GitHub Actions, for laptops and tests.
 
 Written from the services' public API pages and never run beside the services themselves; each answers as much as the
-maintained clients ask for, and can misbehave on demand.
+product's clients ask for, and can misbehave on demand.
 """
 
 from threadline_devstack.trackers.app import Services

@@ -53,6 +53,11 @@ class Services:
             "THREADLINE_GITHUB_API_URL": f"{self.url}/github",
         }
 
+    @property
+    def hanging(self) -> int:
+        """Requests that are kept without an answer now, and whose callers still wait."""
+        return self._faults.hanging
+
     def order(self, service: str, kind: Kind = Kind.REFUSE, **more: Any) -> Fault:
         """Let the next requests to a service go wrong; `more` are the other fields of `Fault`."""
         fault = Fault.model_validate({"service": service, "kind": kind, **more})

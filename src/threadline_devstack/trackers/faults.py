@@ -18,7 +18,7 @@ class Kind(StrEnum):
     LOSE = "lose"
     """It is done, and answered with the `status` all the same."""
     HANG = "hang"
-    """It is done, and no answer comes until the stand-ins end."""
+    """It is done, and no answer comes until the stand-ins end or the caller hangs up."""
     PAGE = "page"
     """Nothing is done; a login page comes as a success."""
     GARBLE = "garble"
@@ -26,7 +26,10 @@ class Kind(StrEnum):
 
 
 class Fault(BaseModel):
-    """What happens to the next `count` requests to a service; `method` narrows them, and `retry_after` is a header."""
+    """What happens to the next `count` requests to a service.
+
+    `method` and `path`, the end of an address, narrow them. `retry_after` is a header.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,9 +41,11 @@ class Fault(BaseModel):
     words: str = "Out of order."
     count: int = Field(default=1, ge=1)
     method: str = ""
+    path: str = ""
 
     def meets(self, service: str, request: Request) -> bool:
-        return self.count > 0 and self.service == service and self.method in ("", request.method)
+        wanted = self.service == service and self.method in ("", request.method)
+        return wanted and self.count > 0 and request.url.path.endswith(self.path)
 
 
 class Faults:
@@ -48,6 +53,8 @@ class Faults:
         self.orders: list[Fault] = []
         self.over = asyncio.Event()
         """Set when the stand-ins end, so that nobody keeps them waiting."""
+        self.hanging = 0
+        """Requests that are kept without an answer now."""
 
     def guarding(self, service: str, endpoint: Endpoint) -> Endpoint:
         """The endpoint, with the next fault that was ordered for it."""
@@ -69,9 +76,24 @@ class Faults:
             if order.kind is Kind.GARBLE:
                 return Response(b'{"broken', media_type="application/json", status_code=done.status_code)
             if order.kind is Kind.HANG:
-                await self.over.wait()
+                await self._hang(request)
         headers = dict(order.headers)
         if order.retry_after is not None:
             headers["Retry-After"] = str(order.retry_after)
         body = {"errorMessages": [order.words], "errors": {}, "message": order.words}  # Jira's form and GitHub's
         return JSONResponse(body, order.status, headers)
+
+    async def _hang(self, request: Request) -> None:
+        ends = {asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(_hung_up(request))}
+        self.hanging += 1
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.hanging -= 1
+            for each in ends:
+                each.cancel()
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
