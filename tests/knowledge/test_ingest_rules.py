@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.documents import UnreadableDocument
+from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument
 from threadline.knowledge.gathering import gather
 from threadline.knowledge.ingest import Ingestion, Known, Outcome, Report, Shelf, Volume
 from threadline.models.embeddings import Embedder
@@ -127,6 +127,30 @@ async def test_link_out_of_the_folder_is_not_followed(kb: Path, tmp_path: Path) 
     [refusal] = report.refusals
     assert refusal.startswith("kb/link.md is a link")
     assert "kb/link.md" not in shelf.volumes
+
+
+async def test_list_that_is_a_link_out_of_the_folder_is_not_read(kb: Path, tmp_path: Path) -> None:
+    shelf, pages = Memory(), kb / "pages.urls"
+    pages.write_text("https://a.example/one\n")
+    await ingest(shelf, kb)
+    (tmp_path / "secret").write_text("password=1234\n")
+    pages.unlink()
+    pages.symlink_to(tmp_path / "secret")
+    report = await ingest(shelf, kb)
+    [refusal] = report.refusals
+    assert refusal.startswith("kb/pages.urls is a link")
+    assert "password" not in refusal
+    assert "https://a.example/one" in shelf.volumes
+
+
+async def test_too_large_list_is_refused_and_keeps_its_documents(kb: Path) -> None:
+    shelf, pages = Memory(), kb / "pages.urls"
+    pages.write_text("https://a.example/one\n")
+    await ingest(shelf, kb)
+    pages.write_bytes(b"#" * (LARGEST_FILE + 1))
+    [refusal] = (await ingest(shelf, kb)).refusals
+    assert refusal.startswith("kb/pages.urls is larger than 20 MB")
+    assert "https://a.example/one" in shelf.volumes
 
 
 async def test_list_of_addresses_is_followed_whatever_its_ending(tmp_path: Path) -> None:

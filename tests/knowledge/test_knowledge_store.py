@@ -56,6 +56,14 @@ async def test_only_missing_documents_of_a_folder_are_deleted(database: Database
         assert list(await work.knowledge.known("T1")) == ["kb/a.md", "kb2/d.md"]
 
 
+async def test_any_number_of_sources_can_be_kept(database: Database) -> None:
+    for source in ("kb/a.md", "kb/b.md"):
+        await keep(database, Document("T", source, "Text."), root="kb")
+    sources = ["kb/a.md", *(f"kb/{number}.md" for number in range(33_000))]
+    async with database.begin() as work:
+        assert await work.knowledge.forget_others("T1", "kb", sources) == ["kb/b.md"]
+
+
 async def test_passage_with_most_of_the_words_comes_first(database: Database) -> None:
     texts = ["The invoice is sent by mail.", "An invoice with a wrong tax is corrected.", "Tax, tax, invoice."]
     for number, text in enumerate(texts):

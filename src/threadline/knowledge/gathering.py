@@ -14,6 +14,8 @@ SUFFIXES = (".md", ".markdown", ".txt")
 LIST = ".urls"
 """Of files that list addresses, one a line; empty lines and those that begin with # say nothing."""
 
+_KEPT = "What came with it is kept."
+
 Fetch = Callable[[str], Awaitable[bytes]]
 """Reads an address as Markdown. Raises `UnreadableDocument`."""
 
@@ -89,10 +91,13 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
         yield Candidate(source, root, partial(_read, path, source, folder))
         return
     try:
-        addresses = list(_addresses(path))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"it is not UTF-8 at byte {error.start}"
-        yield _refused(source, root, f"The list {source} cannot be read: {why}. What came with it is kept.")
+        addresses = _addresses(_content(path, source, folder))
+    except UnicodeDecodeError as error:
+        why = f"The list {source} cannot be read: it is not UTF-8 at byte {error.start}. {_KEPT}"
+        yield _refused(source, root, why)
+        return
+    except UnreadableDocument as error:
+        yield _refused(source, root, f"{error} {_KEPT}")
         return
     for address in addresses:
         yield Candidate(source_of(address), source, partial(fetch, address))
@@ -110,13 +115,16 @@ def _refused(source: str, root: str, why: str) -> Candidate:
     return Candidate(source, root, read)
 
 
-def _addresses(path: Path) -> Iterator[str]:
-    for line in map(str.strip, path.read_text(encoding="utf-8-sig").splitlines()):
-        if line and not line.startswith("#"):
-            yield line
+def _addresses(content: bytes) -> list[str]:
+    lines = map(str.strip, content.decode("utf-8-sig").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 async def _read(path: Path, source: str, folder: Path) -> bytes:
+    return _content(path, source, folder)
+
+
+def _content(path: Path, source: str, folder: Path) -> bytes:
     """No more than a document may have; a link that leads out of the folder is refused."""
     try:
         if not path.resolve().is_relative_to(folder.resolve()):

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, delete, func, insert, or_, select, text
+from sqlalchemy import ARRAY, all_, and_, bindparam, delete, func, insert, or_, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.columns import TEXT
 from threadline.db.values import storable
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document, DocumentType, Piece, Terms, source_of
@@ -96,7 +97,8 @@ class Knowledge:
         """The sources that came with this folder or list and are none of these: they are forgotten."""
         row = knowledge_documents.c
         under = or_(row.root == root, row.root.startswith(f"{root}/", autoescape=True))
-        gone = delete(knowledge_documents).where(row.team == team, under, row.source.not_in(list(sources)))
+        others = row.source != all_(bindparam("sources", list(sources), ARRAY(TEXT)))  # a parameter each is too many
+        gone = delete(knowledge_documents).where(row.team == team, under, others)
         return sorted((await self._connection.execute(gone.returning(row.source))).scalars())
 
     async def documents(self, team: str) -> list[Document]:
