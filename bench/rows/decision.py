@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from datetime import UTC, datetime
 from random import Random
 from statistics import median
 
@@ -20,8 +19,10 @@ from bench.scale import by_turns
 from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
 from threadline.gateway.routes import Lookup
 from threadline.handovers.model import HandoverRef
+from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document, Query
-from threadline.knowledge.splitting import split
+from threadline.knowledge.search import search
+from threadline.knowledge.store import KnowledgeStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline_devstack.sample_records import sample_documents
@@ -46,7 +47,7 @@ WHERE d.team = :team AND p.words @@ asked ORDER BY ts_rank(p.words, asked) DESC 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     async with ground.database.begin() as work:
         for document in sample_documents():
-            await work.knowledge.save(identity.TEAM, document, split(document))
+            await KnowledgeStore(work.tx).save(identity.TEAM, document, split_document(document))
     async with talks(ground) as (ours, floor):
         for row in await overhead(Stepped("decision", TURN, LOOKED_UP, STEPS), ours, floor):
             yield row
@@ -147,7 +148,7 @@ async def _lay(ground: Ground, passages: int, words: Sequence[str], dice: Random
         body = "\n\n".join(f"## {place}\n\n{section}" for place, section in enumerate(sections))
         document = Document(f"Document {number}", f"{number}.md", body)
         async with ground.database.begin() as work:
-            await work.knowledge.save(_TEAM, document, split(document))
+            await KnowledgeStore(work.tx).save(_TEAM, document, split_document(document))
     async with ground.database.begin() as work:
         await work.tx.execute(text("ANALYZE"))
 
@@ -162,8 +163,7 @@ async def _seconds(questions: Sequence[str], ask: Callable[[str], Awaitable[None
 
 
 async def _by_words(ground: Ground, question: str) -> None:
-    async with ground.database.begin() as work:
-        await work.passages.by_words(Query(_TEAM, question), datetime.now(UTC).date(), 20)
+    await search(ground.database, None, Query(_TEAM, question))
 
 
 async def _bare(ground: Ground, question: str) -> None:

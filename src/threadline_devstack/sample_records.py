@@ -10,9 +10,9 @@ from threadline.appointments.model import Resource
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.estimates.model import NewItem, Role
-from threadline.knowledge.documents import read
+from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
-from threadline.knowledge.splitting import split
+from threadline.knowledge.store import KnowledgeStore
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpStatus
 from threadline.rfps.team_members import TeamMember
@@ -98,9 +98,10 @@ async def _lay_what_is_booked_and_read(work: Work, team: str) -> None:
     if not await work.appointments.resources(team):
         for resource in RESOURCES:
             await work.appointments.save_resource(team, resource)
-    if not await work.knowledge.documents(team):
+    knowledge = KnowledgeStore(work.tx)
+    if not await knowledge.documents(team):
         for document in sample_documents():
-            await work.knowledge.save(team, document, split(document))
+            await knowledge.save(team, document, split_document(document))
 
 
 async def _lay_proposals(work: Work, team: str) -> None:
@@ -117,7 +118,7 @@ async def _lay_proposals(work: Work, team: str) -> None:
 
 def sample_documents() -> Iterator[Document]:
     for path in sorted(_DOCUMENTS.glob("*.md")):
-        yield read(f"handbook/{path.name}", path.read_bytes())
+        yield parse_document(f"handbook/{path.name}", path.read_bytes())
 
 
 async def _lay_project(work: Work, team: str, name: str, *, locked: bool) -> None:

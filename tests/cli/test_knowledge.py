@@ -7,9 +7,9 @@ import pytest
 
 from tests.cli.command import Command
 from threadline.db.engine import Database
-from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Query
-from threadline.knowledge.search import retrieve
+from threadline.knowledge.search import search
+from threadline.knowledge.store import KnowledgeStore
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def test_folder_is_ingested_listed_updated_and_removed(run: Command, datab
         "kb/leave.md: Days off (product, 29 characters)",
         "kb/price.md: Prices (pricing, 29 characters, until 2199-12-31)",
     ]
-    found = await retrieve(Shelves(database), None, Query("T1", "What does Starter cost a month?"))
+    found = await search(database, None, Query("T1", "What does Starter cost a month?"))
     assert [(each.title, each.section) for each in found.passages] == [("Prices", "Starter")]
     (kb / "hours.md").unlink()
     write(kb, leave="# Days off\n\nAsk your lead for a day off.\n", broken="---\ntype: : :\n---\nText.\n")
@@ -57,7 +57,7 @@ async def test_missing_path_is_named_and_nothing_is_stored(run: Command, databas
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "There is no nowhere.md" in done.stderr
     async with database.begin() as work:
-        assert await work.knowledge.documents("T1") == []
+        assert await KnowledgeStore(work.tx).documents("T1") == []
 
 
 @pytest.mark.parametrize("name", ["two  blanks", "no\u00a0break", "a\u202fnarrow one"])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,7 @@ from threadline.decisions.model import FALLBACK, Course, Reason, Result
 from threadline.errors import Permanent, Transient
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge import tools as qa
-from threadline.knowledge.library import PostgresKnowledge
+from threadline.knowledge.search import search
 from threadline.models.model import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
@@ -180,7 +181,8 @@ async def test_decision_is_made_although_slack_does_not_say_who_asks(
 
 async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk: Make, database: Database) -> None:
     tools = [*REGISTRY.all(), *qa.TOOLS]
-    talk = make_talk(registry=Registry(tools), ports=Ports().having(qa.KNOWLEDGE, PostgresKnowledge(database)))
+    searching: qa.Search = partial(search, database, None)
+    talk = make_talk(registry=Registry(tools), ports=Ports().having(qa.KNOWLEDGE, searching))
     engine = engine_of(talk)
     await engine.hears("please list the lamps")
     async with database.begin() as work:

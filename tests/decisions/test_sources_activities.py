@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -15,9 +16,10 @@ from threadline.db.engine import Database
 from threadline.decisions.model import Course, Reason, Retrieval
 from threadline.errors import Transient
 from threadline.knowledge import tools as qa
-from threadline.knowledge.library import PostgresKnowledge
+from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document
-from threadline.knowledge.splitting import split
+from threadline.knowledge.search import search
+from threadline.knowledge.store import KnowledgeStore
 from threadline.models.model import Message, OutcomeKind, Role
 from threadline.tools.context import Ports
 from threadline.tools.registry import Registry
@@ -128,8 +130,9 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
 async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, database: Database, decides: bool) -> None:
     plans = Document("Offers", "offers.md", "# Starter\n\nThe Starter plan has five seats.\n\n# Moving\n\nBy hand.")
     async with database.begin() as work:
-        await work.knowledge.save(TEAM, plans, split(plans))
-    talk = make_talk(registry=Registry(qa.TOOLS), ports=Ports().having(qa.KNOWLEDGE, PostgresKnowledge(database)))
+        await KnowledgeStore(work.tx).save(TEAM, plans, split_document(plans))
+    searching: qa.Search = partial(search, database, None)
+    talk = make_talk(registry=Registry(qa.TOOLS), ports=Ports().having(qa.KNOWLEDGE, searching))
     engine = engine_of(talk)
     await engine.hears("please list what the Starter plan has")
     if decides:

@@ -6,9 +6,9 @@ import pytest
 
 from threadline.db.engine import Database
 from threadline.estimates.model import ProjectLocked, Role, outdated
-from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Query
-from threadline.knowledge.search import retrieve
+from threadline.knowledge.search import search
+from threadline.knowledge.store import KnowledgeStore
 from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
 
 
@@ -24,7 +24,7 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert sorted(each.name for each in await work.appointments.resources("T1")) == [
             each.name for each in RESOURCES
         ]
-    found = await retrieve(Shelves(database), None, Query("T1", "When does the money of a refund go back?"))
+    found = await search(database, None, Query("T1", "When does the money of a refund go back?"))
     first = found.passages[0]
     assert (first.title, first.section) == ("Refund policy", "When money goes back")
     assert (first.source, first.text[:10]) == ("handbook/refunds.md", "A customer")
@@ -58,11 +58,11 @@ async def test_laid_again_they_stay_as_people_have_made_them(database: Database,
     async with database.begin() as work:
         await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1000)))
         await work.estimates.set_locked("T1", "PRJ-1", locked=True)
-        await work.knowledge.forget("T1", "handbook/refunds.md")
+        await KnowledgeStore(work.tx).delete("T1", "handbook/refunds.md")
         before = [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:
         assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
-        assert len(await work.knowledge.documents("T1")) == 4
+        assert len(await KnowledgeStore(work.tx).documents("T1")) == 4
         with pytest.raises(ProjectLocked):
             await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1)))

@@ -16,9 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from threadline.decisions import sensitive_topics as sensitive
 from threadline.decisions.engine import Known, Offered, Said, Situation
 from threadline.decisions.model import Action
-from threadline.knowledge import documents
+from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import DocumentType
-from threadline.knowledge.splitting import split
 
 FOLDER = Path(__file__).parent
 DOCUMENTS = FOLDER / "documents"
@@ -143,9 +142,9 @@ def decisions(path: Path = DECISIONS) -> tuple[Example, ...]:
 
 def sections(folder: Path) -> dict[str, tuple[str, ...]]:
     """The sections of each document of a folder that have a heading, as they are found by."""
-    read = {path.name: documents.read(path.name, path.read_bytes()) for path in sorted(folder.glob("*.md"))}
+    read = {path.name: parse_document(path.name, path.read_bytes()) for path in sorted(folder.glob("*.md"))}
     return {
-        name: tuple(dict.fromkeys(piece.section for piece in split(each) if piece.section))
+        name: tuple(dict.fromkeys(piece.section for piece in split_document(each) if piece.section))
         for name, each in read.items()
     }
 

@@ -12,10 +12,10 @@ from tests.evals.labelled import DOCUMENTS, Question, Questions
 from tests.evals.metrics import Place
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.knowledge.ingest_service import KnowledgeDesk
-from threadline.knowledge.library import Shelves
+from threadline.knowledge.ingest import collect_sources, ingest
 from threadline.knowledge.model import Found, Query
-from threadline.knowledge.search import Library, retrieve
+from threadline.knowledge.search import search
+from threadline.knowledge.web import open_web_fetcher
 from threadline.models.embeddings import Embedder
 from threadline.settings import EmbeddingSettings
 from threadline.wiring.integrations import configured_embedder
@@ -76,18 +76,20 @@ async def measure(database: Database, asked: Questions) -> Measured:
         Transient: the database is away.
     """
     async with configured_embedder(EmbeddingSettings.read()) as embedder:
-        report = await KnowledgeDesk(database, TEAM).ingest([DOCUMENTS], lambda *_: None, embedder)
-        if report.refusals or report.by_words_alone:
-            raise Permanent("\n".join([*report.refusals, report.by_words_alone]).strip())
-        answered = [await _ask(Shelves(database), embedder, each, asked.as_of) for each in asked.all]
+        async with open_web_fetcher() as web:
+            sources = collect_sources([DOCUMENTS], web.fetch)
+            report = await ingest(database, TEAM, sources, embedder, lambda *_: None)
+        if report.refusals or report.embedding_error:
+            raise Permanent("\n".join([*report.refusals, report.embedding_error]).strip())
+        answered = [await _ask(database, embedder, each, asked.as_of) for each in asked.all]
         return Measured(answered, embedder.model if embedder else "")
 
 
-async def _ask(library: Library, embedder: Embedder | None, question: Question, on: date) -> Answered:
+async def _ask(database: Database, embedder: Embedder | None, question: Question, on: date) -> Answered:
     query = Query(TEAM, question.text, on=on)
     if not embedder:
-        return Answered(question, await retrieve(library, None, query), None)
-    by_words, fused = await asyncio.gather(retrieve(library, None, query), retrieve(library, embedder, query))
+        return Answered(question, await search(database, None, query), None)
+    by_words, fused = await asyncio.gather(search(database, None, query), search(database, embedder, query))
     if not fused.fused:
         raise Permanent("Vectors could not be compared: the log says why, or set THREADLINE_EMBEDDINGS=off.")
     return Answered(question, by_words, fused)

@@ -8,7 +8,7 @@ import pytest
 from tests.evals import labelled
 from tests.evals.labelled import DECISIONS, DOCUMENTS, QUESTIONS, Kind, WrongSet
 from threadline.decisions.model import Action
-from threadline.knowledge import documents
+from threadline.knowledge.documents import parse_document
 from threadline.knowledge.model import DocumentType
 
 DESIGN = {
@@ -33,7 +33,7 @@ DESIGN = {
 
 
 def test_the_documents_are_of_all_types_and_some_have_expired_on_the_day_of_the_questions() -> None:
-    read = [documents.read(path.name, path.read_bytes()) for path in DOCUMENTS.iterdir()]
+    read = [parse_document(path.name, path.read_bytes()) for path in DOCUMENTS.iterdir()]
     day = labelled.questions().as_of
     assert len(read) >= 25
     assert {each.terms.type for each in read} == set(DocumentType)

@@ -11,9 +11,8 @@ from tests.evals.labelled import Kind
 from tests.evals.retrieving import Answered, Measured
 from tests.support.postgres import Postgres
 from threadline.db.engine import Database
-from threadline.knowledge.library import Shelves
 from threadline.knowledge.model import Query
-from threadline.knowledge.search import retrieve
+from threadline.knowledge.search import search
 
 FLOOR_BY_WORDS, FLOOR_FUSED = 0.70, 0.75
 """Of recall@5 over all questions. Measured were 54 and 58 of 75: one may get lost."""
@@ -91,7 +90,7 @@ async def test_on_an_earlier_day_the_expired_documents_have_the_answers(url: str
     database = Database(url)
     for each in of(measured, Kind.REPLACED):
         query = Query(retrieving.TEAM, each.question.text, on=date(2025, 6, 1))
-        found = await retrieve(Shelves(database), None, query)
+        found = await search(database, None, query)
         sources = [passage.source.rpartition("/")[2] for passage in found.passages]
         assert REPLACED[each.question.document] in sources, each.question.text
         assert each.question.document not in sources, each.question.text

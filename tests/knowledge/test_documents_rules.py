@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from threadline.knowledge.documents import LARGEST_FILE, LARGEST_TEXT, UnreadableDocument, read
-from threadline.knowledge.model import DocumentType, Terms
+from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, parse_document
+from threadline.knowledge.model import MAX_CHARACTERS, DocumentType, Terms
 
 _LINES = (f"a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]" for depth in range(1, 10))
 LAUGHS = "\n".join(["---", "a0: &a0 [ha]", *_LINES, "title: *a9", "---", "Text."]).encode()
@@ -13,7 +13,7 @@ LAUGHS = "\n".join(["---", "a0: &a0 [ha]", *_LINES, "title: *a9", "---", "Text."
 
 def test_front_matter_gives_title_type_authority_and_dates() -> None:
     words = "title: Prices 2026\ntype: Pricing\nauthority: 0.9\neffective: 2026-01-01\nexpires: 2026-12-31"
-    document = read("kb/prices.md", f"---\n{words}\n---\n\n# Heading\n\nText.\n".encode())
+    document = parse_document("kb/prices.md", f"---\n{words}\n---\n\n# Heading\n\nText.\n".encode())
     assert (document.title, document.source, document.body) == ("Prices 2026", "kb/prices.md", "# Heading\n\nText.")
     assert document.terms == Terms(DocumentType.PRICING, 0.9, date(2026, 1, 1), date(2026, 12, 31))
 
@@ -27,7 +27,7 @@ def test_front_matter_gives_title_type_authority_and_dates() -> None:
     ],
 )
 def test_authority_follows_from_the_type_if_not_given(given: str, terms: Terms) -> None:
-    assert read("a.md", f"---\n{given}\n---\nText.".encode()).terms == terms
+    assert parse_document("a.md", f"---\n{given}\n---\nText.".encode()).terms == terms
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_authority_follows_from_the_type_if_not_given(given: str, terms: Terms) 
     ],
 )
 def test_title_comes_from_front_matter_heading_or_file_name(content: str, title: str, body: str) -> None:
-    document = read("kb/opening-hours.md", content.encode())
+    document = parse_document("kb/opening-hours.md", content.encode())
     assert (document.title, document.body) == (title, body)
 
 
@@ -51,7 +51,7 @@ def test_title_comes_from_front_matter_heading_or_file_name(content: str, title:
     [
         (b"\x89PNG\xff", "kb/a.md is not UTF-8 text"),
         (b"x" * (LARGEST_FILE + 1), "kb/a.md is larger than 20 MB"),
-        (b"x" * (LARGEST_TEXT + 1), "split it"),
+        (b"x" * (MAX_CHARACTERS + 1), "split it"),
         (b"---\ntitle: A\n---\n \n", "kb/a.md has no text"),
         (b"---\ntype: [\n---\nText.", "not valid YAML"),
         (b"---\n" + b"[" * 1_000 + b"\n---\nText.", "not valid YAML"),
@@ -74,5 +74,5 @@ def test_title_comes_from_front_matter_heading_or_file_name(content: str, title:
 )
 def test_unreadable_file_is_refused_in_one_line(content: bytes, says: str) -> None:
     with pytest.raises(UnreadableDocument, match=says) as refused:
-        read("kb/a.md", content)
+        parse_document("kb/a.md", content)
     assert "\n" not in str(refused.value)

@@ -5,8 +5,9 @@ import pytest
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.knowledge import tools as qa
+from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document
-from threadline.knowledge.splitting import split
+from threadline.knowledge.store import KnowledgeStore
 
 REFUNDS = Document(
     "Refunds",
@@ -21,7 +22,7 @@ async def desk(database: Database) -> ToolScene:
     async with database.begin() as work:
         secret = Document("Secret", "theirs.md", "Money is kept under the mattress.")
         for team, document in (("T1", REFUNDS), ("T1", SHIPPING), ("T2", secret)):
-            await work.knowledge.save(team, document, split(document))
+            await KnowledgeStore(work.tx).save(team, document, split_document(document))
     return ToolScene(database, qa.TOOLS)
 
 

@@ -5,12 +5,12 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadline.knowledge.documents import MAX_CHUNK, OVERLAP, split_document
 from threadline.knowledge.model import Document, Piece
-from threadline.knowledge.splitting import LONGEST, OVERLAP, split
 
 
 def pieces(body: str) -> list[Piece]:
-    return split(Document("T", "t.md", body))
+    return split_document(Document("T", "t.md", body))
 
 
 def test_piece_has_the_path_of_its_headings() -> None:
@@ -32,7 +32,7 @@ def test_heading_in_code_or_a_quote_is_none() -> None:
 def test_headings_alone_are_one_piece_up_to_its_length() -> None:
     assert pieces("# One\n\n## Two") == [Piece("", "# One\n\n## Two")]
     found = pieces("\n".join(f"# Heading number {number}" for number in range(10_000)))
-    assert max(len(each.text) for each in found) <= LONGEST + OVERLAP
+    assert max(len(each.text) for each in found) <= MAX_CHUNK + OVERLAP
     assert "# Heading number 9999" in found[-1].text
 
 
@@ -51,7 +51,7 @@ def test_long_section_is_cut_at_sentences_with_an_overlap() -> None:
 @given(st.text(st.sampled_from("ab #\n\t-`>.*_é"), max_size=4_000))
 def test_no_word_is_lost_and_no_piece_is_too_long(body: str) -> None:
     found = pieces(body)
-    assert all(len(each.text) <= LONGEST + OVERLAP for each in found)
+    assert all(len(each.text) <= MAX_CHUNK + OVERLAP for each in found)
     if "#" not in body and "-" not in body and "=" not in body:
         words = set(" ".join(each.text for each in found).split())
-        assert all(word in words or len(word) > LONGEST // 2 for word in body.split())
+        assert all(word in words or len(word) > MAX_CHUNK // 2 for word in body.split())

@@ -8,10 +8,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from threadline.knowledge import web as fetching_module
+from threadline.knowledge import web as web_module
 from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument
-from threadline.knowledge.html import LARGEST, markdown
-from threadline.knowledge.web import fetching
+from threadline.knowledge.web import MAX_HTML, html_to_markdown, open_web_fetcher
 
 HTML = """<html><head><title>Prices &amp; plans</title><style>p {}</style></head><body>
 <nav>Home</nav><h2>Starter</h2><p>It costs
@@ -26,7 +25,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "elsewhere": {"status": 302, "headers": {"Location": "file:///etc/passwd"}},
     "picture": {"body": b"\x89", "content_type": "image/png"},
     "endless": {"body": b"x" * (LARGEST_FILE + 1), "content_type": "text/plain"},
-    "vast": {"body": b"<p>" * (LARGEST // 3 + 1), "content_type": "text/html"},
+    "vast": {"body": b"<p>" * (MAX_HTML // 3 + 1), "content_type": "text/html"},
     "latin": {"body": b"<p>\xff\xfe</p>", "content_type": "text/html", "charset": "utf-8"},
     "none": {"status": 404},
 }
@@ -45,7 +44,7 @@ async def site() -> AsyncIterator[str]:
 
 
 async def test_html_is_read_as_markdown_and_text_as_it_is(site: str) -> None:
-    async with fetching(allow_private=True) as pages:
+    async with open_web_fetcher(allow_private=True) as pages:
         assert await pages.fetch(f"{site}text.md") == b"# Text\n\nWords."
         expected = "# Prices & plans\n\n## Starter\n\nIt costs 20 euros.\n\n- One seat\n- Mail support"
         assert (await pages.fetch(f"{site}page.html")).decode() == expected
@@ -65,7 +64,7 @@ async def test_html_is_read_as_markdown_and_text_as_it_is(site: str) -> None:
     ],
 )
 async def test_page_without_readable_text_is_refused(site: str, name: str, says: str) -> None:
-    async with fetching(allow_private=True) as pages:
+    async with open_web_fetcher(allow_private=True) as pages:
         with pytest.raises(UnreadableDocument, match=says):
             await pages.fetch(f"{site}{name}")
 
@@ -84,7 +83,7 @@ ODD = (
 
 @pytest.mark.parametrize("host", [*PLAIN, *ODD])
 async def test_private_address_is_refused(site: str, host: str) -> None:
-    async with fetching() as pages:
+    async with open_web_fetcher() as pages:
         with pytest.raises(UnreadableDocument, match="--allow-private"):
             await pages.fetch(site.replace("127.0.0.1", host) + "text.md")
 
@@ -93,17 +92,17 @@ async def test_private_address_is_refused(site: str, host: str) -> None:
 async def test_redirect_to_a_private_address_is_refused(site: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     location = f"//{host}:{URL(site).port}/text.md"
     monkeypatch.setitem(PAGES, "inwards", {"status": 302, "headers": {"Location": location}})
-    public = fetching_module._public
+    public = web_module._public
     once = iter([True])  # the test's own server is private, too: let the first request through
-    monkeypatch.setattr(fetching_module, "_public", lambda host: next(once, False) or public(host))
-    async with fetching() as pages:
+    monkeypatch.setattr(web_module, "_public", lambda host: next(once, False) or public(host))
+    async with open_web_fetcher() as pages:
         with pytest.raises(UnreadableDocument, match="--allow-private"):
             await pages.fetch(f"{site}inwards")
 
 
 @pytest.mark.parametrize("user", ["bot:hunter2", "hunter2", ":hunter2"])
 async def test_address_with_a_password_is_refused_without_repeating_it(site: str, user: str) -> None:
-    async with fetching(allow_private=True) as pages:
+    async with open_web_fetcher(allow_private=True) as pages:
         with pytest.raises(UnreadableDocument, match="has a user or a password") as refused:
             await pages.fetch(site.replace("://", f"://{user}@") + "text.md")
     assert "hunter2" not in str(refused.value)
@@ -111,7 +110,7 @@ async def test_address_with_a_password_is_refused_without_repeating_it(site: str
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "kb/a.md", "https://", "http://[", "http://a.example:x/"])
 async def test_invalid_address_is_refused(address: str) -> None:
-    async with fetching() as pages:
+    async with open_web_fetcher() as pages:
         with pytest.raises(UnreadableDocument):
             await pages.fetch(address)
 
@@ -131,10 +130,10 @@ async def test_invalid_address_is_refused(address: str) -> None:
     ],
 )
 def test_broken_html_is_read_as_far_as_possible(page: str, text: str) -> None:
-    assert markdown(page) == text
+    assert html_to_markdown(page) == text
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("part", ["<a ", "<td>", "<b><i>", "<![foo[", "<!--", "</p>", "&#", " \n"])
 def test_largest_page_is_read_within_seconds(part: str) -> None:
-    assert set(markdown(part * (LARGEST // len(part)))) <= set("&# ")
+    assert set(html_to_markdown(part * (MAX_HTML // len(part)))) <= set("&# ")

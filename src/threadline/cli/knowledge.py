@@ -12,7 +12,7 @@ from threadline.errors import Permanent
 from threadline.knowledge.model import Document
 
 if TYPE_CHECKING:
-    from threadline.knowledge.ingest import Report
+    from threadline.knowledge.ingest import IngestReport
 
 app = typer.Typer(help="Manage the documents that questions are answered from.", no_args_is_help=True)
 
@@ -45,22 +45,30 @@ def ingest(
     A document that cannot be read is named and stays as it was. The exit code is then 1.
     """
 
-    async def run() -> "Report":
-        from threadline.knowledge.ingest_service import knowledge_desk
+    async def run() -> "IngestReport":
+        from threadline.knowledge.ingest import collect_sources
+        from threadline.knowledge.ingest import ingest as ingest_sources
+        from threadline.knowledge.web import open_web_fetcher
         from threadline.settings import EmbeddingSettings
         from threadline.wiring.integrations import configured_embedder
+        from threadline.wiring.records import records_of
 
-        async with knowledge_desk(team) as desk, configured_embedder(EmbeddingSettings.read()) as embedder:
+        async with (
+            records_of(team) as (database, team_id),
+            configured_embedder(EmbeddingSettings.read()) as embedder,
+            open_web_fetcher(allow_private=allow_private) as web,
+        ):
+            sources = collect_sources(paths, web.fetch)
             with telling.progress_bar("Reading") as advance:
-                return await desk.ingest(paths, advance, embedder, allow_private=allow_private, forget_all=forget_all)
+                return await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
 
     report = asyncio.run(run())
     for source in report.removed:
         telling.line(f"{source} is gone, and forgotten.")
     for refusal in report.refusals:
         telling.failed(refusal)
-    if report.by_words_alone:
-        telling.failed(f"Some are found by their words alone until this is run again: {report.by_words_alone}")
+    if report.embedding_error:
+        telling.failed(f"Some are found by their words alone until this is run again: {report.embedding_error}")
     telling.line(_summary(report))
     if report.refusals:
         raise typer.Exit(1)
@@ -71,10 +79,11 @@ def list_documents(team: Team = "") -> None:
     """List the documents, by their source."""
 
     async def run() -> None:
-        from threadline.knowledge.ingest_service import knowledge_desk
+        from threadline.knowledge.store import KnowledgeStore
+        from threadline.wiring.records import records_of
 
-        async with knowledge_desk(team) as desk:
-            found = await desk.documents()
+        async with records_of(team) as (database, team_id), database.begin() as work:
+            found = await KnowledgeStore(work.tx).documents(team_id)
         for document in found:
             telling.line(_line(document))
         if not found:
@@ -91,20 +100,21 @@ def remove(
     """Forget a document."""
 
     async def run() -> None:
-        from threadline.knowledge.ingest_service import knowledge_desk
+        from threadline.knowledge.store import KnowledgeStore
+        from threadline.wiring.records import records_of
 
-        async with knowledge_desk(team) as desk:
-            if not await desk.forget(source):
+        async with records_of(team) as (database, team_id), database.begin() as work:
+            if not await KnowledgeStore(work.tx).delete(team_id, source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
         telling.line(f"{source} is forgotten.")
 
     asyncio.run(run())
 
 
-def _summary(report: "Report") -> str:
-    from threadline.knowledge.ingest import Outcome
+def _summary(report: "IngestReport") -> str:
+    from threadline.knowledge.ingest import SourceOutcome
 
-    counts = (f"{report.tally[each]} {each}" for each in Outcome)
+    counts = (f"{report.counts[each]} {each}" for each in SourceOutcome)
     return f"{', '.join(counts)}."
 
 

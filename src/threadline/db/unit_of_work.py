@@ -18,8 +18,6 @@ from threadline.estimates.store import Estimates
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
 from threadline.jobs.store import AgentJobs
-from threadline.knowledge.search_sql import PassageSearch
-from threadline.knowledge.store import Knowledge
 from threadline.operator.store import Memories
 from threadline.rfps.event_store import Events
 from threadline.rfps.journal_store import Journal
@@ -69,14 +67,6 @@ class Work:
     @cached_property
     def handovers(self) -> Handovers:
         return Handovers(self.tx)
-
-    @cached_property
-    def knowledge(self) -> Knowledge:
-        return Knowledge(self.tx)
-
-    @cached_property
-    def passages(self) -> PassageSearch:
-        return PassageSearch(self.tx)
 
     @cached_property
     def letters(self) -> Letters:

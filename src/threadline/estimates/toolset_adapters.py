@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from threadline.appointments.model import Appointment, Resource, Slot
 from threadline.appointments.tool_parameters import APPOINTMENTS, Calendar
@@ -21,8 +22,8 @@ from threadline.estimates.model import (
     WbsItem,
 )
 from threadline.estimates.tool_port import ESTIMATES, EstimateBook
-from threadline.knowledge.library import PostgresKnowledge
-from threadline.knowledge.tools import KNOWLEDGE
+from threadline.knowledge.search import search
+from threadline.knowledge.tools import KNOWLEDGE, Search
 from threadline.models.embeddings import Embedder
 from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.rfps.record_ports import MEMORIES, OPPORTUNITIES, RFPS, TEAM
@@ -47,11 +48,12 @@ def postgres_ports(
         ports: what there is besides.
         embedder: by whose vectors documents are found, too; None for by words alone.
     """
+    search_knowledge: Search = partial(search, database, embedder)
     return (
         (ports or Ports())
         .having(ESTIMATES, PostgresEstimates(database, rate))
         .having(APPOINTMENTS, PostgresAppointments(database, rate))
-        .having(KNOWLEDGE, PostgresKnowledge(database, embedder))
+        .having(KNOWLEDGE, search_knowledge)
         .having(RFPS, PostgresRfps(database))
         .having(OPPORTUNITIES, PostgresOpportunities(database, rate))
         .having(TEAM, PostgresTeam(database))

@@ -1,22 +1,26 @@
-"""Reads a document from the bytes of a file: Markdown, and what its front matter says of it."""
+"""Reads a document from the bytes of a file, and splits it into the chunks by which it is found."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
+from markdown_it import MarkdownIt
 
 from threadline.errors import Permanent
-from threadline.knowledge.model import Document, DocumentType, Terms
+from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentType, Piece, Terms
 
 LARGEST_FILE = 20 * 1024 * 1024
 """Bytes; more is not even read to its end."""
-LARGEST_TEXT = 300_000
-"""Characters of a document, which Postgres can index."""
+MAX_CHUNK = 1_200
+"""Characters of a chunk, without what it repeats of the one before."""
+OVERLAP = 150
+"""Characters at most that a chunk repeats of the one before: a statement across the cut is found in one of them."""
 
 _FENCE = "---"
+_BETWEEN_HEADINGS = " › "
 _KEYS = ("title", "type", "authority", "effective", "expires")
 
 
@@ -24,7 +28,7 @@ class UnreadableDocument(Permanent):
     """A file is no document; the message says why, and what to do."""
 
 
-def read(source: str, content: bytes) -> Document:
+def parse_document(source: str, content: bytes) -> Document:
     """The document that a file holds.
 
     Its title is that of the front matter, or a first heading of the first level, or the file's name.
@@ -66,9 +70,9 @@ def _text(source: str, content: bytes) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableDocument(f"{source} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from error
-    if len(text) > LARGEST_TEXT:
+    if len(text) > MAX_CHARACTERS:
         raise UnreadableDocument(
-            f"{source} has {len(text):,} characters, and the maximum is {LARGEST_TEXT:,}: split it."
+            f"{source} has {len(text):,} characters, and the maximum is {MAX_CHARACTERS:,}: split it."
         )
     return text.replace("\r\n", "\n").replace("\x00", "")
 
@@ -153,3 +157,60 @@ def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
     if value is None or isinstance(value, date):
         return value
     raise UnreadableDocument(f"`{key}` of {source} is {str(value)[:60]!r}: write a date as 2026-01-31.")
+
+
+# -- chunks ----------------------------------------------------------------------------------------------------------
+
+
+def split_document(document: Document) -> list[Piece]:
+    """The chunks in order, cut at headings, and long sections at paragraphs or sentences; no word is lost."""
+    chunks = [Piece(section, text) for section, part in _sections(document.body) for text in _cut(part) if text.strip()]
+    return chunks or [Piece("", text) for text in _cut(document.body)]  # a document of nothing but headings
+
+
+def _sections(body: str) -> Iterator[tuple[str, str]]:
+    """Each part of the text with the path of the headings above it. A heading inside code is none."""
+    lines = body.split("\n")
+    path: list[tuple[int, str]] = []
+    begin = 0
+    tokens = MarkdownIt("commonmark").parse(body)
+    for place, token in enumerate(tokens):
+        if token.type != "heading_open" or token.map is None or token.level:
+            continue
+        yield _headings(path), "\n".join(lines[begin : token.map[0]])
+        depth = int(token.tag[1:])
+        path = [each for each in path if each[0] < depth] + [(depth, tokens[place + 1].content.strip())]
+        begin = token.map[1]
+    yield _headings(path), "\n".join(lines[begin:])
+
+
+def _headings(path: list[tuple[int, str]]) -> str:
+    return _BETWEEN_HEADINGS.join(" ".join(name.split()) for _, name in path if name)
+
+
+def _cut(part: str) -> Iterator[str]:
+    """Texts of at most `MAX_CHUNK` and `OVERLAP` characters."""
+    rest, repeated = part.strip(), ""
+    while len(rest) > MAX_CHUNK:
+        end = _break(rest)
+        yield (repeated + rest[:end]).strip()
+        repeated, rest = _tail(rest[:end]), rest[end:].lstrip()
+    if rest:
+        yield (repeated + rest).strip()
+
+
+def _break(text: str) -> int:
+    """Where to cut: after the last paragraph, line, sentence or word that fits, but not in the first half."""
+    for mark in ("\n\n", "\n", ". ", " "):
+        end = text.rfind(mark, MAX_CHUNK // 2, MAX_CHUNK)
+        if end > 0:
+            return end + len(mark)
+    return MAX_CHUNK
+
+
+def _tail(text: str) -> str:
+    """The end of a text, from the beginning of a word on, as what comes before the next."""
+    tail = text.rstrip()[-OVERLAP + 1 :]
+    if len(tail) < len(text.rstrip()):
+        tail = tail[tail.find(" ") + 1 :]
+    return f"{tail}\n" if tail else ""

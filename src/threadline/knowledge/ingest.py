@@ -1,25 +1,37 @@
-"""Brings the knowledge base to what folders and lists hold: reads what is new or changed, forgets what is gone."""
+"""Brings a team's documents up to date with folders, files and lists of addresses.
+
+Stores what is new or changed, deletes what is gone, and keeps the stored text of what cannot be read.
+"""
 
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from functools import partial
+from pathlib import Path, PurePosixPath
 
+from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.knowledge import documents
-from threadline.knowledge.gathering import Candidate, Gathered
-from threadline.knowledge.model import Document, Piece
-from threadline.knowledge.splitting import split
+from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, parse_document, split_document, too_large
+from threadline.knowledge.model import Document, Piece, source_of
+from threadline.knowledge.store import KnowledgeStore, StoredSource
 from threadline.models.embeddings import Embedder
 
+SUFFIXES = (".md", ".markdown", ".txt")
+"""Files of a folder with another suffix are skipped."""
+LIST = ".urls"
+"""Suffix of a list of addresses, one a line. Empty lines and lines that begin with # are skipped."""
+_LIST_KEPT = "What came with it is kept."
 _EDITION = b"2\n"
-"""Goes into each hash: raise it when pieces are cut otherwise, and each document is read anew."""
+"""Goes into each hash. Raise it when documents are split in another way: then each document is stored anew."""
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""Reads a web page as Markdown. Raises `UnreadableDocument`."""
 
 
-class Outcome(StrEnum):
+class SourceOutcome(StrEnum):
     NEW = "new"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -27,138 +39,249 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
-class Known:
-    """What is kept of a source: the hash of what was read, and the model whose vectors it has, empty for none."""
-
-    content_hash: str
-    root: str
-    model: str
+OnProgress = Callable[[int, str, SourceOutcome], None]
+"""Called after each source with the number of all sources."""
 
 
 @dataclass(frozen=True)
-class Volume:
-    """A document ready to be kept; without vectors `model` is empty."""
+class SourceFile:
+    """A file or page that may be a document. `read` raises `UnreadableDocument` if it is none."""
 
-    document: Document
-    pieces: Sequence[Piece]
+    source: str
     root: str
-    content_hash: str
-    model: str = ""
-    vectors: Sequence[Sequence[float]] = ()
+    read: Callable[[], Awaitable[bytes]]
 
 
-class Shelf(Protocol):
-    """Where the documents of one team are kept."""
+@dataclass(frozen=True)
+class CollectedSources:
+    """What a command's paths hold. `roots` are the folders and lists: stored documents that are gone from them go."""
 
-    async def known(self) -> Mapping[str, Known]:
-        """By source."""
-        ...
-
-    async def put(self, volume: Volume) -> None:
-        """It replaces what was kept from its source. Raises `Permanent` where it cannot be kept."""
-        ...
-
-    async def forget_others(self, root: str, sources: Collection[str]) -> Sequence[str]:
-        """The sources that came with this folder or list and are none of these; they are forgotten."""
-        ...
+    files: Sequence[SourceFile]
+    roots: Sequence[str]
 
 
 @dataclass
-class Report:
-    """What an ingestion came to. `refusals`: a sentence a file; `by_words_alone`: why there are no vectors, if so."""
+class IngestReport:
+    """`refusals` has a sentence for each file that is refused; `embedding_error` says why vectors are missing."""
 
-    tally: Counter[Outcome] = field(default_factory=Counter)
+    counts: Counter[SourceOutcome] = field(default_factory=Counter)
     refusals: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    by_words_alone: str = ""
+    embedding_error: str = ""
 
 
-class Ingestion:
-    """One run over what was gathered; what is refused stays as it was kept before.
+async def ingest(
+    database: Database,
+    team: str,
+    sources: CollectedSources,
+    embedder: Embedder | None,
+    on_progress: OnProgress,
+    *,
+    forget_all: bool = False,
+) -> IngestReport:
+    """Store the sources, each in a transaction of its own, so that a second run continues where this one ended.
 
     Args:
-        embedder: None for no vectors. One that is away is not asked again in this run, one that refuses a document is
-            asked for the next. What it missed the next run mends.
-        told: is called with each source when it is done.
-        forget_all: a folder or list that holds nothing any more was emptied, and is not merely away.
+        embedder: None for no vectors. After `Transient` it is not asked again in this run. The next run adds the
+            vectors that are missing.
+        forget_all: also delete the documents of a folder or list that is empty now. It may only be away, so without
+            this they are kept.
+
+    Raises:
+        Transient: the database is away.
     """
+    report = IngestReport()
+    optional = _OptionalEmbedder(embedder, report)
 
-    def __init__(
-        self,
-        shelf: Shelf,
-        embedder: Embedder | None,
-        told: Callable[[str, Outcome], None],
-        *,
-        forget_all: bool = False,
-    ) -> None:
-        self._shelf = shelf
+    def finish(source: str, outcome: SourceOutcome) -> None:
+        report.counts[outcome] += 1
+        on_progress(len(sources.files), source, outcome)
+
+    async with database.begin() as work:
+        stored = await KnowledgeStore(work.tx).sources(team)
+    refused = set[str]()
+    for file in sources.files:
+        try:
+            outcome = await _ingest_file(database, team, file, stored.get(file.source), optional)
+        except UnreadableDocument as error:
+            report.refusals.append(str(error))
+            refused.add(file.source)
+            outcome = SourceOutcome.REFUSED
+        finish(file.source, outcome)
+    kept = {file.source for file in sources.files}
+    kept |= {source for source, each in stored.items() if each.ingest_root in refused}  # of a list that is unreadable
+    for root in sources.roots:
+        if not forget_all and _is_emptied(root, sources.files, stored):
+            report.refusals.append(
+                f"{root} has no documents any more. The earlier ones are kept, in case it is missing by mistake. "
+                "Give --forget-all to delete them."
+            )
+            finish(root, SourceOutcome.REFUSED)
+            continue
+        for source in await _delete_missing(database, team, root, kept):
+            report.removed.append(source)
+            finish(source, SourceOutcome.REMOVED)
+    return report
+
+
+async def _ingest_file(
+    database: Database, team: str, file: SourceFile, stored: StoredSource | None, embedder: "_OptionalEmbedder"
+) -> SourceOutcome:
+    content = await file.read()
+    content_hash = hashlib.sha256(_EDITION + content).hexdigest()
+    model = embedder.model if embedder.model is not None else stored.model if stored else ""
+    if stored == StoredSource(file.root, content_hash, model):
+        return SourceOutcome.UNCHANGED
+    document = await asyncio.to_thread(parse_document, file.source, content)
+    chunks = await asyncio.to_thread(split_document, document)
+    model, vectors = await embedder.embed(document, chunks)
+    async with database.begin() as work:
+        new = StoredSource(file.root, content_hash, model)
+        await KnowledgeStore(work.tx).save(team, document, chunks, new, vectors)
+    return SourceOutcome.CHANGED if stored else SourceOutcome.NEW
+
+
+async def _delete_missing(database: Database, team: str, root: str, kept: Collection[str]) -> Sequence[str]:
+    async with database.begin() as work:
+        return await KnowledgeStore(work.tx).delete_missing(team, root, kept)
+
+
+def _is_emptied(root: str, files: Sequence[SourceFile], stored: Mapping[str, StoredSource]) -> bool:
+    """Whether a folder or list had documents and has none now."""
+    had = any(_is_within(each.ingest_root, root) for each in stored.values())
+    return had and not any(_is_within(file.root, root) for file in files)
+
+
+def _is_within(root: str, folder: str) -> bool:
+    """As in `KnowledgeStore.delete_missing`: a list within a folder belongs to the folder."""
+    return f"{root}/".startswith(f"{folder}/")
+
+
+class _OptionalEmbedder:
+    """Embeds documents while the model answers. A failure is reported, and that document is found by words alone."""
+
+    def __init__(self, embedder: Embedder | None, report: IngestReport) -> None:
         self._embedder = embedder
-        self._told = told
-        self._forget_all = forget_all
-        self.report = Report()
+        self._report = report
 
-    async def run(self, gathered: Gathered) -> Report:
-        """Raises `Transient` where the shelf cannot be reached: what is done by then stays, and needs no other run."""
-        known = await self._shelf.known()
-        refused = set[str]()
-        for candidate in gathered.candidates:
-            try:
-                outcome = await self._one(candidate, known.get(candidate.source))
-            except documents.UnreadableDocument as error:
-                self.report.refusals.append(str(error))
-                outcome = Outcome.REFUSED
-                refused.add(candidate.source)
-            self._tell(candidate.source, outcome)
-        sources = {each.source for each in gathered.candidates}
-        sources |= {source for source, each in known.items() if each.root in refused}  # a list that cannot be read
-        for root in gathered.roots:
-            holds = any(_within(each.root, root) for each in gathered.candidates)
-            if holds or self._forget_all or not any(_within(each.root, root) for each in known.values()):
-                await self._forget_others(root, sources)
-            else:
-                self.report.refusals.append(
-                    f"{root} has no documents any more. The earlier ones are kept, in case it is missing by mistake. "
-                    "Give --forget-all to delete them."
-                )
-                self._tell(root, Outcome.REFUSED)
-        return self.report
+    @property
+    def model(self) -> str | None:
+        """None where no vectors are made: then those that are stored stay."""
+        return self._embedder.model if self._embedder else None
 
-    async def _forget_others(self, root: str, sources: Collection[str]) -> None:
-        for source in await self._shelf.forget_others(root, sources):
-            self.report.removed.append(source)
-            self._tell(source, Outcome.REMOVED)
-
-    def _tell(self, source: str, outcome: Outcome) -> None:
-        self.report.tally[outcome] += 1
-        self._told(source, outcome)
-
-    async def _one(self, candidate: Candidate, known: Known | None) -> Outcome:
-        content = await candidate.read()
-        content_hash = hashlib.sha256(_EDITION + content).hexdigest()
-        model = self._embedder.model if self._embedder else known.model if known else ""
-        if known == Known(content_hash, candidate.root, model):
-            return Outcome.UNCHANGED
-        document = await asyncio.to_thread(documents.read, candidate.source, content)
-        pieces = await asyncio.to_thread(split, document)
-        used, vectors = await self._embedded(document, pieces)
-        await self._shelf.put(Volume(document, pieces, candidate.root, content_hash, used, vectors))
-        return Outcome.CHANGED if known else Outcome.NEW
-
-    async def _embedded(self, document: Document, pieces: Sequence[Piece]) -> tuple[str, Sequence[Sequence[float]]]:
+    async def embed(self, document: Document, chunks: Sequence[Piece]) -> tuple[str, Sequence[Sequence[float]]]:
         if not self._embedder:
             return "", ()
-        texts = [f"{document.title}\n{each.section}\n{each.text}" for each in pieces]
+        texts = [f"{document.title}\n{each.section}\n{each.text}" for each in chunks]
         try:
             return self._embedder.model, await self._embedder.embed(texts)
-        except Permanent as error:
-            self.report.by_words_alone = str(error)  # of this document: the next may be to the model's liking
+        except Permanent as error:  # the model refuses this document, and may take the next
+            self._report.embedding_error = str(error)
         except Transient as error:
-            self.report.by_words_alone = str(error)
+            self._report.embedding_error = str(error)
             self._embedder = None
         return "", ()
 
 
-def _within(root: str, folder: str) -> bool:
-    """As `Shelf.forget_others` has it: a list within a folder came with the folder."""
-    return f"{root}/".startswith(f"{folder}/")
+# -- what the paths hold -----------------------------------------------------------------------------------------------
+
+
+def collect_sources(paths: Sequence[Path], fetch: Fetch) -> CollectedSources:
+    """The files and pages under the paths, in order, each source once. A file is called by its folder and its name.
+
+    Raises:
+        Permanent: a path does not exist, its name is not UTF-8, or two folders have the same name.
+    """
+    files: dict[str, SourceFile] = {}
+    roots: dict[str, Path] = {}
+    for path in paths:
+        name = _name(path)
+        if roots.setdefault(name, path.resolve()) != path.resolve():
+            raise Permanent(
+                f"{path} and {roots[name]} are both called {name}: rename one, or ingest them as one folder."
+            )
+        for file in _under(path, name, fetch):
+            files.setdefault(file.source, file)
+    whole = [name for name, path in roots.items() if path.is_dir() or path.suffix.lower() == LIST]
+    return CollectedSources(list(files.values()), whole)
+
+
+def _name(path: Path) -> str:
+    """A folder's own name, wherever it lies; for a file, the path as it was given."""
+    plain = not path.is_absolute() and ".." not in path.parts
+    if path.is_dir():
+        name = path.resolve().name
+    elif path.exists():
+        name = PurePosixPath(path).as_posix() if plain else path.name
+    else:
+        raise Permanent(f"There is no {path}: name a folder, a Markdown file, or a list of addresses (*{LIST}).")
+    if (escaped := _escaped(name)) != name:
+        raise Permanent(f"The name of {escaped} is not UTF-8: rename it.")
+    return source_of(name)
+
+
+def _under(path: Path, name: str, fetch: Fetch) -> Iterator[SourceFile]:
+    if not path.is_dir():
+        yield from _of_file(path, name, path.parent, name, fetch)
+        return
+    for each in sorted(path.rglob("*")):
+        inside = each.relative_to(path)
+        hidden = any(part.startswith(".") for part in inside.parts)
+        if not hidden and each.is_file() and each.suffix.lower() in (*SUFFIXES, LIST):
+            yield from _of_file(each, f"{name}/{inside.as_posix()}", path, name, fetch)
+
+
+def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> Iterator[SourceFile]:
+    if (escaped := _escaped(source)) != source:
+        yield _refused(escaped, root, f"The name of {escaped} is not UTF-8: rename it.")
+        return
+    source = source_of(source)
+    if path.suffix.lower() != LIST:
+        yield SourceFile(source, root, partial(_read, path, source, folder))
+        return
+    try:
+        addresses = _addresses(_content(path, source, folder))
+    except UnicodeDecodeError as error:
+        why = f"The list {source} cannot be read: it is not UTF-8 at byte {error.start}. {_LIST_KEPT}"
+        yield _refused(source, root, why)
+        return
+    except UnreadableDocument as error:
+        yield _refused(source, root, f"{error} {_LIST_KEPT}")
+        return
+    for address in addresses:
+        yield SourceFile(source_of(address), source, partial(fetch, address))
+
+
+def _escaped(name: str) -> str:
+    """The name with an escape for each byte that is not UTF-8, which Postgres and terminals refuse."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _refused(source: str, root: str, why: str) -> SourceFile:
+    async def read() -> bytes:
+        raise UnreadableDocument(why)
+
+    return SourceFile(source, root, read)
+
+
+def _addresses(content: bytes) -> list[str]:
+    lines = map(str.strip, content.decode("utf-8-sig").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+async def _read(path: Path, source: str, folder: Path) -> bytes:
+    return _content(path, source, folder)
+
+
+def _content(path: Path, source: str, folder: Path) -> bytes:
+    """The file's bytes. A link that leads out of the folder is refused, so that no other file can be shown."""
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise UnreadableDocument(f"{source} is a link to a file outside its folder: put the file itself there.")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise UnreadableDocument(f"{source} cannot be read: {error.strerror or error}.") from error
+    if len(content) > LARGEST_FILE:
+        raise too_large(source)
+    return content

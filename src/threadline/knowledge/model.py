@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+MAX_CHARACTERS = 300_000
+"""Of a document. Postgres holds at most 1 MiB of lexemes of one text, and refuses what has more."""
 SECTION = " – "
 """Between a title and a section where a passage is cited."""
 
@@ -97,7 +99,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Found:
-    """The likest first. `quality` in [0, 1], see `knowledge.ranking`; `fused`: meanings were compared, too."""
+    """The likest first. `quality` in [0, 1], see `source_quality`; `fused`: meanings were compared, too."""
 
     passages: tuple[Passage, ...] = ()
     quality: float = 0.0

@@ -1,93 +1,82 @@
-"""Finds what the team has written down about a question: by its words and, where a model embeds it, by its meaning."""
+"""Finds the passages of a team's documents that answer a question, by words and, with an embedder, by meaning."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from typing import Protocol
+from datetime import UTC, datetime
 
 import structlog
 
+from threadline.db.engine import Database
+from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
-from threadline.knowledge import ranking
-from threadline.knowledge.model import Found, Passage, Query
+from threadline.knowledge.conflicts import suspicious
+from threadline.knowledge.model import DocumentType, Found, Passage, Query
+from threadline.knowledge.store import KnowledgeStore, QuestionVector
 from threadline.models.embeddings import Embedder
 
-CANDIDATES = 20
-"""Passages of each ranking that are fused, at least: one that is good in both may be first in neither."""
-_LONGEST_QUESTION = 4_000
-"""Characters of a question that are looked for."""
-PATIENCE = 5.0
-"""Seconds for the vector of a question: with them, both looks and the words alone fit into what looking up may take."""
+MAX_QUESTION = 4_000
+"""Characters of a question that are searched for."""
+EMBED_TIMEOUT = 5.0
+"""Seconds for the vector of a question: both searches by words still fit into the time of a look-up."""
 
 _log = structlog.get_logger()
 
 
-class Library(Protocol):
-    """Where passages are found that hold on a day; see `Query` in `knowledge/model.py`."""
+async def search(database: Database, embedder: Embedder | None, query: Query, *, or_all: bool = False) -> Found:
+    """The passages that answer a question best, at most `query.limit`.
 
-    async def by_words(self, query: Query, on: date, limit: int) -> Sequence[Passage]:
-        """The likest first; `score` is the share of the question's words that a passage has."""
-        ...
-
-    async def by_meaning(
-        self, query: Query, on: date, limit: int, model: str, vector: Sequence[float]
-    ) -> Sequence[Passage] | None:
-        """The likest first; `score` is the cosine of both vectors. None where vectors cannot be compared."""
-        ...
-
-
-_Meaning = tuple[str, Sequence[float]]
-"""A model, and the vector that it made of the question."""
-
-
-async def retrieve(library: Library, embedder: Embedder | None, query: Query, *, else_all: bool = False) -> Found:
-    """What has to do with a question, at most `query.limit` passages; nothing where nothing is known.
-
-    An embedder that fails, or takes longer than `PATIENCE`, is told of in the log, and words alone are looked for.
+    If the embedder fails or takes longer than `EMBED_TIMEOUT`, the log says so, and only words are searched.
 
     Args:
-        else_all: where documents of the query's types hold nothing on it, all are looked through.
+        or_all: search all documents if those of the query's types have no passage.
 
     Raises:
-        Permanent, Transient: the library cannot be asked.
+        Permanent, Transient: the database cannot be asked.
     """
-    query = replace(query, text=query.text[:_LONGEST_QUESTION].strip())
+    query = replace(query, text=query.text[:MAX_QUESTION].strip(), on=query.on or datetime.now(UTC).date())
     if not query.text or query.limit < 1:
         return Found()
-    meaning = await _meaning(embedder, query.text) if embedder else None
-    found = await _found(library, meaning, query)
-    if else_all and query.types and not found.passages:
-        return await _found(library, meaning, replace(query, types=()))
-    return found
+    vector = await _embed(embedder, query.text) if embedder else None
+    async with database.begin() as work:
+        store = KnowledgeStore(work.tx)
+        passages, fused = await store.search(query, vector)
+        if or_all and query.types and not passages:
+            passages, fused = await store.search(replace(query, types=()), vector)
+    return Found(tuple(passages), source_quality(passages), fused)
 
 
-async def _found(library: Library, meaning: _Meaning | None, query: Query) -> Found:
-    on = query.on or datetime.now(UTC).date()
-    most = max(CANDIDATES, 4 * query.limit)
-    by_words = await library.by_words(query, on, most)
-    by_meaning = await library.by_meaning(query, on, most, *meaning) if meaning else None
-    if by_meaning is None:
-        best = tuple(by_words[: query.limit])
-        return Found(best, ranking.quality(best))
-    passages = tuple(ranking.fused([by_words, _likely(by_meaning, by_words)], query.limit))
-    return Found(passages, ranking.quality(passages), fused=True)
+async def look_up(
+    database: Database, embedder: Embedder | None, team: str, query: str, types: Sequence[str]
+) -> tuple[Sequence[Source], Retrieval]:
+    """The sources for a decision: documents of these types, or of all types if those have no passage."""
+    wanted = tuple(each for each in DocumentType if each in types)
+    found = await search(database, embedder, Query(team, query, wanted), or_all=True)
+    sources = [
+        Source(each.title, each.section, each.source, each.type, each.text, each.score) for each in found.passages
+    ]
+    return sources, Retrieval(found.quality, suspicious=tuple(suspicious(found.passages)))
 
 
-def _likely(by_meaning: Sequence[Passage], by_words: Sequence[Passage]) -> list[Passage]:
-    """Those with a likeness, and of the others those that words have found: they are there, and this orders them."""
-    found = {replace(each, score=0.0) for each in by_words}
-    likes = [replace(each, score=ranking.likeness(each.score)) for each in by_meaning]
-    return [each for each in likes if each.score > 0 or each in found]
+def source_quality(passages: Sequence[Passage]) -> float:
+    """How well the passages answer, in [0, 1]: the best product of a passage's score and its document's authority.
+
+    1.0 if a document of full authority covers the whole question, 0 if nothing was found. A higher score, a higher
+    authority or one more passage never lowers it.
+    """
+    return round(max((_unit(each.score) * _unit(each.authority) for each in passages), default=0.0), 4)
 
 
-async def _meaning(embedder: Embedder, question: str) -> _Meaning | None:
-    """None where it cannot be had, or not in time."""
+def _unit(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+async def _embed(embedder: Embedder, question: str) -> QuestionVector | None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(EMBED_TIMEOUT):
             [vector] = await embedder.embed([question])
     except (Permanent, Transient, TimeoutError) as error:
-        reason = str(error) or f"The model gave no answer within {PATIENCE:g} seconds."
-        _log.warning("question_embedding_failed", model=embedder.model, error=reason)
+        reason = str(error) or f"The model gave no answer within {EMBED_TIMEOUT:g} seconds."
+        _log.warning("embedding_failed", model=embedder.model, error=reason)
         return None
-    return embedder.model, vector
+    return QuestionVector(embedder.model, vector)

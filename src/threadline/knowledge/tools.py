@@ -1,11 +1,11 @@
 """Questions that the team's own documents answer: the tool finds the passages, the model words the answer."""
 
-from collections.abc import Sequence
-from typing import Annotated, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 from pydantic import Field
 
-from threadline.knowledge.model import Passage, citations
+from threadline.knowledge.model import Found, Passage, Query, citations
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Cache, tool
@@ -13,13 +13,10 @@ from threadline.tools.registry import Cache, tool
 _NOTHING = "The documents hold nothing on this."
 
 
-class KnowledgeBase(Protocol):
-    async def passages(self, team: str, question: str) -> Sequence[Passage]:
-        """What has to do with the question, the likest first; a handful at most."""
-        ...
+Search = Callable[[Query], Awaitable[Found]]
+"""`search` with its database and embedder."""
 
-
-KNOWLEDGE = Port[KnowledgeBase](
+KNOWLEDGE = Port[Search](
     "The knowledge base",
     "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge ingest PATH…`.",
 )
@@ -38,10 +35,10 @@ async def answer(
     *,
     question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
 ) -> ToolResult:
-    found = await context.ports[KNOWLEDGE].passages(context.team, question)
-    named = tuple(citations(found))
+    found = await context.ports[KNOWLEDGE](Query(context.team, question))
+    named = tuple(citations(found.passages))
     return ToolResult(
-        data={"passages": [_record(each) for each in found]},
+        data={"passages": [_record(each) for each in found.passages]},
         display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
         sources=named,
     )

@@ -1,12 +1,14 @@
 """What the decision engine is made of in the core worker: what it knows of a turn, and by which rules it judges."""
 
+from functools import partial
+
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.situation import Lead, Situations
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.decisions.variant_settings import variants
-from threadline.knowledge.library import LookingUp
+from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
 from threadline.sales.crm import PostgresCrm
 from threadline.settings import DecisionSettings
@@ -21,7 +23,8 @@ def decision_activities(
     lead = lead_context(PostgresCrm(database, users), users)
     situations = Situations(database, mind, lead)
     rules = Rules(variants(settings), settings.decision_questions)
-    return LiveDecisionActivities(Deciding(database, mind.model, situations, LookingUp(database, embedder), rules))
+    looking_up = partial(look_up, database, embedder)
+    return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules))
 
 
 def lead_context(customers: PostgresCrm, users: UserDirectory) -> Lead:
