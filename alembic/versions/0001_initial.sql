@@ -889,7 +889,8 @@ CREATE TABLE knowledge_documents (
 CREATE INDEX knowledge_documents_words_idx ON knowledge_documents USING gin (words);
 
 -- A part of a document, with its title and the path of headings above it. `vector` is the embedding that `model` made,
--- as plain numbers: the extension pgvector compares them, and a Postgres without it has the same tables.
+-- as plain numbers: the extension pgvector compares them, and a Postgres without it has the same tables. A search scans
+-- the index once for each word of the question. With `fastupdate` each scan would read the list of pending entries, too.
 CREATE TABLE knowledge_passages (
     document_id bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE,
     place int NOT NULL,
@@ -903,7 +904,7 @@ CREATE TABLE knowledge_passages (
     vector real[],
     PRIMARY KEY (document_id, place)
 );
-CREATE INDEX knowledge_passages_words_idx ON knowledge_passages USING gin (words);
+CREATE INDEX knowledge_passages_words_idx ON knowledge_passages USING gin (words) WITH (fastupdate = off);
 
 -- Each word that a team's documents have or had: mistyped words of a query are corrected to these.
 CREATE TABLE knowledge_words (
@@ -911,7 +912,7 @@ CREATE TABLE knowledge_words (
     word text NOT NULL,
     PRIMARY KEY (team, word)
 );
-CREATE INDEX knowledge_words_letters_idx ON knowledge_words USING gin (word gin_trgm_ops);
+CREATE INDEX knowledge_words_letters_idx ON knowledge_words USING gin (word gin_trgm_ops) WITH (fastupdate = off);
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- RFPs and the operator agent's records

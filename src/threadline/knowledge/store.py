@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ARRAY, RowMapping, all_, and_, bindparam, delete, func, insert, or_, select, text
@@ -26,8 +26,6 @@ WHERE document_id = :id ORDER BY 2 ON CONFLICT DO NOTHING
 that no passage has any more finds none."""
 _MAX_TITLE = 300
 _MAX_SECTION = 500
-CANDIDATES = 20
-"""Least number of passages of each ranking that are fused: one that is good in both may be first in neither."""
 
 
 @dataclass(frozen=True)
@@ -49,84 +47,6 @@ class QuestionVector:
 
     model: str
     values: Sequence[float]
-
-
-_MOST_WORDS = 40
-"""Of a question that are looked for: what follows says little more, and each costs a look at every passage found."""
-_ALIKE = 0.33
-"""The least likeness of letters, from 0 to 1, by which a word that no document has is taken for one that some has.
-
-Two letters that have changed places in a word of seven leave a third of it.
-"""
-_MEANT = 5
-"""Words that a mistyped one may be taken for."""
-_EDGES = re.compile(r"^\W+|\W+$")
-_HOLDS = """
-    d.team = :team AND (cardinality(CAST(:types AS text[])) = 0 OR d.type = ANY(:types))
-    AND (d.effective IS NULL OR d.effective <= :on) AND (d.expires IS NULL OR d.expires >= :on)
-"""
-_SHOWN = "p.title, p.section, d.source, d.type, p.body AS text, d.authority, d.effective, d.expires"
-_BY_WORDS = text(f"""
-WITH asked AS MATERIALIZED (
-    SELECT lexeme, min(word) AS word, CAST(quote_literal(lexeme) AS tsquery) AS needle
-    FROM unnest(CAST(:words AS text[])) AS word
-    CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector('english', word))) AS lexeme
-    GROUP BY lexeme
-), whole AS MATERIALIZED (
-    SELECT string_agg(CAST(needle AS text), ' | ')::tsquery AS any_of,
-           websearch_to_tsquery('english', :question) AS all_of
-    FROM asked
-), hits AS MATERIALIZED (
-    SELECT p.document_id, p.place, p.words
-    FROM whole JOIN knowledge_passages p ON p.words @@ whole.any_of JOIN knowledge_documents d ON d.id = p.document_id
-    WHERE {_HOLDS}
-), same AS MATERIALIZED (
-    SELECT document_id, place, lexeme, 1.0::float AS likeness FROM hits JOIN asked ON hits.words @@ needle
-), meant AS MATERIALIZED (
-    SELECT asked.lexeme, CAST(quote_literal(known) AS tsquery) AS needle, max(near.likeness)::float AS likeness
-    FROM asked CROSS JOIN LATERAL (
-        SELECT k.word, similarity(k.word, asked.word) AS likeness FROM knowledge_words k
-        WHERE k.team = :team AND k.word % asked.word ORDER BY 2 DESC, 1 LIMIT {_MEANT}
-    ) near CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector('english', near.word))) AS known
-    WHERE length(asked.word) > 3 AND NOT EXISTS (SELECT FROM same WHERE same.lexeme = asked.lexeme)
-    GROUP BY asked.lexeme, known
-), alike AS MATERIALIZED (
-    SELECT p.document_id, p.place, meant.lexeme, max(meant.likeness) AS likeness
-    FROM meant JOIN knowledge_passages p ON p.words @@ meant.needle JOIN knowledge_documents d ON d.id = p.document_id
-    WHERE {_HOLDS} GROUP BY p.document_id, p.place, meant.lexeme
-), size AS MATERIALIZED (
-    SELECT greatest(count(*), 1)::float AS passages
-    FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id WHERE {_HOLDS}
-), weighed AS MATERIALIZED (
-    SELECT a.lexeme, ln(1 + coalesce(size.passages / nullif(count(found.lexeme), 0), 2)) AS weight
-    FROM size CROSS JOIN asked a LEFT JOIN (SELECT lexeme FROM same UNION ALL SELECT lexeme FROM alike) found
-        ON found.lexeme = a.lexeme
-    GROUP BY a.lexeme, size.passages
-), met AS (
-    SELECT document_id, place, sum(likeness * weight) / (SELECT sum(weight) FROM weighed) AS score
-    FROM (SELECT * FROM same UNION ALL SELECT * FROM alike) found JOIN weighed USING (lexeme)
-    GROUP BY document_id, place
-)
-SELECT {_SHOWN}, met.score
-FROM met CROSS JOIN whole JOIN knowledge_passages p USING (document_id, place)
-JOIN knowledge_documents d ON d.id = p.document_id
-ORDER BY p.words @@ whole.all_of DESC, met.score DESC, ts_rank(p.words, whole.any_of, 1) DESC, d.source, p.place
-LIMIT :limit
-""")  # noqa: S608 - all parts are written here
-"""A rare word counts more than one that many passages have; one that none has, as one that half of them have."""
-_BY_MEANING = text(f"""
-WITH near AS MATERIALIZED (
-    SELECT p.document_id, p.place,
-           1 - (CAST(p.vector AS vector) <=> CAST(CAST(:vector AS real[]) AS vector)) AS likeness
-    FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
-    WHERE p.model = :model AND cardinality(p.vector) = cardinality(CAST(:vector AS real[])) AND {_HOLDS}
-)
-SELECT {_SHOWN}, near.likeness AS score
-FROM near JOIN knowledge_passages p USING (document_id, place) JOIN knowledge_documents d ON d.id = p.document_id
-WHERE near.likeness BETWEEN -1.01 AND 1.01
-ORDER BY near.likeness DESC, d.source, p.place LIMIT :limit
-""")  # noqa: S608 - all parts are written here
-"""What is no number, as the likeness to nothing but zeros, is above all bounds, and left out."""
 
 
 class KnowledgeStore:
@@ -207,62 +127,21 @@ class KnowledgeStore:
         Documents count that are valid on `query.on`. Without a vector, or where this Postgres has no pgvector, words
         alone are compared.
         """
-        candidates = max(CANDIDATES, 4 * query.limit)
-        by_words = await self._by_words(query, candidates)
-        by_vector = await self._by_vector(query, candidates, vector) if vector else None
-        if by_vector is None:
-            return by_words[: query.limit], False
-        found = {replace(each, score=0.0) for each in by_words}
-        likes = [replace(each, score=_likeness(each.score)) for each in by_vector]
-        likely = [each for each in likes if each.score > 0 or replace(each, score=0.0) in found]
-        return _fused([by_words, likely], query.limit), True
-
-    async def _by_words(self, query: Query, limit: int) -> list[Passage]:
-        words = _words(query.text)
-        if not words:
-            return []
-        await self._tx.execute(_THRESHOLD, {"alike": str(_ALIKE)})
-        given = {"words": words, "question": storable(query.text[:4_000]), **_bounds(query, limit)}
-        return [_passage(row) for row in (await self._tx.execute(_BY_WORDS, given)).mappings()]
-
-    async def _by_vector(self, query: Query, limit: int, vector: QuestionVector) -> list[Passage] | None:
-        if not (await self._tx.execute(_HAS_PGVECTOR)).scalar_one():
-            return None
-        given = {"model": vector.model, "vector": list(vector.values), **_bounds(query, limit)}
-        return [_passage(row) for row in (await self._tx.execute(_BY_MEANING, given)).mappings()]
-
-
-_THRESHOLD = text("SELECT set_config('pg_trgm.similarity_threshold', :alike, true)")
-_HAS_PGVECTOR = text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')")
-
-
-def _words(question: str) -> list[str]:
-    bare = (_EDGES.sub("", each) for each in storable(question).lower().split())
-    return list(dict.fromkeys(each[:100] for each in bare if each))[:_MOST_WORDS]
-
-
-def _bounds(query: Query, limit: int) -> dict[str, Any]:
-    return {"team": query.team, "types": [each.value for each in query.types], "on": query.on, "limit": limit}
-
-
-def _passage(row: RowMapping) -> Passage:
-    return Passage(**dict(row) | {"type": DocumentType(row["type"]), "score": round(float(row["score"]), 4)})
-
-
-def _likeness(cosine: float) -> float:
-    return round(min(1.0, max(0.0, (cosine - 0.2) / 0.5)), 4)
-
-
-def _fused(rankings: Sequence[Sequence[Passage]], limit: int) -> list[Passage]:
-    sums: dict[Passage, float] = {}
-    best: dict[Passage, float] = {}
-    for ranking in rankings:
-        for rank, passage in enumerate(ranking, 1):
-            bare = replace(passage, score=0.0)
-            sums[bare] = sums.get(bare, 0.0) + 1 / (60 + rank)
-            best[bare] = max(best.get(bare, 0.0), passage.score)
-    order = sorted(sums, key=lambda each: -sums[each])
-    return [replace(each, score=best[each]) for each in order[:limit]]
+        if vector and not (await self._tx.execute(_HAS_PGVECTOR)).scalar_one():
+            vector = None
+        given: dict[str, Any] = {
+            "team": query.team,
+            "words": _words(query.text),
+            "question": storable(query.text),
+            "types": [each.value for each in query.types],
+            "on": query.on,
+            "candidates": max(_CANDIDATES, 4 * query.limit),
+            "limit": query.limit,
+        }
+        if vector:
+            given |= {"model": vector.model, "vector": list(vector.values)}
+        rows = await self._tx.execute(_SEARCH_WORDS_AND_VECTORS if vector else _SEARCH_WORDS, given)
+        return [_passage(row) for row in rows.mappings()], vector is not None
 
 
 def _rows(
@@ -281,3 +160,112 @@ def _rows(
         }
         for place, (chunk, vector) in enumerate(zip(chunks, each_vector, strict=True), 1)
     ]
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+_MAX_WORDS = 40
+"""Words of a question that are searched for. Later ones say little more, and each costs a scan of the index."""
+_CANDIDATES = 20
+"""Least number of passages of each ranking that are fused: one that is good in both may be first in neither."""
+_MIN_SIMILARITY = 0.33
+"""Least similarity of letters at which a word that no passage has is taken for one of `knowledge_words`.
+
+A word of seven letters of which two have changed places has a third. `%` uses the index from 0.3 on.
+"""
+_MAX_CORRECTIONS = 5
+"""Words that a mistyped one may be taken for."""
+_MIN_COSINE, _FULL_COSINE = 0.2, 0.7
+"""Cosines of texts that have nothing in common, and of texts that say the same: scores 0 and 1. Both models fit."""
+_DAMPING = 60
+"""The constant of reciprocal rank fusion: the first ranks of one list do not outweigh all of the other.
+
+See Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods"
+(SIGIR 2009).
+"""
+_EDGES = re.compile(r"^\W+|\W+$")
+_HAS_PGVECTOR = text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')")
+_BY_WORDS = f"""
+WITH asked AS MATERIALIZED (
+    SELECT row_number() OVER () AS number, min(word) AS word, quote_literal(lexeme)::tsquery AS needle
+    FROM unnest(CAST(:words AS text[])) AS word
+    CROSS JOIN LATERAL unnest(tsvector_to_array(to_tsvector('english', word))) AS lexeme
+    GROUP BY lexeme
+), document AS MATERIALIZED (
+    SELECT id, source, type, authority, effective, expires FROM knowledge_documents
+    WHERE team = :team AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
+          AND (effective IS NULL OR effective <= :on) AND (expires IS NULL OR expires >= :on)
+), exact AS MATERIALIZED (  -- one scan of the index for each word; no tsvector is read
+    SELECT a.number, p.document_id, p.place, 1.0::float AS likeness
+    FROM asked a JOIN knowledge_passages p ON p.words @@ a.needle JOIN document d ON d.id = p.document_id
+), corrected AS MATERIALIZED (  -- for the words that no passage has
+    SELECT a.number, p.document_id, p.place, max(w.likeness)::float AS likeness
+    FROM asked a CROSS JOIN LATERAL (
+        SELECT k.word, similarity(k.word, a.word) AS likeness FROM knowledge_words k
+        WHERE k.team = :team AND k.word % a.word AND similarity(k.word, a.word) >= {_MIN_SIMILARITY}
+        ORDER BY likeness DESC, k.word LIMIT {_MAX_CORRECTIONS}
+    ) w
+    JOIN knowledge_passages p ON p.words @@ plainto_tsquery('english', w.word)
+    JOIN document d ON d.id = p.document_id
+    WHERE length(a.word) > 3 AND NOT EXISTS (SELECT FROM exact e WHERE e.number = a.number)
+    GROUP BY a.number, p.document_id, p.place
+), hit AS MATERIALIZED (
+    SELECT * FROM exact UNION ALL SELECT * FROM corrected
+), weight AS MATERIALIZED (  -- a rare word counts more; one that no passage has counts as if half of them had it
+    SELECT number, ln(1 + coalesce(a.passages / h.passages, 2)) AS weight
+    FROM asked LEFT JOIN (SELECT number, count(*) AS passages FROM hit GROUP BY number) h USING (number)
+    CROSS JOIN (
+        SELECT count(*)::float AS passages FROM knowledge_passages p JOIN document d ON d.id = p.document_id
+    ) a
+), scored AS MATERIALIZED (
+    SELECT document_id, place, sum(likeness * weight) / (SELECT sum(weight) FROM weight) AS score
+    FROM hit JOIN weight USING (number) GROUP BY document_id, place
+    ORDER BY score DESC FETCH FIRST :candidates ROWS WITH TIES
+), by_words AS MATERIALIZED (  -- only the best are ranked: what has quoted words side by side, then by ts_rank
+    SELECT document_id, place, score, row_number() OVER (
+        ORDER BY p.words @@ websearch_to_tsquery('english', :question) DESC, score DESC,
+                 ts_rank(p.words, (SELECT string_agg(needle::text, ' | ')::tsquery FROM asked), 1) DESC,
+                 d.source, place
+    ) AS rank
+    FROM scored JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+    ORDER BY rank LIMIT :candidates
+)"""  # noqa: S608 - all parts are written here
+_BY_VECTOR = f""", near AS MATERIALIZED (
+    SELECT document_id, place, source, cosine, least(1, greatest(0, round(
+               CAST((cosine - {_MIN_COSINE}) / ({_FULL_COSINE} - {_MIN_COSINE}) AS numeric), 4
+           ))) AS score
+    FROM (
+        SELECT p.document_id, p.place, d.source,
+               1 - (CAST(p.vector AS vector) <=> CAST(CAST(:vector AS real[]) AS vector)) AS cosine
+        FROM knowledge_passages p JOIN document d ON d.id = p.document_id
+        WHERE p.model = :model AND cardinality(p.vector) = cardinality(CAST(:vector AS real[]))
+    ) compared
+    WHERE cosine BETWEEN -1.01 AND 1.01  -- to a vector of zeros it is NaN, which sorts above all numbers
+    ORDER BY cosine DESC, source, place LIMIT :candidates
+), by_vector AS MATERIALIZED (  -- of the unlike only those that words have found
+    SELECT document_id, place, n.score, row_number() OVER (ORDER BY cosine DESC, source, place) AS rank
+    FROM near n LEFT JOIN by_words w USING (document_id, place)
+    WHERE n.score > 0 OR w.rank IS NOT NULL
+)"""  # noqa: S608 - all parts are written here
+_SHOWN = """
+SELECT p.title, p.section, d.source, d.type, p.body AS text, d.authority, d.effective, d.expires,"""
+_SEARCH_WORDS = text(f"""{_BY_WORDS} {_SHOWN} w.score
+FROM by_words w JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+ORDER BY w.rank LIMIT :limit
+""")
+_SEARCH_WORDS_AND_VECTORS = text(f"""{_BY_WORDS} {_BY_VECTOR} {_SHOWN} greatest(w.score, v.score) AS score
+FROM by_words w FULL JOIN by_vector v USING (document_id, place)
+JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+ORDER BY coalesce(1.0 / ({_DAMPING} + w.rank), 0) + coalesce(1.0 / ({_DAMPING} + v.rank), 0) DESC,
+         w.rank NULLS LAST, v.rank
+LIMIT :limit
+""")
+
+
+def _words(question: str) -> list[str]:
+    bare = (_EDGES.sub("", each) for each in storable(question).lower().split())
+    return list(dict.fromkeys(each[:100] for each in bare if each))[:_MAX_WORDS]
+
+
+def _passage(row: RowMapping) -> Passage:
+    return Passage(**dict(row) | {"type": DocumentType(row["type"]), "score": round(float(row["score"]), 4)})

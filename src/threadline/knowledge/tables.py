@@ -58,12 +58,18 @@ knowledge_passages = Table(
     ),
     required("model", TEXT),
     Column("vector", ARRAY(REAL)),
-    Index("knowledge_passages_words_idx", "words", postgresql_using="gin"),
+    Index("knowledge_passages_words_idx", "words", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
 )
 
 knowledge_words = Table(
     "knowledge_words",
     metadata,
     *(Column(name, TEXT, primary_key=True) for name in ("team", "word")),
-    Index("knowledge_words_letters_idx", "word", postgresql_using="gin", postgresql_ops={"word": "gin_trgm_ops"}),
+    Index(
+        "knowledge_words_letters_idx",
+        "word",
+        postgresql_using="gin",
+        postgresql_ops={"word": "gin_trgm_ops"},
+        postgresql_with={"fastupdate": "off"},
+    ),
 )
