@@ -866,45 +866,42 @@ CREATE INDEX tool_operations_age_idx ON tool_operations (created_at);
 -- Knowledge
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- The team's documents, one row each; answers quote their passages. `root` is the folder or list that a document came
--- with: a document that is gone from there is removed. `content_hash` is that of the file; an empty one differs from
--- every file, so that the next ingest replaces the document.
+-- The team's documents, one row each; answers quote their passages. `ingest_root` is the folder or list that a document
+-- came with: a document that is gone from there is removed. `content_hash` is that of the file; an empty one differs
+-- from every file, so that the next ingest replaces the document.
 CREATE TABLE knowledge_documents (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     team text NOT NULL,
     title text NOT NULL CHECK (title <> ''),
     source text NOT NULL CHECK (source <> ''),
     body text NOT NULL CHECK (body <> ''),
-    words tsvector GENERATED ALWAYS AS
-        (setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', body), 'B')) STORED,
     updated_at timestamptz NOT NULL DEFAULT now(),
     type text NOT NULL DEFAULT 'product',
     authority double precision NOT NULL DEFAULT 0.7 CHECK (authority BETWEEN 0 AND 1),
     effective date,
     expires date,
-    root text NOT NULL DEFAULT '',
+    ingest_root text NOT NULL DEFAULT '',
     content_hash text NOT NULL DEFAULT '',
     UNIQUE (team, source)
 );
-CREATE INDEX knowledge_documents_words_idx ON knowledge_documents USING gin (words);
 
 -- A part of a document, with its title and the path of headings above it. `vector` is the embedding that `model` made,
 -- as plain numbers: the extension pgvector compares them, and a Postgres without it has the same tables. A search scans
 -- the index once for each word of the question. With `fastupdate` each scan would read the list of pending entries, too.
 CREATE TABLE knowledge_passages (
     document_id bigint NOT NULL REFERENCES knowledge_documents (id) ON DELETE CASCADE,
-    place int NOT NULL,
+    position int NOT NULL,
     title text NOT NULL,
     section text NOT NULL,
     body text NOT NULL,
-    words tsvector GENERATED ALWAYS AS
+    search_vector tsvector GENERATED ALWAYS AS
         (setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('english', section), 'B')
          || setweight(to_tsvector('english', body), 'C')) STORED,
     model text NOT NULL DEFAULT '',
     vector real[],
-    PRIMARY KEY (document_id, place)
+    PRIMARY KEY (document_id, position)
 );
-CREATE INDEX knowledge_passages_words_idx ON knowledge_passages USING gin (words) WITH (fastupdate = off);
+CREATE INDEX knowledge_passages_search_vector_idx ON knowledge_passages USING gin (search_vector) WITH (fastupdate = off);
 
 -- Each word that a team's documents have or had: mistyped words of a query are corrected to these.
 CREATE TABLE knowledge_words (

@@ -20,7 +20,7 @@ from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
 from threadline.gateway.routes import Lookup
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import Document, Query
+from threadline.knowledge.model import Document, SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 from threadline.slack.model import Thread
@@ -38,9 +38,9 @@ _WORDS, _EACH, _IN_A_DOCUMENT = 5_000, 150, 20
 _ASKED = 6
 _TEAM = "T0SEARCHED"
 _BARE = text("""
-SELECT document_id, place FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
+SELECT document_id, position FROM knowledge_passages p JOIN knowledge_documents d ON d.id = p.document_id
 CROSS JOIN websearch_to_tsquery('english', :question) asked
-WHERE d.team = :team AND p.words @@ asked ORDER BY ts_rank(p.words, asked) DESC LIMIT 20
+WHERE d.team = :team AND p.search_vector @@ asked ORDER BY ts_rank(p.search_vector, asked) DESC LIMIT 20
 """)
 
 
@@ -163,7 +163,7 @@ async def _seconds(questions: Sequence[str], ask: Callable[[str], Awaitable[None
 
 
 async def _by_words(ground: Ground, question: str) -> None:
-    await search(ground.database, None, Query(_TEAM, question))
+    await search(ground.database, None, SearchQuery(_TEAM, question))
 
 
 async def _bare(ground: Ground, question: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import Command
 from threadline.db.engine import Database
-from threadline.knowledge.model import Query
+from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 
@@ -35,7 +35,7 @@ async def test_folder_is_ingested_listed_updated_and_removed(run: Command, datab
         "kb/leave.md: Days off (product, 29 characters)",
         "kb/price.md: Prices (pricing, 29 characters, until 2199-12-31)",
     ]
-    found = await search(database, None, Query("T1", "What does Starter cost a month?"))
+    found = await search(database, None, SearchQuery("T1", "What does Starter cost a month?"))
     assert [(each.title, each.section) for each in found.passages] == [("Prices", "Starter")]
     (kb / "hours.md").unlink()
     write(kb, leave="# Days off\n\nAsk your lead for a day off.\n", broken="---\ntype: : :\n---\nText.\n")

@@ -6,7 +6,7 @@ import pytest
 
 from threadline.db.engine import Database
 from threadline.estimates.model import ProjectLocked, Role, outdated
-from threadline.knowledge.model import Query
+from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
@@ -24,7 +24,7 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert sorted(each.name for each in await work.appointments.resources("T1")) == [
             each.name for each in RESOURCES
         ]
-    found = await search(database, None, Query("T1", "When does the money of a refund go back?"))
+    found = await search(database, None, SearchQuery("T1", "When does the money of a refund go back?"))
     first = found.passages[0]
     assert (first.title, first.section) == ("Refund policy", "When money goes back")
     assert (first.source, first.text[:10]) == ("handbook/refunds.md", "A customer")

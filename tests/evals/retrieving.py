@@ -13,7 +13,7 @@ from tests.evals.metrics import Place
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.knowledge.ingest import collect_sources, ingest
-from threadline.knowledge.model import Found, Query
+from threadline.knowledge.model import SearchQuery, SearchResult
 from threadline.knowledge.search import search
 from threadline.knowledge.web import open_web_fetcher
 from threadline.models.embeddings import Embedder
@@ -31,8 +31,8 @@ class Answered:
     """What was found for a question: by its words alone, and by words and meaning, which is None without a model."""
 
     question: Question
-    by_words: Found
-    fused: Found | None
+    by_words: SearchResult
+    fused: SearchResult | None
 
     @property
     def place_by_words(self) -> Place:
@@ -86,15 +86,15 @@ async def measure(database: Database, asked: Questions) -> Measured:
 
 
 async def _ask(database: Database, embedder: Embedder | None, question: Question, on: date) -> Answered:
-    query = Query(TEAM, question.text, on=on)
+    query = SearchQuery(TEAM, question.text, on=on)
     if not embedder:
         return Answered(question, await search(database, None, query), None)
     by_words, fused = await asyncio.gather(search(database, None, query), search(database, embedder, query))
-    if not fused.fused:
+    if not fused.used_vectors:
         raise Permanent("Vectors could not be compared: the log says why, or set THREADLINE_EMBEDDINGS=off.")
     return Answered(question, by_words, fused)
 
 
-def _place(question: Question, found: Found) -> Place:
+def _place(question: Question, found: SearchResult) -> Place:
     right = (f"{DOCUMENTS.name}/{question.document}", question.section)
     return metrics.place([(each.source, each.section) for each in found.passages], right)

@@ -11,7 +11,7 @@ from tests.evals.labelled import Kind
 from tests.evals.retrieving import Answered, Measured
 from tests.support.postgres import Postgres
 from threadline.db.engine import Database
-from threadline.knowledge.model import Query
+from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 
 FLOOR_BY_WORDS, FLOOR_FUSED = 0.70, 0.75
@@ -89,7 +89,7 @@ def test_what_replaced_an_expired_document_is_found_and_the_expired_one_is_not(m
 async def test_on_an_earlier_day_the_expired_documents_have_the_answers(url: str, measured: Measured) -> None:
     database = Database(url)
     for each in of(measured, Kind.REPLACED):
-        query = Query(retrieving.TEAM, each.question.text, on=date(2025, 6, 1))
+        query = SearchQuery(retrieving.TEAM, each.question.text, on=date(2025, 6, 1))
         found = await search(database, None, query)
         sources = [passage.source.rpartition("/")[2] for passage in found.passages]
         assert REPLACED[each.question.document] in sources, each.question.text

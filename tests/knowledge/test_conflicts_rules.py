@@ -1,8 +1,8 @@
-"""Passages are suspicious if two documents name another amount for the same thing, or one denies it."""
+"""Passages are find_conflicts if two documents name another amount for the same thing, or one denies it."""
 
 import pytest
 
-from threadline.knowledge.conflicts import suspicious
+from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import DocumentType, Passage
 
 
@@ -23,7 +23,7 @@ def passage(text: str, source: str) -> Passage:
     ],
 )
 def test_another_amount_or_a_denial_is_suspicious(one: str, other: str) -> None:
-    assert suspicious([passage(one, "a.md"), passage(other, "b.md")]) == [(0, 1)]
+    assert find_conflicts([passage(one, "a.md"), passage(other, "b.md")]) == [(0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_another_amount_or_a_denial_is_suspicious(one: str, other: str) -> None:
     ],
 )
 def test_same_amount_or_another_topic_is_not_suspicious(one: str, other: str) -> None:
-    assert suspicious([passage(one, "a.md"), passage(other, "b.md")]) == []
+    assert find_conflicts([passage(one, "a.md"), passage(other, "b.md")]) == []
 
 
 def test_one_document_alone_is_not_suspicious() -> None:
     passages = [passage(f"The plan costs {price} euros.", "a.md") for price in (20, 30)]
-    assert suspicious(passages) == []
+    assert find_conflicts(passages) == []

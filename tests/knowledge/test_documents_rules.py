@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, parse_document
-from threadline.knowledge.model import MAX_CHARACTERS, DocumentType, Terms
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, parse_document
+from threadline.knowledge.model import MAX_CHARACTERS, DocumentTerms, DocumentType
 
 _LINES = (f"a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]" for depth in range(1, 10))
 LAUGHS = "\n".join(["---", "a0: &a0 [ha]", *_LINES, "title: *a9", "---", "Text."]).encode()
@@ -15,18 +15,18 @@ def test_front_matter_gives_title_type_authority_and_dates() -> None:
     words = "title: Prices 2026\ntype: Pricing\nauthority: 0.9\neffective: 2026-01-01\nexpires: 2026-12-31"
     document = parse_document("kb/prices.md", f"---\n{words}\n---\n\n# Heading\n\nText.\n".encode())
     assert (document.title, document.source, document.body) == ("Prices 2026", "kb/prices.md", "# Heading\n\nText.")
-    assert document.terms == Terms(DocumentType.PRICING, 0.9, date(2026, 1, 1), date(2026, 12, 31))
+    assert document.terms == DocumentTerms(DocumentType.PRICING, 0.9, date(2026, 1, 1), date(2026, 12, 31))
 
 
 @pytest.mark.parametrize(
     ("given", "terms"),
     [
-        ("", Terms(DocumentType.PRODUCT, 0.7)),
-        ("type: policy", Terms(DocumentType.POLICY, 1.0)),
-        ("author: somebody", Terms(DocumentType.PRODUCT, 0.7)),
+        ("", DocumentTerms(DocumentType.PRODUCT, 0.7)),
+        ("type: policy", DocumentTerms(DocumentType.POLICY, 1.0)),
+        ("author: somebody", DocumentTerms(DocumentType.PRODUCT, 0.7)),
     ],
 )
-def test_authority_follows_from_the_type_if_not_given(given: str, terms: Terms) -> None:
+def test_authority_follows_from_the_type_if_not_given(given: str, terms: DocumentTerms) -> None:
     assert parse_document("a.md", f"---\n{given}\n---\nText.".encode()).terms == terms
 
 
@@ -50,7 +50,7 @@ def test_title_comes_from_front_matter_heading_or_file_name(content: str, title:
     ("content", "says"),
     [
         (b"\x89PNG\xff", "kb/a.md is not UTF-8 text"),
-        (b"x" * (LARGEST_FILE + 1), "kb/a.md is larger than 20 MB"),
+        (b"x" * (MAX_FILE_BYTES + 1), "kb/a.md is larger than 20 MB"),
         (b"x" * (MAX_CHARACTERS + 1), "split it"),
         (b"---\ntitle: A\n---\n \n", "kb/a.md has no text"),
         (b"---\ntype: [\n---\nText.", "not valid YAML"),

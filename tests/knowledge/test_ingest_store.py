@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument
 from threadline.knowledge.ingest import IngestReport, SourceOutcome, collect_sources, ingest
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
@@ -157,7 +157,7 @@ async def test_too_large_list_is_refused_and_keeps_its_documents(database: Datab
     pages = kb / "pages.urls"
     pages.write_text("https://a.example/one\n")
     await ingest_paths(database, kb)
-    pages.write_bytes(b"#" * (LARGEST_FILE + 1))
+    pages.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     [refusal] = (await ingest_paths(database, kb)).refusals
     assert refusal.startswith("kb/pages.urls is larger than 20 MB")
     assert "https://a.example/one" in await documents(database)

@@ -8,7 +8,7 @@ import pytest
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentType, Passage, Query, Terms
+from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentTerms, DocumentType, Passage, SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 
@@ -23,7 +23,7 @@ async def keep(database: Database, document: Document, team: str = "T1", root: s
 async def ask(
     database: Database, question: str, limit: int = 5, types: tuple[DocumentType, ...] = ()
 ) -> Sequence[Passage]:
-    return (await search(database, None, Query("T1", question, types, limit, TODAY))).passages
+    return (await search(database, None, SearchQuery("T1", question, types, limit, TODAY))).passages
 
 
 async def test_document_replaces_the_one_of_the_same_source(database: Database) -> None:
@@ -95,7 +95,7 @@ async def test_document_is_found_only_on_days_it_is_effective(database: Database
         "not-yet.md": (date(2026, 6, 2), None),
     }
     for source, (effective, expires) in days.items():
-        terms = Terms(DocumentType.PRICING, 1.0, effective, expires)
+        terms = DocumentTerms(DocumentType.PRICING, 1.0, effective, expires)
         await keep(database, Document("Price", source, "The plan costs 20 euros.", terms))
     found = {each.source for each in await ask(database, "What does the plan cost?")}
     assert found == {"always.md", "last-day.md", "first-day.md"}
@@ -103,7 +103,7 @@ async def test_document_is_found_only_on_days_it_is_effective(database: Database
 
 async def test_types_narrow_the_search(database: Database) -> None:
     for each in DocumentType:
-        await keep(database, Document("Plan", f"{each}.md", "The plan.", Terms.of(each)))
+        await keep(database, Document("Plan", f"{each}.md", "The plan.", DocumentTerms.of(each)))
     wanted = (DocumentType.PRICING, DocumentType.FAQ)
     found = {each.type: each.authority for each in await ask(database, "plan", types=wanted)}
     assert found == {DocumentType.PRICING: 1.0, DocumentType.FAQ: 0.6}

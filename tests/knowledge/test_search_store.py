@@ -12,12 +12,12 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.knowledge import search as search_module
 from threadline.knowledge.documents import split_document
-from threadline.knowledge.model import Document, DocumentType, Found, Query, Terms
+from threadline.knowledge.model import Document, DocumentTerms, DocumentType, SearchQuery, SearchResult
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 from threadline.models.embeddings import Embedder, LocalEmbedder
 
-ASKED = Query("T1", "walrus")
+ASKED = SearchQuery("T1", "walrus")
 
 
 class Model(Embedder):
@@ -49,15 +49,15 @@ async def keep(
     vector: Sequence[float] | None = None,
     *,
     model: str = "small",
-    terms: Terms | None = None,
+    terms: DocumentTerms | None = None,
 ) -> None:
-    document = Document("Title", source, words, terms or Terms(DocumentType.FAQ, 1.0))
+    document = Document("Title", source, words, terms or DocumentTerms(DocumentType.FAQ, 1.0))
     stored = StoredSource(model=model if vector else "")
     async with database.begin() as work:
         await KnowledgeStore(work.tx).save("T1", document, split_document(document), stored, [vector] if vector else [])
 
 
-def sources(found: Found) -> list[str]:
+def sources(found: SearchResult) -> list[str]:
     return [each.source for each in found.passages]
 
 
@@ -67,18 +67,18 @@ async def test_words_and_vectors_are_fused_without_unlike_passages(database: Dat
     await keep(database, "c", "The lamp.", at(0.1))
     found = await search(database, Model(), ASKED)
     assert [(each.source, each.score) for each in found.passages] == [("a", 1.0), ("b", 0.8)]
-    assert (found.quality, found.fused) == (1.0, True)
+    assert (found.quality, found.used_vectors) == (1.0, True)
 
 
 async def test_passage_in_both_rankings_comes_first(database: Database) -> None:
     await keep(database, "a", "A walrus, a seal.")
     await keep(database, "b", "A walrus.", at(0.6))
     await keep(database, "c", "A lamp.", at(0.7))
-    query = Query("T1", "walrus seal", limit=3)
+    query = SearchQuery("T1", "walrus seal", limit=3)
     assert sources(await search(database, None, query)) == ["a", "b"]
     found = await search(database, Model(), query)
     assert [(each.source, each.score) for each in found.passages] == [("b", 0.8), ("a", 1.0), ("c", 1.0)]
-    assert sources(await search(database, Model(), Query("T1", "walrus seal", limit=1))) == ["b"]
+    assert sources(await search(database, Model(), SearchQuery("T1", "walrus seal", limit=1))) == ["b"]
 
 
 async def test_passages_found_by_words_are_ordered_by_meaning(database: Database) -> None:
@@ -93,7 +93,7 @@ async def test_score_of_a_vector_is_bounded_and_grows_with_its_cosine(database: 
     cosines = (1.0, 0.7, 0.65, 0.5, 0.21, 0.2, 0.0, -1.0)
     for cosine in cosines:
         await keep(database, f"{cosine}", "The lamp.", at(cosine))
-    found = await search(database, Model(), Query("T1", "walrus", limit=20))
+    found = await search(database, Model(), SearchQuery("T1", "walrus", limit=20))
     assert {each.source: each.score for each in found.passages} == {
         "1.0": 1.0,
         "0.7": 1.0,
@@ -110,7 +110,7 @@ async def test_only_vectors_of_the_same_model_are_compared(database: Database) -
     await keep(database, "other", "Text.", [1.0, 0.0], model="large")
     await keep(database, "none", "Text.")
     assert sources(await search(database, Model(), ASKED)) == ["near"]
-    found = await search(database, Model(), Query("T1", "text", limit=10))
+    found = await search(database, Model(), SearchQuery("T1", "text", limit=10))
     assert sources(found) == ["far", "near", "longer", "none", "nothing", "other"]
     async with database.begin() as work:
         assert (await KnowledgeStore(work.tx).sources("T1"))["near"] == StoredSource("", "", "small")
@@ -118,11 +118,11 @@ async def test_only_vectors_of_the_same_model_are_compared(database: Database) -
 
 @pytest.mark.parametrize("error", [Transient("It is down."), Permanent("It refuses.")])
 async def test_failing_embedder_leaves_the_words_and_is_logged(database: Database, error: Exception) -> None:
-    await keep(database, "a", "The walrus.", terms=Terms(DocumentType.FAQ, 0.5))
+    await keep(database, "a", "The walrus.", terms=DocumentTerms(DocumentType.FAQ, 0.5))
     await keep(database, "b", "The seal.", at(0.7))
     with capture_logs() as logs:
         found = await search(database, Model(error), ASKED)
-    assert (sources(found), found.quality, found.fused) == (["a"], 0.5, False)
+    assert (sources(found), found.quality, found.used_vectors) == (["a"], 0.5, False)
     assert [(each["event"], each["log_level"], each["error"]) for each in logs] == [
         ("embedding_failed", "warning", str(error))
     ]
@@ -134,17 +134,17 @@ async def test_hanging_embedder_is_waited_for_once(database: Database, monkeypat
     model, pricing = Model(hangs=True), (DocumentType.PRICING,)
     with capture_logs() as logs:
         async with asyncio.timeout(5):
-            found = await search(database, model, Query("T1", "walrus", pricing), or_all=True)
-    assert (sources(found), found.fused, model.texts) == (["a"], False, ["walrus"])
+            found = await search(database, model, SearchQuery("T1", "walrus", pricing), or_all=True)
+    assert (sources(found), found.used_vectors, model.texts) == (["a"], False, ["walrus"])
     assert "0.05 seconds" in logs[0]["error"]
 
 
 async def test_all_types_are_searched_if_the_wanted_ones_hold_nothing(database: Database) -> None:
-    model, query = Model(), Query("T1", "walrus", (DocumentType.PRICING,))
+    model, query = Model(), SearchQuery("T1", "walrus", (DocumentType.PRICING,))
     await keep(database, "faq", "The walrus.")
     assert sources(await search(database, model, query, or_all=True)) == ["faq"]
     assert sources(await search(database, model, query)) == []
-    await keep(database, "pricing", "The walrus.", terms=Terms.of(DocumentType.PRICING))
+    await keep(database, "pricing", "The walrus.", terms=DocumentTerms.of(DocumentType.PRICING))
     assert sources(await search(database, model, query, or_all=True)) == ["pricing"]
     assert len(model.texts) == 3, "one vector a question"
 
@@ -154,33 +154,33 @@ async def test_postgres_without_pgvector_finds_words(database: Database) -> None
     async with database.begin() as work:
         await work.tx.exec_driver_sql("DROP EXTENSION vector")
     found = await search(database, Model(), ASKED)
-    assert (sources(found), found.fused) == (["a"], False)
+    assert (sources(found), found.used_vectors) == (["a"], False)
 
 
 async def test_empty_knowledge_base_finds_nothing(database: Database) -> None:
-    assert await search(database, None, ASKED) == Found()
-    assert await search(database, Model(), ASKED) == Found(fused=True)
+    assert await search(database, None, ASKED) == SearchResult()
+    assert await search(database, Model(), ASKED) == SearchResult(used_vectors=True)
 
 
-@pytest.mark.parametrize("query", [Query("T1", " \n"), Query("T1", "walrus", limit=0)])
-async def test_empty_question_asks_nobody(database: Database, query: Query) -> None:
+@pytest.mark.parametrize("query", [SearchQuery("T1", " \n"), SearchQuery("T1", "walrus", limit=0)])
+async def test_empty_question_asks_nobody(database: Database, query: SearchQuery) -> None:
     await keep(database, "a", "The walrus.")
     model = Model()
     await database.dispose()
-    assert await search(database, model, query) == Found()
+    assert await search(database, model, query) == SearchResult()
     assert model.texts == []
 
 
 async def test_long_question_is_cut(database: Database) -> None:
     model = Model()
-    await search(database, model, Query("T1", "x" * 40_000))
+    await search(database, model, SearchQuery("T1", "x" * 40_000))
     assert model.texts == ["x" * 4_000]
 
 
 async def test_question_is_searched_on_its_day_or_today(database: Database) -> None:
-    await keep(database, "old", "The walrus.", terms=Terms(DocumentType.FAQ, 1.0, None, date(2026, 1, 1)))
-    assert sources(await search(database, None, Query("T1", "walrus", on=date(2026, 1, 1)))) == ["old"]
-    assert sources(await search(database, None, Query("T1", "walrus", on=date(2026, 1, 2)))) == []
+    await keep(database, "old", "The walrus.", terms=DocumentTerms(DocumentType.FAQ, 1.0, None, date(2026, 1, 1)))
+    assert sources(await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 1)))) == ["old"]
+    assert sources(await search(database, None, SearchQuery("T1", "walrus", on=date(2026, 1, 2)))) == []
     assert sources(await search(database, None, ASKED)) == []
 
 
@@ -188,7 +188,7 @@ async def test_question_is_searched_on_its_day_or_today(database: Database) -> N
 async def test_quoted_words_side_by_side_come_first(database: Database, embedder: Model | None) -> None:
     await keep(database, "apart", "The fee is late, and the fee is late.")
     await keep(database, "together", "There is something that is called the late fee, among other things.")
-    assert sources(await search(database, embedder, Query("T1", '"late fee"'))) == ["together", "apart"]
+    assert sources(await search(database, embedder, SearchQuery("T1", '"late fee"'))) == ["together", "apart"]
 
 
 async def test_local_model_finds_a_passage_without_its_words(database: Database) -> None:
@@ -196,12 +196,12 @@ async def test_local_model_finds_a_passage_without_its_words(database: Database)
         "refunds": "Customers can claim a refund within thirty days.",
         "cats": "Cats purr at night when they are fed.",
     }
-    embedder, asked = LocalEmbedder(), Query("T1", "How to get my money returned?")
+    embedder, asked = LocalEmbedder(), SearchQuery("T1", "How to get my money returned?")
     for source, words in texts.items():
         [vector] = await embedder.embed([f"{source.capitalize()}\n{words}"])
         await keep(database, source, words, vector, model=embedder.model)
-    assert await search(database, None, asked) == Found()
-    assert await search(database, embedder, Query("T2", "refund")) == Found(fused=True)
+    assert await search(database, None, asked) == SearchResult()
+    assert await search(database, embedder, SearchQuery("T2", "refund")) == SearchResult(used_vectors=True)
     found = await search(database, embedder, asked)
-    assert (sources(found), found.fused) == (["refunds"], True)
+    assert (sources(found), found.used_vectors) == (["refunds"], True)
     assert 0 < found.quality < 1

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.knowledge.documents import MAX_CHUNK, OVERLAP, split_document
-from threadline.knowledge.model import Document, Piece
+from threadline.knowledge.model import Chunk, Document
 
 
-def pieces(body: str) -> list[Piece]:
+def pieces(body: str) -> list[Chunk]:
     return split_document(Document("T", "t.md", body))
 
 
@@ -30,7 +30,7 @@ def test_heading_in_code_or_a_quote_is_none() -> None:
 
 
 def test_headings_alone_are_one_piece_up_to_its_length() -> None:
-    assert pieces("# One\n\n## Two") == [Piece("", "# One\n\n## Two")]
+    assert pieces("# One\n\n## Two") == [Chunk("", "# One\n\n## Two")]
     found = pieces("\n".join(f"# Heading number {number}" for number in range(10_000)))
     assert max(len(each.text) for each in found) <= MAX_CHUNK + OVERLAP
     assert "# Heading number 9999" in found[-1].text

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from threadline.knowledge import web as web_module
-from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument
 from threadline.knowledge.web import MAX_HTML, html_to_markdown, open_web_fetcher
 
 HTML = """<html><head><title>Prices &amp; plans</title><style>p {}</style></head><body>
@@ -24,7 +24,7 @@ PAGES: dict[str, dict[str, Any]] = {
     "round": {"status": 302, "headers": {"Location": "/round"}},
     "elsewhere": {"status": 302, "headers": {"Location": "file:///etc/passwd"}},
     "picture": {"body": b"\x89", "content_type": "image/png"},
-    "endless": {"body": b"x" * (LARGEST_FILE + 1), "content_type": "text/plain"},
+    "endless": {"body": b"x" * (MAX_FILE_BYTES + 1), "content_type": "text/plain"},
     "vast": {"body": b"<p>" * (MAX_HTML // 3 + 1), "content_type": "text/html"},
     "latin": {"body": b"<p>\xff\xfe</p>", "content_type": "text/html", "charset": "utf-8"},
     "none": {"status": 404},

@@ -21,8 +21,8 @@ from threadline.decisions.engine import Known, Situation
 from threadline.decisions.model import Action, Course, Decided, Deliberation, Retrieval, Source, Spent, concluded
 from threadline.decisions.variants import Variant, assigned
 from threadline.errors import Permanent
-from threadline.knowledge.conflicts import suspicious
-from threadline.knowledge.model import CRITICAL
+from threadline.knowledge.conflicts import find_conflicts
+from threadline.knowledge.model import CRITICAL_TYPES
 from threadline.models.chat_model import ChatModel
 from threadline.models.model import Usage
 from threadline.models.structured import asking
@@ -245,9 +245,9 @@ def _together(
     for each in (*sources, *earlier):
         unique.setdefault((each.source, each.section, each.text), each)
     joined = list(unique.values())
-    return joined, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(suspicious(joined)))
+    return joined, Retrieval(max(retrieval.quality, before.quality), suspicious=tuple(find_conflicts(joined)))
 
 
 def _unasked(decided: Decided) -> Retrieval:
     """What a retrieval comes to where the knowledge does not answer."""
-    return Retrieval(failed=True, critical=not CRITICAL.isdisjoint(decided.document_types))
+    return Retrieval(failed=True, critical=not CRITICAL_TYPES.isdisjoint(decided.document_types))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from threadline.decisions.confidence import ESCALATED, Factors, Level, Thresholds, composite, level
-from threadline.knowledge.model import cited
+from threadline.knowledge.model import citation
 
 RECENT = 5
 """Messages of the conversation that a decision is made with."""
@@ -122,7 +122,7 @@ class Source:
     @property
     def cited(self) -> str:
         """As an answer names it."""
-        return cited(self.title, self.section)
+        return citation(self.title, self.section)
 
 
 @dataclass(frozen=True)

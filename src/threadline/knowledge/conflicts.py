@@ -1,22 +1,24 @@
-"""A cheap look for passages that may contradict each other; whether they do is for the model to say. Pure."""
+"""Finds passages that may contradict each other, by their amounts and denials. Whether they do, the model decides."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
+
+from threadline.decisions.model import Source
+from threadline.knowledge.model import Passage
 
 SAME_TOPIC = 0.3
-"""The least share of words that two sentences have in common, of the shorter one's, to be about the same thing."""
-_FEWEST = 2
-"""Words that they have in common at least: one alone says little."""
-_MOST_SENTENCES = 60
-"""Of a passage that are compared; a passage is of a few paragraphs."""
+"""Least share of the shorter sentence's words that the other has, too, if both are about the same thing."""
+_MIN_SHARED = 2
+"""Least number of words that both sentences have: one word alone says little."""
+_MAX_SENTENCES = 60
+"""Sentences of a passage that are compared. A passage is a few paragraphs long."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _WORD = re.compile(r"[a-zäöüß]+(?:'t)?")
 _STEM = 5
-"""Letters by which a word is known again in another form: refund, refunds, refunded."""
+"""First letters by which the forms of a word are equal: refund, refunds, refunded."""
 _ONES = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen"
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _SPELLED = {word: str(number) for number, word in enumerate(_ONES.split("|"))} | {
@@ -33,36 +35,26 @@ _UNITS = {
     "years": "years?",
 }
 _DURATIONS = {"minutes": 1.0, "hours": 60.0, "days": 1440.0, "weeks": 10080.0, "months": 43200.0, "years": 525600.0}
-"""In minutes; a month has thirty days, as people count who promise something."""
+"""In minutes. A month has thirty days."""
 _NUMBER = r"(?<![\w.,])(\d{1,3}(?:[,\s]\d{3})+(?:\.\d+)?|\d+(?:[.,]\d+)?)"
 _BETWEEN = r"(?:[\s-]+(?:working|business|calendar))?[\s-]*"
 _AMOUNT = re.compile(rf"([€$£])?\s*{_NUMBER}(?:{_BETWEEN}({'|'.join(_UNITS.values())})(?![a-z]))?")
 _NOT = re.compile(r"not|no|never|cannot|none|without|nobody|excluded|except|\w+n't")
 _EMPTY = re.compile(r"the|and|for|are|was|with|you|your|our|this|that|from|has|have|will|can|may|per|each|all|any|its")
-"""Words that nothing is about; shorter ones are left out anyway."""
+"""Words without a topic. Words of up to two letters are left out anyway."""
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """A sentence: its words in short, what it counts by kind, and whether it denies."""
+    """A sentence: the stems of its words, its amounts by kind, and whether it is a denial."""
 
     words: frozenset[str]
     amounts: dict[str, frozenset[float]]
     denies: bool
 
 
-class Sourced(Protocol):
-    """A text, and the document that it is from."""
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-
-def suspicious(passages: Sequence[Sourced]) -> list[tuple[int, int]]:
-    """Pairs of passages, by their places, from different documents that speak of the same thing and differ in it.
+def find_conflicts(passages: Sequence[Passage | Source]) -> list[tuple[int, int]]:
+    """Pairs of passages, by their positions, from different documents that say different things about one topic.
 
     They differ in amounts of one kind (prices, shares, durations, bare numbers), or one denies what the other says.
     """
@@ -76,11 +68,11 @@ def suspicious(passages: Sequence[Sourced]) -> list[tuple[int, int]]:
 
 
 def _claims(text: str) -> Iterator[_Claim]:
-    for sentence in _SENTENCE.split(text.lower())[:_MOST_SENTENCES]:
+    for sentence in _SENTENCE.split(text.lower())[:_MAX_SENTENCES]:
         words = _WORD.findall(sentence.replace("’", "'"))
         denies = any(map(_NOT.fullmatch, words))
         meant = frozenset(word[:_STEM] for word in words if _says_something(word))
-        if len(meant) >= _FEWEST:
+        if len(meant) >= _MIN_SHARED:
             yield _Claim(meant, _amounts(sentence), denies)
 
 
@@ -90,7 +82,7 @@ def _says_something(word: str) -> bool:
 
 def _clash(one: _Claim, other: _Claim) -> bool:
     shared = len(one.words & other.words)
-    if shared < _FEWEST or shared / min(len(one.words), len(other.words)) < SAME_TOPIC:
+    if shared < _MIN_SHARED or shared / min(len(one.words), len(other.words)) < SAME_TOPIC:
         return False
     kinds = one.amounts.keys() & other.amounts.keys()
     if any(one.amounts[kind].isdisjoint(other.amounts[kind]) for kind in kinds):
@@ -99,7 +91,7 @@ def _clash(one: _Claim, other: _Claim) -> bool:
 
 
 def _amounts(sentence: str) -> dict[str, frozenset[float]]:
-    """By kind; durations of all units are of one."""
+    """By kind. All durations are one kind, whatever their unit."""
     spelled = re.sub(r"[a-z]+", lambda word: _SPELLED.get(word[0], word[0]), sentence)
     found: dict[str, set[float]] = {}
     for sign, digits, unit in _AMOUNT.findall(spelled):

@@ -10,10 +10,10 @@ import yaml
 from markdown_it import MarkdownIt
 
 from threadline.errors import Permanent
-from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentType, Piece, Terms
+from threadline.knowledge.model import MAX_CHARACTERS, Chunk, Document, DocumentTerms, DocumentType
 
-LARGEST_FILE = 20 * 1024 * 1024
-"""Bytes; more is not even read to its end."""
+MAX_FILE_BYTES = 20 * 1024 * 1024
+"""A larger file is not read to its end."""
 MAX_CHUNK = 1_200
 """Characters of a chunk, without what it repeats of the one before."""
 OVERLAP = 150
@@ -25,11 +25,11 @@ _KEYS = ("title", "type", "authority", "effective", "expires")
 
 
 class UnreadableDocument(Permanent):
-    """A file is no document; the message says why, and what to do."""
+    """A file or page is not a document; the message says why, and what to do."""
 
 
 def parse_document(source: str, content: bytes) -> Document:
-    """The document that a file holds.
+    """Read a document from a file's content.
 
     Its title is that of the front matter, or a first heading of the first level, or the file's name.
 
@@ -37,7 +37,7 @@ def parse_document(source: str, content: bytes) -> Document:
         source: where it is from, with `/` between folders.
 
     Raises:
-        UnreadableDocument: it is too large, no UTF-8, has no text, or its front matter is wrong.
+        UnreadableDocument: it is too large, not UTF-8, has no text, or its front matter is wrong.
     """
     text = _text(source, content)
     try:
@@ -51,12 +51,12 @@ def parse_document(source: str, content: bytes) -> Document:
 
 
 def too_large(source: str) -> UnreadableDocument:
-    """What is said of a file of more than `LARGEST_FILE` bytes."""
-    return UnreadableDocument(f"{source} is larger than {LARGEST_FILE // 1024**2} MB: split it.")
+    """The refusal of a file with more than `MAX_FILE_BYTES` bytes."""
+    return UnreadableDocument(f"{source} is larger than {MAX_FILE_BYTES // 1024**2} MB: split it.")
 
 
 def _document(source: str, text: str) -> Document:
-    body, given = _parted(source, text)
+    body, given = _split_front_matter(source, text)
     title, body = _title(source, given.get("title"), body)
     if not body:
         raise UnreadableDocument(f"{source} has no text: add text, or remove it.")
@@ -64,7 +64,7 @@ def _document(source: str, text: str) -> Document:
 
 
 def _text(source: str, content: bytes) -> str:
-    if len(content) > LARGEST_FILE:
+    if len(content) > MAX_FILE_BYTES:
         raise too_large(source)
     try:
         text = content.decode("utf-8-sig")
@@ -77,13 +77,13 @@ def _text(source: str, content: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\x00", "")
 
 
-def _parted(source: str, text: str) -> tuple[str, Mapping[str, Any]]:
-    """The text below the front matter, and what that says; empty without one."""
+def _split_front_matter(source: str, text: str) -> tuple[str, Mapping[str, Any]]:
+    """The text below the front matter, and its keys; no keys if there is none."""
     first, _, rest = text.partition("\n")
     if first.rstrip() != _FENCE:
         return text, {}
     lines = rest.split("\n")
-    end = next((place for place, line in enumerate(lines) if line.rstrip() in (_FENCE, "...")), None)
+    end = next((number for number, line in enumerate(lines) if line.rstrip() in (_FENCE, "...")), None)
     if end is None:
         if not rest.lstrip().startswith(tuple(f"{key}:" for key in _KEYS)):
             return text, {}  # a rule above a text, and no front matter at all
@@ -97,7 +97,7 @@ def _front_matter(source: str, words: str) -> Mapping[str, Any]:
             raise UnreadableDocument(f"The front matter of {source} uses aliases (*name): write them out.")
         given = yaml.safe_load(words)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableDocument(f"The front matter of {source} is not valid YAML: {_told(error)}.") from error
+        raise UnreadableDocument(f"The front matter of {source} is not valid YAML: {_yaml_fault(error)}.") from error
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -105,7 +105,7 @@ def _front_matter(source: str, words: str) -> Mapping[str, Any]:
     return {str(key).lower(): value for key, value in given.items()}
 
 
-def _told(error: Exception) -> str:
+def _yaml_fault(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be read"
     return f"{problem}, in line {mark.line + 2}" if mark else str(problem)
@@ -123,8 +123,8 @@ def _title(source: str, given: Any, body: str) -> tuple[str, str]:
     return named or heading or name or source, body
 
 
-def _terms(source: str, given: Mapping[str, Any]) -> Terms:
-    terms = Terms.of(_type(source, given.get("type")))
+def _terms(source: str, given: Mapping[str, Any]) -> DocumentTerms:
+    terms = DocumentTerms.of(_type(source, given.get("type")))
     terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
     if terms.effective and terms.expires and terms.expires < terms.effective:
         raise UnreadableDocument(f"{source} expires before it is effective: correct one of the dates.")
@@ -162,10 +162,10 @@ def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
 # -- chunks ----------------------------------------------------------------------------------------------------------
 
 
-def split_document(document: Document) -> list[Piece]:
+def split_document(document: Document) -> list[Chunk]:
     """The chunks in order, cut at headings, and long sections at paragraphs or sentences; no word is lost."""
-    chunks = [Piece(section, text) for section, part in _sections(document.body) for text in _cut(part) if text.strip()]
-    return chunks or [Piece("", text) for text in _cut(document.body)]  # a document of nothing but headings
+    chunks = [Chunk(section, text) for section, part in _sections(document.body) for text in _cut(part) if text.strip()]
+    return chunks or [Chunk("", text) for text in _cut(document.body)]  # a document of nothing but headings
 
 
 def _sections(body: str) -> Iterator[tuple[str, str]]:
@@ -174,12 +174,12 @@ def _sections(body: str) -> Iterator[tuple[str, str]]:
     path: list[tuple[int, str]] = []
     begin = 0
     tokens = MarkdownIt("commonmark").parse(body)
-    for place, token in enumerate(tokens):
+    for number, token in enumerate(tokens):
         if token.type != "heading_open" or token.map is None or token.level:
             continue
         yield _headings(path), "\n".join(lines[begin : token.map[0]])
         depth = int(token.tag[1:])
-        path = [each for each in path if each[0] < depth] + [(depth, tokens[place + 1].content.strip())]
+        path = [each for each in path if each[0] < depth] + [(depth, tokens[number + 1].content.strip())]
         begin = token.map[1]
     yield _headings(path), "\n".join(lines[begin:])
 

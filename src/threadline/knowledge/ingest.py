@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, parse_document, split_document, too_large
-from threadline.knowledge.model import Document, Piece, source_of
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, parse_document, split_document, too_large
+from threadline.knowledge.model import Chunk, Document, normalise_source
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 from threadline.models.embeddings import Embedder
 
@@ -169,7 +169,7 @@ class _OptionalEmbedder:
         """None where no vectors are made: then those that are stored stay."""
         return self._embedder.model if self._embedder else None
 
-    async def embed(self, document: Document, chunks: Sequence[Piece]) -> tuple[str, Sequence[Sequence[float]]]:
+    async def embed(self, document: Document, chunks: Sequence[Chunk]) -> tuple[str, Sequence[Sequence[float]]]:
         if not self._embedder:
             return "", ()
         texts = [f"{document.title}\n{each.section}\n{each.text}" for each in chunks]
@@ -217,7 +217,7 @@ def _name(path: Path) -> str:
         raise Permanent(f"There is no {path}: name a folder, a Markdown file, or a list of addresses (*{LIST}).")
     if (escaped := _escaped(name)) != name:
         raise Permanent(f"The name of {escaped} is not UTF-8: rename it.")
-    return source_of(name)
+    return normalise_source(name)
 
 
 def _under(path: Path, name: str, fetch: Fetch) -> Iterator[SourceFile]:
@@ -235,7 +235,7 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
     if (escaped := _escaped(source)) != source:
         yield _refused(escaped, root, f"The name of {escaped} is not UTF-8: rename it.")
         return
-    source = source_of(source)
+    source = normalise_source(source)
     if path.suffix.lower() != LIST:
         yield SourceFile(source, root, partial(_read, path, source, folder))
         return
@@ -249,7 +249,7 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
         yield _refused(source, root, f"{error} {_LIST_KEPT}")
         return
     for address in addresses:
-        yield SourceFile(source_of(address), source, partial(fetch, address))
+        yield SourceFile(normalise_source(address), source, partial(fetch, address))
 
 
 def _escaped(name: str) -> str:
@@ -279,9 +279,9 @@ def _content(path: Path, source: str, folder: Path) -> bytes:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UnreadableDocument(f"{source} is a link to a file outside its folder: put the file itself there.")
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UnreadableDocument(f"{source} cannot be read: {error.strerror or error}.") from error
-    if len(content) > LARGEST_FILE:
+    if len(content) > MAX_FILE_BYTES:
         raise too_large(source)
     return content

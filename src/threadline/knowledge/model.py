@@ -1,4 +1,4 @@
-"""What the team has written down: kinds of documents, what follows from a kind, and what is found in them."""
+"""A team's documents, the types that decide how much they count, and the passages that a search finds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 MAX_CHARACTERS = 300_000
 """Of a document. Postgres holds at most 1 MiB of lexemes of one text, and refuses what has more."""
 SECTION = " – "
-"""Between a title and a section where a passage is cited."""
+"""Between title and section where an answer cites a passage."""
 
 
 class DocumentType(StrEnum):
@@ -26,14 +26,14 @@ AUTHORITY = {
     DocumentType.PRODUCT: 0.7,
     DocumentType.FAQ: 0.6,
 }
-"""How much the word of a document counts, unless it says so itself."""
-CRITICAL = frozenset({DocumentType.PRICING, DocumentType.POLICY})
-"""What may not be answered from anything else: where they cannot be asked, a person is."""
+"""How much a document counts, unless its front matter says otherwise."""
+CRITICAL_TYPES = frozenset({DocumentType.PRICING, DocumentType.POLICY})
+"""Questions about these are answered from documents alone: if they cannot be searched, a person takes over."""
 
 
 @dataclass(frozen=True)
-class Terms:
-    """How a document counts: `authority` in [0, 1]; it holds from `effective` to `expires`, both days included."""
+class DocumentTerms:
+    """How a document counts: `authority` in [0, 1]; valid from `effective` to `expires`, both days included."""
 
     type: DocumentType
     authority: float
@@ -41,28 +41,28 @@ class Terms:
     expires: date | None = None
 
     @classmethod
-    def of(cls, type: DocumentType = DocumentType.PRODUCT) -> "Terms":  # noqa: A002 - the word of the front matter
-        """Those of a document that says nothing but its type."""
+    def of(cls, type: DocumentType = DocumentType.PRODUCT) -> "DocumentTerms":  # noqa: A002 - the key of front matter
+        """The terms of a document whose front matter has a type alone."""
         return cls(type, AUTHORITY[type])
 
 
-ORDINARY = Terms.of()
-"""Those of a document that says nothing of itself."""
+DEFAULT_TERMS = DocumentTerms.of()
+"""The terms of a document without front matter."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text of the knowledge base; `source` says where it is from (an address, a file), once in a team."""
+    """A text of the knowledge base; `source` is the file or address that it came from, unique in a team."""
 
     title: str
     source: str
     body: str
-    terms: Terms = ORDINARY
+    terms: DocumentTerms = DEFAULT_TERMS
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A part of a document, small enough to be shown whole; `section` is the path of its headings, empty above them."""
+class Chunk:
+    """A part of a document, small enough to be quoted whole; `section` is the path of the headings above it."""
 
     section: str
     text: str
@@ -70,9 +70,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Passage:
-    """A part of a document that has to do with a question.
+    """A chunk that a search has found, with its document.
 
-    `score` in [0, 1]: how much of the question it meets, by its words or by its meaning, whichever is more.
+    `score` in [0, 1] says how much of the question it covers: by its words or by its vector, whichever is more.
     """
 
     title: str
@@ -87,8 +87,8 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Query:
-    """What to look for; `types` empty for all, `on` None for what holds today."""
+class SearchQuery:
+    """`types` empty: all types. `on` None: documents that are valid today."""
 
     team: str
     text: str
@@ -98,27 +98,24 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The likest first. `quality` in [0, 1], see `source_quality`; `fused`: meanings were compared, too."""
+class SearchResult:
+    """The best passages first. `quality` in [0, 1]: see `knowledge.search.source_quality`."""
 
     passages: tuple[Passage, ...] = ()
     quality: float = 0.0
-    fused: bool = False
+    used_vectors: bool = False
 
 
-def cited(title: str, section: str) -> str:
-    """How an answer names a passage: "Title – Section", or the title where the section says no more."""
+def citation(title: str, section: str) -> str:
+    """How an answer names a passage: "Title – Section", or the title alone if the section says no more."""
     return f"{title}{SECTION}{section}" if section and section != title else title
 
 
 def citations(passages: Sequence[Passage]) -> list[str]:
-    """How an answer names what it used, each once."""
-    return list(dict.fromkeys(cited(each.title, each.section) for each in passages))
+    """How an answer names the passages that it used, each once."""
+    return list(dict.fromkeys(citation(each.title, each.section) for each in passages))
 
 
-def source_of(name: str) -> str:
-    """What a document is known by that comes from a file or an address of this name: blanks in a row are one space.
-
-    The same for whoever keeps it and whoever looks for what is gone.
-    """
+def normalise_source(name: str) -> str:
+    """The source of a file or address of this name. Spaces in a row become one, in the store and in look-ups alike."""
     return " ".join(name.replace("\x00", "").split())

@@ -10,8 +10,8 @@ import structlog
 from threadline.db.engine import Database
 from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.conflicts import suspicious
-from threadline.knowledge.model import DocumentType, Found, Passage, Query
+from threadline.knowledge.conflicts import find_conflicts
+from threadline.knowledge.model import DocumentType, Passage, SearchQuery, SearchResult
 from threadline.knowledge.store import KnowledgeStore, QuestionVector
 from threadline.models.embeddings import Embedder
 
@@ -23,7 +23,9 @@ EMBED_TIMEOUT = 5.0
 _log = structlog.get_logger()
 
 
-async def search(database: Database, embedder: Embedder | None, query: Query, *, or_all: bool = False) -> Found:
+async def search(
+    database: Database, embedder: Embedder | None, query: SearchQuery, *, or_all: bool = False
+) -> SearchResult:
     """The passages that answer a question best, at most `query.limit`.
 
     If the embedder fails or takes longer than `EMBED_TIMEOUT`, the log says so, and only words are searched.
@@ -36,14 +38,14 @@ async def search(database: Database, embedder: Embedder | None, query: Query, *,
     """
     query = replace(query, text=query.text[:MAX_QUESTION].strip(), on=query.on or datetime.now(UTC).date())
     if not query.text or query.limit < 1:
-        return Found()
+        return SearchResult()
     vector = await _embed(embedder, query.text) if embedder else None
     async with database.begin() as work:
         store = KnowledgeStore(work.tx)
-        passages, fused = await store.search(query, vector)
+        passages, used_vectors = await store.search(query, vector)
         if or_all and query.types and not passages:
-            passages, fused = await store.search(replace(query, types=()), vector)
-    return Found(tuple(passages), source_quality(passages), fused)
+            passages, used_vectors = await store.search(replace(query, types=()), vector)
+    return SearchResult(tuple(passages), source_quality(passages), used_vectors)
 
 
 async def look_up(
@@ -51,11 +53,11 @@ async def look_up(
 ) -> tuple[Sequence[Source], Retrieval]:
     """The sources for a decision: documents of these types, or of all types if those have no passage."""
     wanted = tuple(each for each in DocumentType if each in types)
-    found = await search(database, embedder, Query(team, query, wanted), or_all=True)
+    found = await search(database, embedder, SearchQuery(team, query, wanted), or_all=True)
     sources = [
         Source(each.title, each.section, each.source, each.type, each.text, each.score) for each in found.passages
     ]
-    return sources, Retrieval(found.quality, suspicious=tuple(suspicious(found.passages)))
+    return sources, Retrieval(found.quality, suspicious=tuple(find_conflicts(found.passages)))
 
 
 def source_quality(passages: Sequence[Passage]) -> float:

@@ -12,7 +12,16 @@ from threadline.db.columns import TEXT
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
 from threadline.errors import Permanent
-from threadline.knowledge.model import MAX_CHARACTERS, Document, DocumentType, Passage, Piece, Query, Terms, source_of
+from threadline.knowledge.model import (
+    MAX_CHARACTERS,
+    Chunk,
+    Document,
+    DocumentTerms,
+    DocumentType,
+    Passage,
+    SearchQuery,
+    normalise_source,
+)
 from threadline.knowledge.tables import knowledge_documents, knowledge_passages
 
 _WORDS = text("""
@@ -59,7 +68,7 @@ class KnowledgeStore:
         self,
         team: str,
         document: Document,
-        chunks: Sequence[Piece],
+        chunks: Sequence[Chunk],
         stored: StoredSource | None = None,
         vectors: Sequence[Sequence[float]] = (),
     ) -> None:
@@ -69,14 +78,14 @@ class KnowledgeStore:
             Permanent: it has no title, no source or no text, or it is longer than `MAX_CHARACTERS`.
         """
         stored = stored or StoredSource()
-        title, source = " ".join(storable(document.title).split()), source_of(storable(document.source))
+        title, source = " ".join(storable(document.title).split()), normalise_source(storable(document.source))
         body = storable(document.body).replace("\r\n", "\n").strip()
         if not (title and source and body and chunks):
             raise Permanent(f"{source or 'the document'} needs a title, a source and a text")
         if len(body) > MAX_CHARACTERS:
             raise Permanent(f"{source} has {len(body):,} characters, and the maximum is {MAX_CHARACTERS:,}: split it")
         title = title[:_MAX_TITLE]
-        origin = {"root": stored.ingest_root, "content_hash": stored.content_hash}
+        origin = {"ingest_root": stored.ingest_root, "content_hash": stored.content_hash}
         row = {**vars(document.terms), **origin, "title": title, "body": body, "updated_at": func.now()}
         new = upsert(knowledge_documents).values(team=team, source=source, **row)
         kept = new.on_conflict_do_update(index_elements=["team", "source"], set_=row)
@@ -89,13 +98,13 @@ class KnowledgeStore:
     async def delete(self, team: str, source: str) -> bool:
         """Delete the document of a source; False if there is none."""
         row = knowledge_documents.c
-        named = delete(knowledge_documents).where(row.team == team, row.source == source_of(storable(source)))
+        named = delete(knowledge_documents).where(row.team == team, row.source == normalise_source(storable(source)))
         return (await self._tx.execute(named)).rowcount > 0
 
     async def delete_missing(self, team: str, root: str, sources: Collection[str]) -> list[str]:
         """Delete the documents that came with this folder or list, except for these sources; returns what is gone."""
         row = knowledge_documents.c
-        under = or_(row.root == root, row.root.startswith(f"{root}/", autoescape=True))
+        under = or_(row.ingest_root == root, row.ingest_root.startswith(f"{root}/", autoescape=True))
         others = row.source != all_(bindparam("sources", list(sources), ARRAY(TEXT)))  # a parameter each is too many
         gone = delete(knowledge_documents).where(row.team == team, under, others)
         return sorted((await self._tx.execute(gone.returning(row.source))).scalars())
@@ -107,21 +116,21 @@ class KnowledgeStore:
         query = select(row.title, row.source, row.body, *terms).where(row.team == team).order_by(row.source)
         rows = await self._tx.execute(query)
         return [
-            Document(title, source, body, Terms(DocumentType(type_), *rest))
+            Document(title, source, body, DocumentTerms(DocumentType(type_), *rest))
             for title, source, body, type_, *rest in rows
         ]
 
     async def sources(self, team: str) -> Mapping[str, StoredSource]:
         row, passage = knowledge_documents.c, knowledge_passages.c
-        first = and_(passage.document_id == row.id, passage.place == 1)
+        first = and_(passage.document_id == row.id, passage.position == 1)
         query = (
-            select(row.source, row.root, row.content_hash, func.coalesce(passage.model, ""))
+            select(row.source, row.ingest_root, row.content_hash, func.coalesce(passage.model, ""))
             .outerjoin(knowledge_passages, first)
             .where(row.team == team)
         )
         return {source: StoredSource(*rest) for source, *rest in await self._tx.execute(query)}
 
-    async def search(self, query: Query, vector: QuestionVector | None = None) -> tuple[list[Passage], bool]:
+    async def search(self, query: SearchQuery, vector: QuestionVector | None = None) -> tuple[list[Passage], bool]:
         """The best passages for a question, and whether vectors were compared.
 
         Documents count that are valid on `query.on`. Without a vector, or where this Postgres has no pgvector, words
@@ -145,20 +154,20 @@ class KnowledgeStore:
 
 
 def _rows(
-    document_id: int, title: str, chunks: Sequence[Piece], model: str, vectors: Sequence[Sequence[float]]
+    document_id: int, title: str, chunks: Sequence[Chunk], model: str, vectors: Sequence[Sequence[float]]
 ) -> list[dict[str, Any]]:
     each_vector: Sequence[Sequence[float] | None] = vectors or [None] * len(chunks)
     return [
         {
             "document_id": document_id,
-            "place": place,
+            "position": position,
             "title": title,
             "section": storable(chunk.section)[:_MAX_SECTION],
             "body": chunk.text,
             "model": model,
             "vector": None if vector is None else list(vector),
         }
-        for place, (chunk, vector) in enumerate(zip(chunks, each_vector, strict=True), 1)
+        for position, (chunk, vector) in enumerate(zip(chunks, each_vector, strict=True), 1)
     ]
 
 
@@ -196,19 +205,19 @@ WITH asked AS MATERIALIZED (
     WHERE team = :team AND (cardinality(CAST(:types AS text[])) = 0 OR type = ANY(CAST(:types AS text[])))
           AND (effective IS NULL OR effective <= :on) AND (expires IS NULL OR expires >= :on)
 ), exact AS MATERIALIZED (  -- one scan of the index for each word; no tsvector is read
-    SELECT a.number, p.document_id, p.place, 1.0::float AS likeness
-    FROM asked a JOIN knowledge_passages p ON p.words @@ a.needle JOIN document d ON d.id = p.document_id
+    SELECT a.number, p.document_id, p.position, 1.0::float AS likeness
+    FROM asked a JOIN knowledge_passages p ON p.search_vector @@ a.needle JOIN document d ON d.id = p.document_id
 ), corrected AS MATERIALIZED (  -- for the words that no passage has
-    SELECT a.number, p.document_id, p.place, max(w.likeness)::float AS likeness
+    SELECT a.number, p.document_id, p.position, max(w.likeness)::float AS likeness
     FROM asked a CROSS JOIN LATERAL (
         SELECT k.word, similarity(k.word, a.word) AS likeness FROM knowledge_words k
         WHERE k.team = :team AND k.word % a.word AND similarity(k.word, a.word) >= {_MIN_SIMILARITY}
         ORDER BY likeness DESC, k.word LIMIT {_MAX_CORRECTIONS}
     ) w
-    JOIN knowledge_passages p ON p.words @@ plainto_tsquery('english', w.word)
+    JOIN knowledge_passages p ON p.search_vector @@ plainto_tsquery('english', w.word)
     JOIN document d ON d.id = p.document_id
     WHERE length(a.word) > 3 AND NOT EXISTS (SELECT FROM exact e WHERE e.number = a.number)
-    GROUP BY a.number, p.document_id, p.place
+    GROUP BY a.number, p.document_id, p.position
 ), hit AS MATERIALIZED (
     SELECT * FROM exact UNION ALL SELECT * FROM corrected
 ), weight AS MATERIALIZED (  -- a rare word counts more; one that no passage has counts as if half of them had it
@@ -218,44 +227,44 @@ WITH asked AS MATERIALIZED (
         SELECT count(*)::float AS passages FROM knowledge_passages p JOIN document d ON d.id = p.document_id
     ) a
 ), scored AS MATERIALIZED (
-    SELECT document_id, place, sum(likeness * weight) / (SELECT sum(weight) FROM weight) AS score
-    FROM hit JOIN weight USING (number) GROUP BY document_id, place
+    SELECT document_id, position, sum(likeness * weight) / (SELECT sum(weight) FROM weight) AS score
+    FROM hit JOIN weight USING (number) GROUP BY document_id, position
     ORDER BY score DESC FETCH FIRST :candidates ROWS WITH TIES
 ), by_words AS MATERIALIZED (  -- only the best are ranked: what has quoted words side by side, then by ts_rank
-    SELECT document_id, place, score, row_number() OVER (
-        ORDER BY p.words @@ websearch_to_tsquery('english', :question) DESC, score DESC,
-                 ts_rank(p.words, (SELECT string_agg(needle::text, ' | ')::tsquery FROM asked), 1) DESC,
-                 d.source, place
+    SELECT document_id, position, score, row_number() OVER (
+        ORDER BY p.search_vector @@ websearch_to_tsquery('english', :question) DESC, score DESC,
+                 ts_rank(p.search_vector, (SELECT string_agg(needle::text, ' | ')::tsquery FROM asked), 1) DESC,
+                 d.source, position
     ) AS rank
-    FROM scored JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+    FROM scored JOIN knowledge_passages p USING (document_id, position) JOIN document d ON d.id = document_id
     ORDER BY rank LIMIT :candidates
 )"""  # noqa: S608 - all parts are written here
 _BY_VECTOR = f""", near AS MATERIALIZED (
-    SELECT document_id, place, source, cosine, least(1, greatest(0, round(
+    SELECT document_id, position, source, cosine, least(1, greatest(0, round(
                CAST((cosine - {_MIN_COSINE}) / ({_FULL_COSINE} - {_MIN_COSINE}) AS numeric), 4
            ))) AS score
     FROM (
-        SELECT p.document_id, p.place, d.source,
+        SELECT p.document_id, p.position, d.source,
                1 - (CAST(p.vector AS vector) <=> CAST(CAST(:vector AS real[]) AS vector)) AS cosine
         FROM knowledge_passages p JOIN document d ON d.id = p.document_id
         WHERE p.model = :model AND cardinality(p.vector) = cardinality(CAST(:vector AS real[]))
     ) compared
     WHERE cosine BETWEEN -1.01 AND 1.01  -- to a vector of zeros it is NaN, which sorts above all numbers
-    ORDER BY cosine DESC, source, place LIMIT :candidates
+    ORDER BY cosine DESC, source, position LIMIT :candidates
 ), by_vector AS MATERIALIZED (  -- of the unlike only those that words have found
-    SELECT document_id, place, n.score, row_number() OVER (ORDER BY cosine DESC, source, place) AS rank
-    FROM near n LEFT JOIN by_words w USING (document_id, place)
+    SELECT document_id, position, n.score, row_number() OVER (ORDER BY cosine DESC, source, position) AS rank
+    FROM near n LEFT JOIN by_words w USING (document_id, position)
     WHERE n.score > 0 OR w.rank IS NOT NULL
 )"""  # noqa: S608 - all parts are written here
 _SHOWN = """
 SELECT p.title, p.section, d.source, d.type, p.body AS text, d.authority, d.effective, d.expires,"""
 _SEARCH_WORDS = text(f"""{_BY_WORDS} {_SHOWN} w.score
-FROM by_words w JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+FROM by_words w JOIN knowledge_passages p USING (document_id, position) JOIN document d ON d.id = document_id
 ORDER BY w.rank LIMIT :limit
 """)
 _SEARCH_WORDS_AND_VECTORS = text(f"""{_BY_WORDS} {_BY_VECTOR} {_SHOWN} greatest(w.score, v.score) AS score
-FROM by_words w FULL JOIN by_vector v USING (document_id, place)
-JOIN knowledge_passages p USING (document_id, place) JOIN document d ON d.id = document_id
+FROM by_words w FULL JOIN by_vector v USING (document_id, position)
+JOIN knowledge_passages p USING (document_id, position) JOIN document d ON d.id = document_id
 ORDER BY coalesce(1.0 / ({_DAMPING} + w.rank), 0) + coalesce(1.0 / ({_DAMPING} + v.rank), 0) DESC,
          w.rank NULLS LAST, v.rank
 LIMIT :limit

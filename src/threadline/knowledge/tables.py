@@ -22,32 +22,22 @@ knowledge_documents = Table(
     metadata,
     identity(),
     *(required(name, TEXT) for name in ("team", "title", "source", "body")),
-    Column(
-        "words",
-        TSVECTOR,
-        Computed(
-            "(setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
-            " || setweight(to_tsvector('english'::regconfig, body), 'B'::\"char\"))",
-            persisted=True,
-        ),
-    ),
     required("updated_at", MOMENT),
     required("type", TEXT),
     required("authority", Double()),
     *(Column(name, Date) for name in ("effective", "expires")),
-    *(required(name, TEXT) for name in ("root", "content_hash")),
+    *(required(name, TEXT) for name in ("ingest_root", "content_hash")),
     UniqueConstraint("team", "source"),
-    Index("knowledge_documents_words_idx", "words", postgresql_using="gin"),
 )
 
 knowledge_passages = Table(
     "knowledge_passages",
     metadata,
     Column("document_id", ForeignKey("knowledge_documents.id", ondelete="CASCADE"), primary_key=True),
-    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
     *(required(name, TEXT) for name in ("title", "section", "body")),
     Column(
-        "words",
+        "search_vector",
         TSVECTOR,
         Computed(
             "((setweight(to_tsvector('english'::regconfig, title), 'A'::\"char\")"
@@ -58,7 +48,12 @@ knowledge_passages = Table(
     ),
     required("model", TEXT),
     Column("vector", ARRAY(REAL)),
-    Index("knowledge_passages_words_idx", "words", postgresql_using="gin", postgresql_with={"fastupdate": "off"}),
+    Index(
+        "knowledge_passages_search_vector_idx",
+        "search_vector",
+        postgresql_using="gin",
+        postgresql_with={"fastupdate": "off"},
+    ),
 )
 
 knowledge_words = Table(

@@ -1,11 +1,11 @@
-"""Questions that the team's own documents answer: the tool finds the passages, the model words the answer."""
+"""`qa.answer`: finds passages of the team's documents, from which the model writes the answer."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from pydantic import Field
 
-from threadline.knowledge.model import Found, Passage, Query, citations
+from threadline.knowledge.model import Passage, SearchQuery, SearchResult, citations
 from threadline.tools.context import Port, ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Cache, tool
@@ -13,7 +13,7 @@ from threadline.tools.registry import Cache, tool
 _NOTHING = "The documents hold nothing on this."
 
 
-Search = Callable[[Query], Awaitable[Found]]
+Search = Callable[[SearchQuery], Awaitable[SearchResult]]
 """`search` with its database and embedder."""
 
 KNOWLEDGE = Port[Search](
@@ -35,17 +35,17 @@ async def answer(
     *,
     question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
 ) -> ToolResult:
-    found = await context.ports[KNOWLEDGE](Query(context.team, question))
+    found = await context.ports[KNOWLEDGE](SearchQuery(context.team, question))
     named = tuple(citations(found.passages))
     return ToolResult(
         data={"passages": [_record(each) for each in found.passages]},
-        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
+        display_text=f"SearchResult in {', '.join(named)}." if named else _NOTHING,
         sources=named,
     )
 
 
 def _record(passage: Passage) -> dict[str, object]:
-    """As the model is told it; `cite` is how an answer names it."""
+    """A passage as the model sees it; `cite` is how an answer names it."""
     return {
         "cite": citations([passage])[0],
         "title": passage.title,

@@ -1,4 +1,4 @@
-"""Reads documents from the web: within bounds of size and time, and from public addresses unless more is meant."""
+"""Fetches web pages as Markdown, within limits of size and time, and from public addresses unless allowed otherwise."""
 
 import asyncio
 import ipaddress
@@ -13,24 +13,24 @@ from aiohttp.resolver import ThreadedResolver
 from lxml import etree
 from yarl import URL
 
-from threadline.knowledge.documents import LARGEST_FILE, UnreadableDocument, too_large
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, too_large
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
-"""Seconds for a whole page: a slow one is refused, and stays as it was kept before."""
-_MOST_REDIRECTS = 5
+"""Seconds for a whole page. A slow one is refused, and its stored text is kept."""
+_MAX_REDIRECTS = 5
 _TEXTS = ("text/markdown", "text/plain", "text/x-markdown")
 _HTML = ("text/html", "application/xhtml+xml")
 MAX_HTML = 4_000_000
 """Characters of a page. libxml2 took under two seconds for as many, and for some of 20 million it did not end."""
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "nav", "header", "footer", "form", "iframe")
-"""Elements whose words are not the page's own."""
+"""Elements whose text is not the content of the page."""
 _HEADINGS = {f"h{depth}": f"\n\n{'#' * depth} " for depth in range(1, 7)}
 _BLOCKS = ("p", "div", "section", "article", "main", "ul", "ol", "table", "tr", "blockquote", "pre", "dl", "dt", "dd")
 _MOVED = (301, 302, 303, 307, 308)
 
 
 class _PublicResolver(AbstractResolver):
-    """Names resolve to public addresses alone: looked at where they are connected to, no name can change in between."""
+    """Refuses names of private addresses: it checks the address of the connection, which cannot change afterwards."""
 
     def __init__(self) -> None:
         self._inner = ThreadedResolver()
@@ -80,7 +80,7 @@ class WebFetcher:
 
     async def _follow(self, address: str) -> bytes:
         at = URL(address)
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MAX_REDIRECTS + 1):
             self._check(at)
             async with self._session.get(at, allow_redirects=False) as response:
                 moved = response.headers.get("Location", "") if response.status in _MOVED else ""
@@ -88,7 +88,7 @@ class WebFetcher:
                     return await _read(address, response)
                 at = at.join(URL(moved))
         raise UnreadableDocument(
-            f"{address} redirects more than {_MOST_REDIRECTS} times: use the address of the final page."
+            f"{address} redirects more than {_MAX_REDIRECTS} times: use the address of the final page."
         )
 
     def _check(self, at: URL) -> None:
@@ -106,7 +106,7 @@ class WebFetcher:
 
 @asynccontextmanager
 async def open_web_fetcher(*, allow_private: bool = False) -> AsyncIterator[WebFetcher]:
-    """Args: `allow_private`: pages of this machine and this network may be read, too."""
+    """Args: `allow_private` also permits pages of this machine and this network."""
     resolver = None if allow_private else _PublicResolver()
     connector = aiohttp.TCPConnector(resolver=resolver)
     async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as session:
@@ -122,7 +122,7 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         content += chunk
-        if len(content) > LARGEST_FILE:
+        if len(content) > MAX_FILE_BYTES:
             raise too_large(address)
     if kind in _TEXTS:
         return bytes(content)
@@ -136,7 +136,7 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
 
 
 def _is_number(host: str) -> bool:
-    """Whether aiohttp connects to it without asking the resolver, in whose place nobody would look at it."""
+    """Whether aiohttp connects to it without asking the resolver, which then could not check it."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
@@ -158,7 +158,7 @@ def _refused_inside(address: str) -> UnreadableDocument:
 
 
 def html_to_markdown(page: str) -> str:
-    """The words of a page, with its title as a heading of the first level when it has none of its own.
+    """The text of a page as Markdown. If it has no heading of the first level, its title becomes one.
 
     Args:
         page: `MAX_HTML` characters at most.
@@ -179,7 +179,7 @@ def html_to_markdown(page: str) -> str:
 
 
 class _PageReader:
-    """What lxml tells of a page as it reads; see https://lxml.de/parsing.html, "The target parser interface"."""
+    """Collects the text while lxml parses; see https://lxml.de/parsing.html, "The target parser interface"."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
@@ -216,4 +216,4 @@ class _PageReader:
             self.pieces.append(re.sub(r"\s+", " ", data))
 
     def close(self) -> None:
-        """Nothing is left to do; lxml wants to be able to say so."""
+        """lxml calls it at the end of the page."""
