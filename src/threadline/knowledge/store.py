@@ -31,8 +31,8 @@ FROM knowledge_passages CROSS JOIN LATERAL
      regexp_matches(title || ' ' || section || ' ' || body, '[[:alpha:]]{4,40}', 'g') AS found
 WHERE document_id = :id ORDER BY 2 ON CONFLICT DO NOTHING
 """)
-"""In order, so that two who keep documents wait for each other and not in a circle. What was known once stays: a word
-that no passage has any more finds none."""
+"""Inserted in order, so that two transactions cannot deadlock. A word stays when its last passage is gone, and then
+finds nothing."""
 _MAX_TITLE = 300
 _MAX_SECTION = 500
 
@@ -59,7 +59,7 @@ class QuestionVector:
 
 
 class KnowledgeStore:
-    """A document belongs to its team: no other finds it."""
+    """Documents belong to a team, and no other team finds them."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -105,7 +105,7 @@ class KnowledgeStore:
         """Delete the documents that came with this folder or list, except for these sources; returns what is gone."""
         row = knowledge_documents.c
         under = or_(row.ingest_root == root, row.ingest_root.startswith(f"{root}/", autoescape=True))
-        others = row.source != all_(bindparam("sources", list(sources), ARRAY(TEXT)))  # a parameter each is too many
+        others = row.source != all_(bindparam("sources", list(sources), ARRAY(TEXT)))  # asyncpg takes 32,767 parameters
         gone = delete(knowledge_documents).where(row.team == team, under, others)
         return sorted((await self._tx.execute(gone.returning(row.source))).scalars())
 
@@ -121,6 +121,7 @@ class KnowledgeStore:
         ]
 
     async def sources(self, team: str) -> Mapping[str, StoredSource]:
+        """What is stored of each source."""
         row, passage = knowledge_documents.c, knowledge_passages.c
         first = and_(passage.document_id == row.id, passage.position == 1)
         query = (
