@@ -261,11 +261,10 @@ async def all_were_answered(ground: Ground) -> None:
 
 async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
     async with ground.database.begin() as work:
-        project = (await work.estimates.open_project(thread.team, f"Project of {thread.ts}", "EUR")).project_id
+        project = (await work.estimates.get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")).project_id
         await work.estimates.save_role(thread.team, project, Role("developer", Decimal(900)))
-        change = Change(Operation(thread, 0, 1, "bench"), time.time())
         new = [NewItem(title, "developer", Decimal(2)) for title in items]
-        await work.estimates.create_items(change, project, new)
+        await work.estimates.create_items(thread.team, project, new)
     return project
 
 

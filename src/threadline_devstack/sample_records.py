@@ -122,11 +122,11 @@ def sample_documents() -> Iterator[Document]:
 
 
 async def _lay_project(work: Work, team: str, name: str, *, locked: bool) -> None:
-    project = await work.estimates.open_project(team, name, "EUR")
+    project = await work.estimates.get_or_create_project(team, name, "EUR")
     for role in _ROLES:
         await work.estimates.save_role(team, project.project_id, role)
-    await work.estimates.create_items(_change(team, name, 1), project.project_id, _ITEMS)
-    await work.estimates.update_quote_totals(_change(team, name, 2), project.project_id, tax_percent=_TAX)
+    await work.estimates.create_items(team, project.project_id, _ITEMS)
+    await work.estimates.update_quote_totals(team, project.project_id, tax_percent=_TAX)
     await work.estimates.set_locked(team, project.project_id, locked=locked)
 
 

@@ -56,7 +56,7 @@ class Works:
 WORKS = Port[Works]("Works", "")
 
 
-@tool("jira.create", "Open a ticket. The model reads on.", mutating=True, needs=(WORKS,))
+@tool("jira.create", "Open a ticket. The model reads on.", mutating=True, needs=(WORKS,), remote=True)
 async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -> ToolResult:
     if title == "impossible":
         raise Permanent("There is no such project.")
@@ -65,7 +65,7 @@ async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -
     return ToolResult(data=ticket, display_text="T-1 is open.", structured=(Structured("tickets", (ticket,)),))
 
 
-@tool("opportunity.patch", "Change the state of an RFP.", mutating=True, needs=(WORKS,))
+@tool("opportunity.patch", "Change the state of an RFP.", mutating=True, needs=(WORKS,), remote=True)
 async def patch(context: ToolContext, *, rfp_id: str, patch: str, correlation_id: str) -> ToolResult:
     await context.ports[WORKS].does(f"patch {rfp_id} {patch} in {correlation_id}")
     return ToolResult(display_text="The state is changed.")
@@ -75,18 +75,18 @@ async def _not_there(context: ToolContext, given: Any) -> None:
     """What failed was certainly not done."""
 
 
-@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,), look_up=_not_there)
+@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,), look_up=_not_there, remote=True)
 async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_id: str) -> ToolResult:
     await context.ports[WORKS].does(f"journal {rfp_id} {text}")
     return ToolResult(display_text="It is written down.")
 
 
-@tool("rfp.list", "List the RFPs.", needs=(WORKS,))
+@tool("rfp.list", "List the RFPs.", needs=(WORKS,), remote=True)
 async def rfps(context: ToolContext) -> ToolResult:
     return ToolResult(data=[])
 
 
-@tool("slack.post.summary", "Say it.", mutating=True)
+@tool("slack.post.summary", "Say it.", mutating=True, remote=True)
 async def speak(context: ToolContext, *, text: str) -> ToolResult:
     raise AssertionError("an action never speaks")
 

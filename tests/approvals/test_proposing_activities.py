@@ -77,7 +77,7 @@ async def test_model_may_raise_the_risk_and_not_lower_it(desk: ApprovalScene) ->
 @pytest.mark.parametrize(
     ("tool", "arguments", "code", "words"),
     [
-        ("jira_create", {"title": 3}, Code.INVALID_ARGUMENTS, "`title` does not fit"),
+        ("jira_create", {"title": 3}, Code.INVALID_ARGUMENTS, "`title`: Input should be a valid string"),
         ("jira_create", "[]", Code.INVALID_ARGUMENTS, "one JSON object"),
         ("jira_destroy", {}, Code.UNKNOWN_TOOL, "no tool of this name"),
         ("rfp_list", {}, Code.REFUSED, "only reads"),

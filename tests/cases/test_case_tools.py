@@ -139,7 +139,7 @@ async def test_cases_of_another_team_are_not_found(desk: ToolScene, scene: Scene
     ("tool", "arguments", "says"),
     [
         ("get", {}, "`bug_id` is missing"),
-        ("search", {"status": "open"}, "`status` does not fit: expected one of new, investigating"),
+        ("search", {"status": "open"}, "`status`: Input should be 'new', 'investigating'"),
     ],
 )
 async def test_invalid_argument_is_named(desk: ToolScene, tool: str, arguments: dict[str, Any], says: str) -> None:

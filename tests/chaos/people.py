@@ -207,7 +207,7 @@ class People:
         if not self._plan.conversations:
             return
         async with self._stack.database.begin() as work:
-            project = await work.estimates.open_project(identity.TEAM, self.project, "EUR")
+            project = await work.estimates.get_or_create_project(identity.TEAM, self.project, "EUR")
             await work.estimates.save_role(identity.TEAM, project.project_id, Role(ROLE, Decimal(100)))
             created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
             await work.rfps.create(created, NewRfp(Facts(self.project)), Author("", self.rfp), self.rfp)

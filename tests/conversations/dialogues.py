@@ -17,17 +17,17 @@ from threadline.tools.registry import Registry, tool
 THREAD = Thread("T1", "C1", "1700000000.000000")
 
 
-@tool("tickets.search", "Search the tickets. By words.")
+@tool("tickets.search", "Search the tickets. By words.", remote=True)
 async def search(context: ToolContext, *, words: str) -> str:
     return words
 
 
-@tool("tickets.close_one", "Close a ticket.", mutating=True)
+@tool("tickets.close_one", "Close a ticket.", mutating=True, remote=True)
 async def close_one(context: ToolContext, *, ticket: str) -> str:
     return ticket
 
 
-@tool("rooms.book", "Book a room.", mutating=True)
+@tool("rooms.book", "Book a room.", mutating=True, remote=True)
 async def book(context: ToolContext, *, room: str) -> str:
     return room
 

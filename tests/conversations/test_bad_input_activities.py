@@ -20,12 +20,12 @@ __all__ = ["make_talk", "talk"]
 MB = 1_000_000
 
 
-@tool("lamps.wait", "Never answers.", timeout=0.05)
+@tool("lamps.wait", "Never answers.", timeout=0.05, remote=True)
 async def wait(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
 
-@tool("lamps.flood", "Answers with 50 MB.")
+@tool("lamps.flood", "Answers with 50 MB.", remote=True)
 async def flood(context: ToolContext) -> str:
     return "x" * (50 * MB)
 

@@ -34,7 +34,7 @@ async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: Conver
 async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: ConversationActivityScene) -> None:
     await talk.said("what is this about, please?")
     async with talk.database.begin() as work:
-        project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
+        project = await work.estimates.get_or_create_project(talk.thread.team, "Shop", "EUR")
         await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
         await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
     await talk.think()

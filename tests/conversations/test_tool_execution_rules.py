@@ -9,15 +9,15 @@ from threadline.tools.model import Code, Status, ToolResult, failure
 from threadline.tools.registry import Registry, tool
 
 
-@tool("stage.look", "Look.")
+@tool("stage.look", "Look.", remote=True)
 async def look(context: ToolContext) -> None: ...
 
 
-@tool("stage.clear", "Clear.", mutating=True)
+@tool("stage.clear", "Clear.", mutating=True, remote=True)
 async def clear(context: ToolContext) -> None: ...
 
 
-@tool("stage.light", "Light it.", mutating=True, critical=True)
+@tool("stage.light", "Light it.", mutating=True, critical=True, remote=True)
 async def light(context: ToolContext) -> None: ...
 
 

@@ -42,7 +42,7 @@ async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(tal
     talk.model.script(create)
     await talk.said("what now?")
     async with talk.database.begin() as work:
-        project = await work.estimates.open_project(talk.thread.team, "Shop", "EUR")
+        project = await work.estimates.get_or_create_project(talk.thread.team, "Shop", "EUR")
         await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
         await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
     [call] = (await talk.think()).reply.calls

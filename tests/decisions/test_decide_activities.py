@@ -186,7 +186,7 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
     engine = engine_of(talk)
     await engine.hears("please list the lamps")
     async with database.begin() as work:
-        project = await work.estimates.open_project(TEAM, "Lamps", "EUR")
+        project = await work.estimates.get_or_create_project(TEAM, "Lamps", "EUR")
         await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
         await work.estimates.set_locked(TEAM, project.project_id, locked=True)
     await engine.step("decide")

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from threadline.db.engine import Database
-from threadline.estimates.model import ProjectLocked, Role, outdated
+from threadline.estimates.model import ProjectLocked, Role, stale_quotes
 from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
@@ -19,7 +19,7 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         details = await work.estimates.details("T1", PROJECT)
         assert (details.project.project_id, len(details.roles), len(details.items)) == ("PRJ-1", 3, 3)
         assert details.quotes[0].totals.total == Decimal("14165.46")
-        assert outdated(details) == []
+        assert stale_quotes(details) == []
         assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
         assert sorted(each.name for each in await work.appointments.resources("T1")) == [
             each.name for each in RESOURCES

@@ -9,7 +9,6 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import insert
 
-from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.estimates.model import (
@@ -26,7 +25,6 @@ from threadline.estimates.model import (
     WbsItem,
 )
 from threadline.estimates.tables import estimate_quotes
-from threadline.tools.operations import Change
 
 DESIGN, BUILD = NewItem("Design", "designer", Decimal("2.5")), NewItem("Build", "developer", Decimal(10))
 ID = "PRJ-1"
@@ -35,24 +33,24 @@ ID = "PRJ-1"
 @pytest.fixture(autouse=True)
 async def project(database: Database) -> None:
     async with database.begin() as work:
-        await work.estimates.open_project("T1", "Web shop", "EUR")
+        await work.estimates.get_or_create_project("T1", "Web shop", "EUR")
         await work.estimates.save_role("T1", ID, Role("designer", Decimal("800.50")))
         await work.estimates.save_role("T1", ID, Role("developer", Decimal(900)))
 
 
-async def create(database: Database, call_id: str, *items: NewItem) -> list[WbsItem]:
+async def create(database: Database, *items: NewItem) -> list[WbsItem]:
     async with database.begin() as work:
-        return await work.estimates.create_items(change(call_id), ID, items)
+        return await work.estimates.create_items("T1", ID, items)
 
 
-async def update(database: Database, call_id: str, *changes: ItemChange) -> list[WbsItem]:
+async def update(database: Database, *changes: ItemChange) -> list[WbsItem]:
     async with database.begin() as work:
-        return await work.estimates.update_items(change(call_id), ID, changes)
+        return await work.estimates.update_items("T1", ID, changes)
 
 
-async def update_totals(database: Database, call_id: str, number: int = 0, **percents: Decimal) -> Quote:
+async def update_totals(database: Database, number: int = 0, **percents: Decimal) -> Quote:
     async with database.begin() as work:
-        return await work.estimates.update_quote_totals(change(call_id), ID, number, **percents)
+        return await work.estimates.update_quote_totals("T1", ID, number, **percents)
 
 
 async def set_locked(database: Database, *, locked: bool) -> None:
@@ -68,15 +66,15 @@ async def details(database: Database) -> ProjectDetails:
 async def test_project_is_opened_once_and_found_by_id_or_name(database: Database) -> None:
     shop = Project(ID, "Web shop", "EUR", locked=False)
     async with database.begin() as work:
-        assert await work.estimates.open_project("T1", " WEB shop ", "USD") == shop
+        assert await work.estimates.get_or_create_project("T1", " WEB shop ", "USD") == shop
         for words in ("prj-1", ID, " web SHOP"):
             assert await work.estimates.project("T1", words) == shop
         for team, words in (("T1", "PRJ-2"), ("T2", ID), ("T2", "Web shop"), ("T1", "\x00"), ("T1", "")):
             with pytest.raises(ProjectNotFound):
                 await work.estimates.project(team, words)
         with pytest.raises(ProjectNotFound):
-            await work.estimates.create_items(change(team="T2"), ID, [DESIGN])
-        other = await work.estimates.open_project("T2", "Web shop", "USD")
+            await work.estimates.create_items("T2", ID, [DESIGN])
+        other = await work.estimates.get_or_create_project("T2", "Web shop", "USD")
         assert (other.currency, other.project_id == ID) == ("USD", False)
         assert await work.estimates.projects("T1") == [shop]
 
@@ -84,7 +82,7 @@ async def test_project_is_opened_once_and_found_by_id_or_name(database: Database
 async def test_projects_are_listed_up_to_a_limit_if_one_is_given(database: Database) -> None:
     async with database.begin() as work:
         for number in range(60):
-            await work.estimates.open_project("T1", f"Shop {number}", "EUR")
+            await work.estimates.get_or_create_project("T1", f"Shop {number}", "EUR")
         assert len(await work.estimates.projects("T1")) == 61
         assert len(await work.estimates.projects("T1", 10)) == 10
 
@@ -92,7 +90,7 @@ async def test_projects_are_listed_up_to_a_limit_if_one_is_given(database: Datab
 async def test_concurrent_openings_give_one_project(database: Database) -> None:
     async def open_one(name: str) -> Project:
         async with database.begin() as work:
-            return await work.estimates.open_project("T1", name, "EUR")
+            return await work.estimates.get_or_create_project("T1", name, "EUR")
 
     opened = await asyncio.gather(*(open_one(name) for name in ("App", "APP", "app") * 5))
     assert len(set(opened)) == 1
@@ -101,7 +99,7 @@ async def test_concurrent_openings_give_one_project(database: Database) -> None:
 
 
 async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
-    await create(database, "c1", DESIGN, BUILD)
+    await create(database, DESIGN, BUILD)
     found = await details(database)
     async with database.begin() as work:
         assert found.roles == await work.estimates.roles("T1", ID)
@@ -112,37 +110,30 @@ async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
     assert [(quote.number, quote.totals.total) for quote in found.quotes] == [(1, Decimal(0))]
 
 
-async def test_items_are_numbered_on_and_a_repeated_call_adds_none(database: Database) -> None:
-    first = await create(database, "c1", DESIGN, BUILD)
+async def test_items_are_numbered_on(database: Database) -> None:
+    first = await create(database, DESIGN, BUILD)
     assert first == [WbsItem(1, "Design", "designer", Decimal("2.5")), WbsItem(2, "Build", "developer", Decimal(10))]
-    assert await create(database, "c1", DESIGN, BUILD) == first
-    assert [item.number for item in await create(database, "c2", BUILD)] == [3]
+    assert [item.number for item in await create(database, BUILD)] == [3]
     assert len((await details(database)).items) == 3
 
 
-async def test_concurrent_calls_add_once_each_with_numbers_of_their_own(database: Database) -> None:
-    answers = await asyncio.gather(*(create(database, "same", DESIGN) for _ in range(15)))
-    assert all(answer == answers[0] for answer in answers)
-    assert (await details(database)).items == answers[0]
-    added = await asyncio.gather(*(create(database, f"c{n}", DESIGN, BUILD) for n in range(10)))
-    assert sorted(item.number for answer in added for item in answer) == list(range(2, 22))
+async def test_concurrent_calls_add_items_with_numbers_of_their_own(database: Database) -> None:
+    added = await asyncio.gather(*(create(database, DESIGN, BUILD) for _ in range(10)))
+    assert sorted(item.number for answer in added for item in answer) == list(range(1, 21))
 
 
 async def test_items_are_changed_all_or_none(database: Database) -> None:
-    await create(database, "c1", DESIGN, BUILD)
+    await create(database, DESIGN, BUILD)
     changes = (ItemChange(2, days=Decimal("0.25")), ItemChange(1, title=" Sketch ", role="developer"))
-    changed = await update(database, "c2", *changes)
+    changed = await update(database, *changes)
     assert changed == [
         WbsItem(1, "Sketch", "developer", Decimal("2.5")),
         WbsItem(2, "Build", "developer", Decimal("0.25")),
     ]
-    assert await update(database, "c3", ItemChange(2)) == changed[1:]
+    assert await update(database, ItemChange(2)) == changed[1:]
     with pytest.raises(EstimateRefused, match="no item 3"):
-        await update(database, "c4", ItemChange(1, title="x"), ItemChange(3, title="y"))
+        await update(database, ItemChange(1, title="x"), ItemChange(3, title="y"))
     assert (await details(database)).items == changed
-    await update(database, "c5", ItemChange(1, title="Later"))
-    assert await update(database, "c2", *changes) == changed, "a repetition gets the first answer"
-    assert (await details(database)).items[0].title == "Later", "and changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -157,28 +148,27 @@ async def test_items_are_changed_all_or_none(database: Database) -> None:
 )
 async def test_unfitting_item_is_refused_and_none_is_added(database: Database, item: NewItem, says: str) -> None:
     with pytest.raises(EstimateRefused, match=says):
-        await create(database, "c1", DESIGN, item)
+        await create(database, DESIGN, item)
     assert (await details(database)).items == []
-    assert await create(database, "c1", DESIGN), "the call may be made again"
+    assert await create(database, DESIGN), "the call may be made again"
 
 
 @pytest.mark.parametrize(("name", "currency"), [(" ", "EUR"), ("prj-7", "EUR"), ("New", "euro")])
 async def test_project_without_a_name_or_currency_is_refused(database: Database, name: str, currency: str) -> None:
     async with database.begin() as work:
         with pytest.raises(EstimateRefused):
-            await work.estimates.open_project("T1", name, currency)
+            await work.estimates.get_or_create_project("T1", name, currency)
 
 
 async def test_totals_change_only_when_they_are_updated(database: Database) -> None:
-    await create(database, "c1", DESIGN, BUILD)
-    quote = await update_totals(database, "c2", discount_percent=Decimal(10), tax_percent=Decimal(19))
+    await create(database, DESIGN, BUILD)
+    quote = await update_totals(database, discount_percent=Decimal(10), tax_percent=Decimal(19))
     # 11001.25, 1100.125, 1881.21375 and 11782.33875, each rounded by itself
     assert quote.totals == Totals(Decimal("11001.25"), Decimal("1100.13"), Decimal("1881.21"), Decimal("11782.34"))
     async with database.begin() as work:
         await work.estimates.save_role("T1", ID, Role("developer", Decimal(1000)))
     assert (await details(database)).quotes == [quote]
-    assert await update_totals(database, "c2") == quote, "a repetition"
-    later = await update_totals(database, "c3")
+    later = await update_totals(database)
     assert later.totals.subtotal == Decimal("12001.25")
     assert (later.discount_percent, later.tax_percent) == (Decimal(10), Decimal(19))
 
@@ -186,55 +176,52 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
 async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> None:
     async with database.begin() as work:
         await work.tx.execute(insert(estimate_quotes).values(project_id=ID, number=2))
-    assert (await update_totals(database, "c1")).number == 2
-    assert (await update_totals(database, "c2", 1)).number == 1
+    assert (await update_totals(database)).number == 2
+    assert (await update_totals(database, 1)).number == 1
     with pytest.raises(EstimateRefused, match="no quote 9999999999"):
-        await update_totals(database, "c3", 9_999_999_999)
+        await update_totals(database, 9_999_999_999)
     with pytest.raises(EstimateRefused, match="percent"):
-        await update_totals(database, "c4", discount_percent=Decimal("100.1"))
+        await update_totals(database, discount_percent=Decimal("100.1"))
 
 
 async def test_largest_sums_are_exact(database: Database) -> None:
     async with database.begin() as work:
         await work.estimates.save_role("T1", ID, Role("king", Decimal("999999.9999")))
-    await create(database, "c1", *[NewItem("All", "king", Decimal("99999.9999"))] * 30)
-    quote = await update_totals(database, "c2", tax_percent=Decimal("99.9999"))
+    await create(database, *[NewItem("All", "king", Decimal("99999.9999"))] * 30)
+    quote = await update_totals(database, tax_percent=Decimal("99.9999"))
     assert (await details(database)).quotes == [quote]
     exact = 30 * Fraction("999999.9999") * Fraction("99999.9999")
     cents = [math.floor(amount * 100 + Fraction(1, 2)) for amount in (exact, exact * (1 + Fraction("0.999999")))]
     assert [quote.totals.subtotal * 100, quote.totals.total * 100] == cents
 
 
-Changing = Callable[[Work, Change], Awaitable[object]]
-CHANGES: dict[str, Changing] = {
-    "create": lambda work, made: work.estimates.create_items(made, ID, [DESIGN]),
-    "update": lambda work, made: work.estimates.update_items(made, ID, [ItemChange(1, days=Decimal(1))]),
-    "totals": lambda work, made: work.estimates.update_quote_totals(made, ID),
+CHANGES: dict[str, Callable[[Work], Awaitable[object]]] = {
+    "create": lambda work: work.estimates.create_items("T1", ID, [DESIGN]),
+    "update": lambda work: work.estimates.update_items("T1", ID, [ItemChange(1, days=Decimal(1))]),
+    "totals": lambda work: work.estimates.update_quote_totals("T1", ID),
 }
 
 
 @pytest.mark.parametrize("kind", CHANGES)
 async def test_locked_project_is_read_but_not_changed(database: Database, kind: str) -> None:
-    async def attempt(call_id: str) -> object:
+    async def attempt() -> object:
         async with database.begin() as work:
-            return await CHANGES[kind](work, change(call_id))
+            return await CHANGES[kind](work)
 
-    await create(database, "c0", DESIGN)
-    done = await attempt("before")
+    await create(database, DESIGN)
     await set_locked(database, locked=True)
     before = await details(database)
     assert before.project.locked
     with pytest.raises(ProjectLocked, match="Web shop"):
-        await attempt("c1")
-    assert await attempt("before") == done, "it was made before the lock"
+        await attempt()
     assert await details(database) == before
     await set_locked(database, locked=False)
-    await attempt("c1")
+    await attempt()
 
 
 async def test_lock_waits_for_a_change_under_way(database: Database) -> None:
     async with database.begin() as work:
-        await work.estimates.create_items(change("c1"), ID, [DESIGN])
+        await work.estimates.create_items("T1", ID, [DESIGN])
         locking = asyncio.create_task(set_locked(database, locked=True))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE est%'"
         async with database.begin() as other:
@@ -244,4 +231,4 @@ async def test_lock_waits_for_a_change_under_way(database: Database) -> None:
     await locking
     assert len((await details(database)).items) == 1
     with pytest.raises(ProjectLocked):
-        await create(database, "c2", DESIGN)
+        await create(database, DESIGN)

@@ -16,9 +16,9 @@ from threadline.estimates.model import (
     Role,
     Totals,
     WbsItem,
-    number_within,
-    outdated,
-    totals,
+    calculate_totals,
+    check_number,
+    stale_quotes,
 )
 
 LINES = st.lists(st.tuples(st.decimals(0, 100_000, places=4), st.decimals(0, 1_000_000, places=4)), max_size=20)
@@ -43,7 +43,7 @@ def test_each_figure_is_rounded_once_half_up(
     subtotal = sum((Fraction(each) * Fraction(rate) for each, rate in lines), Fraction(0))
     discount = subtotal * Fraction(discount_percent) / 100
     tax = (subtotal - discount) * Fraction(tax_percent) / 100
-    found = totals(lines, discount_percent, tax_percent)
+    found = calculate_totals(lines, discount_percent, tax_percent)
     expected = [cents(amount) for amount in (subtotal, discount, tax, subtotal - discount + tax)]
     assert [figure * 100 for figure in (found.subtotal, found.discount, found.tax, found.total)] == expected
     assert all(figure.as_tuple().exponent == -2 for figure in vars(found).values())
@@ -51,21 +51,21 @@ def test_each_figure_is_rounded_once_half_up(
 
 @pytest.mark.parametrize("value", ["-0", "100", "99.9999", "1E+2", "1E-4"])
 def test_number_within_its_bounds_is_returned(value: str) -> None:
-    assert number_within("it", Decimal(value), 100) == Decimal(value)
+    assert check_number("it", Decimal(value), 100) == Decimal(value)
 
 
 @pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "NaN", "sNaN", "Infinity"])
 def test_any_other_number_is_refused_by_its_name(value: str) -> None:
     with pytest.raises(EstimateRefused, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
-        number_within("a discount", Decimal(value), 100)
+        check_number("a discount", Decimal(value), 100)
 
 
 def test_quote_is_outdated_when_items_or_rates_give_another_sum() -> None:
     project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), Role("dev", Decimal(900))
     work = WbsItem(1, "Build", "dev", Decimal("1.5"))
-    fresh = Quote(1, NONE, Decimal(19), totals([(work.days, dev.day_rate)], NONE, Decimal(19)))
+    fresh = Quote(1, NONE, Decimal(19), calculate_totals([(work.days, dev.day_rate)], NONE, Decimal(19)))
     empty = Quote(2, NONE, NONE, Totals(NONE, NONE, NONE, NONE))
-    assert outdated(ProjectDetails(project, [dev], [work], [fresh, empty])) == [empty]
-    assert outdated(ProjectDetails(project, [dev], [], [empty])) == []
+    assert stale_quotes(ProjectDetails(project, [dev], [work], [fresh, empty])) == [empty]
+    assert stale_quotes(ProjectDetails(project, [dev], [], [empty])) == []
     dearer = Role("dev", Decimal("900.01"))
-    assert outdated(ProjectDetails(project, [dearer], [work], [fresh])) == [fresh]
+    assert stale_quotes(ProjectDetails(project, [dearer], [work], [fresh])) == [fresh]

@@ -89,32 +89,32 @@ OFFICE = Port[Office]("Office", "")
 RfpId = Annotated[str, Field(description="The RFP.")]
 
 
-@tool("rfp_list", "List.")
+@tool("rfp_list", "List.", remote=True)
 async def rfp_list(context: ToolContext) -> ToolResult:
     return context.ports[OFFICE].does("rfp_list")
 
 
-@tool("opportunity_load", "Load.")
+@tool("opportunity_load", "Load.", remote=True)
 async def opportunity_load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     return context.ports[OFFICE].does("opportunity_load", rfp_id)
 
 
-@tool("opportunity_patch", "Patch.", mutating=True)
+@tool("opportunity_patch", "Patch.", mutating=True, remote=True)
 async def opportunity_patch(context: ToolContext, *, rfp_id: RfpId, correlation_id: str, patch: str = "") -> ToolResult:
     return context.ports[OFFICE].does("opportunity_patch", rfp_id, correlation_id)
 
 
-@tool("journal_append", "Journal.", mutating=True)
+@tool("journal_append", "Journal.", mutating=True, remote=True)
 async def journal_append(context: ToolContext, *, rfp_id: RfpId, text: str, correlation_id: str = "") -> ToolResult:
     return context.ports[OFFICE].does("journal_append", rfp_id, correlation_id)
 
 
-@tool("event_append", "Event.", mutating=True)
+@tool("event_append", "Event.", mutating=True, remote=True)
 async def event_append(context: ToolContext, *, rfp_id: RfpId, correlation_id: str | None = None) -> ToolResult:
     return context.ports[OFFICE].does("event_append", rfp_id, correlation_id or "")
 
 
-@tool("schedule_job", "Schedule.", mutating=True)
+@tool("schedule_job", "Schedule.", mutating=True, remote=True)
 async def schedule_job(context: ToolContext, *, job: str = "", correlation_id: str = "") -> ToolResult:
     return context.ports[OFFICE].does("schedule_job", "", correlation_id)
 
@@ -123,19 +123,19 @@ async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
     return ToolResult(data="done") if context.operation_key in context.ports[OFFICE].said else None
 
 
-@tool("slack_post_summary", "Say.", mutating=True, look_up=_was_said)
+@tool("slack_post_summary", "Say.", mutating=True, look_up=_was_said, remote=True)
 async def slack_post_summary(context: ToolContext, *, text: str, correlation_id: str = "") -> ToolResult:
     result = context.ports[OFFICE].does("slack_post_summary", "", correlation_id, text)
     context.ports[OFFICE].said[context.operation_key] = text
     return result
 
 
-@tool("slack_ask_clarifying_question", "Ask.", mutating=True)
+@tool("slack_ask_clarifying_question", "Ask.", mutating=True, remote=True)
 async def slack_ask_clarifying_question(context: ToolContext, *, question: str) -> ToolResult:
     return context.ports[OFFICE].does("slack_ask_clarifying_question", "", context.correlation_id, question)
 
 
-@tool("propose_action", "Propose.", mutating=True)
+@tool("propose_action", "Propose.", mutating=True, remote=True)
 async def propose_action(context: ToolContext, *, action: str = "", rfp_id: str = "") -> ToolResult:
     return context.ports[OFFICE].does("propose_action", rfp_id, context.correlation_id)
 

@@ -151,13 +151,13 @@ async def test_arguments_that_are_no_json_object_are_refused() -> None:
 
 
 def test_tools_that_the_protocol_cannot_hold_are_refused_at_the_start() -> None:
-    @tool("journal_append", "No RFP.", mutating=True)
+    @tool("journal_append", "No RFP.", mutating=True, remote=True)
     async def nameless(context: ToolContext, *, text: str) -> None: ...
 
-    @tool("slack_post_summary", "No words.", mutating=True)
+    @tool("slack_post_summary", "No words.", mutating=True, remote=True)
     async def speechless(context: ToolContext, *, thing: str) -> None: ...
 
-    @tool("propose_action", "Beside others.")
+    @tool("propose_action", "Beside others.", remote=True)
     async def beside(context: ToolContext) -> None: ...
 
     protocol.demand(Registry(TOOLS))

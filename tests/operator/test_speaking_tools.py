@@ -10,8 +10,8 @@ import pytest
 from tests.support.recording import create
 from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_scene import ToolScene
+from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.db.engine import Database
-from threadline.estimates.toolset_adapters import postgres_ports
 from threadline.models.model import ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.operator import speaking_tools as speaking

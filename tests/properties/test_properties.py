@@ -103,7 +103,7 @@ async def _nothing(context: ToolContext) -> None:
 @given(WORDLESS, st.dictionaries(NAMES, DESCRIPTIONS, max_size=30))
 @example("", {f"tools{number}": "word " * 30 for number in range(30)})
 def test_property_2_unknown_intent_is_answered_with_a_capability(text: str, described: dict[str, str]) -> None:
-    tools = [tool(name, description)(_nothing) for name, description in described.items()]
+    tools = [tool(name, description, remote=True)(_nothing) for name, description in described.items()]
     assert intent.extract(text) is None
     shown = intent.help_text(tools)
     assert "answer questions about what was said in this thread" in shown
@@ -488,7 +488,7 @@ def test_property_12_cached_result_is_returned_without_running_the_tool(
     """For the same tool with the same arguments in any order, within the time that its cache keeps."""
     clock, ledger, runs = Clock(), MemoryLedger(), [0]
 
-    @tool("any.thing", "Answers.", cache=Cache(seconds))
+    @tool("any.thing", "Answers.", cache=Cache(seconds), remote=True)
     async def thing(context: ToolContext, *, a: str = "", b: str = "", c: str = "") -> Any:
         runs[0] += 1
         return [answer, runs[0]]
@@ -561,7 +561,7 @@ def tool_of(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], desc
         return "done"
 
     thing.__annotations__["given"] = model
-    return tool(name, description)(thing)
+    return tool(name, description, remote=True)(thing)
 
 
 @examples(50)

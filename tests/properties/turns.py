@@ -11,23 +11,23 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
+from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.react_loop import react
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.estimates.model import BINDING
+from threadline.estimates.model import PROJECT_BINDING
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.tools.context import Ports, ToolContext
-from threadline.tools.ledger import PostgresToolLedger, ToolLedger
-from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.ledger import ToolLedger
+from threadline.tools.model import Code, failure
 from threadline.tools.registry import Cache, Registry, tool
-from threadline.tools.store import LoggedCall
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 numbers = itertools.count(1)
@@ -47,18 +47,6 @@ class ScriptedModel(ChatModel):
         if isinstance(reply, Exception):
             raise reply
         return Answer(reply)
-
-
-class FaultyLedger(PostgresToolLedger):
-    """Loses the first result with the error `lost`, as when a worker dies."""
-
-    lost = ""
-
-    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
-        lost, self.lost = self.lost, ""
-        if lost:
-            raise RuntimeError(lost)
-        await super().finish(call, result, now, milliseconds)
 
 
 async def new_turn(make_talk: Make, mind: Mind, ledger: ToolLedger | None = None) -> ConversationActivityScene:
@@ -88,12 +76,12 @@ async def failing_turn(
 
     effects = (broken,) if condition == "side effect" else ()
     cache = None if mutating else Cache(60)
-    made = tool("any.thing", "Fails.", mutating=mutating, cache=cache, side_effects=effects)(any_thing)
+    made = tool("any.thing", "Fails.", mutating=mutating, cache=cache, side_effects=effects, remote=True)(any_thing)
     text = {"not json": internal, "invalid": json.dumps({"n": internal, internal: 1})}.get(condition, "{}")
     call = ToolCall("1", internal if condition == "unknown" else "any_thing", text)
     model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
-    ledger = FaultyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
-    ledger.lost = internal if condition == "interrupted" else ""
+    ledger = LossyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
+    ledger.lost = RuntimeError(internal) if condition == "interrupted" else None
     talk = await new_turn(make_talk, Mind(model, Registry([made]), Ports()), ledger)
     if condition == "throttled":
         async with database.begin() as work:
@@ -101,9 +89,9 @@ async def failing_turn(
             assert await work.limits.allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
     if condition == "blocked":
         async with database.begin() as work:
-            project = await work.estimates.open_project(TEAM, "Locked", "EUR")
+            project = await work.estimates.get_or_create_project(TEAM, "Locked", "EUR")
             await work.estimates.set_locked(TEAM, project.project_id, locked=True)
-            await work.bindings.bind(talk.thread, BINDING, project.project_id, REPORTER)
+            await work.bindings.bind(talk.thread, PROJECT_BINDING, project.project_id, REPORTER)
     return talk
 
 

@@ -158,7 +158,7 @@ async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None
         query = text("UPDATE email_drafts SET status = 'sending', operation_key = :key")
         key = "T1:C1:1760000000.000100:1:1:once"
         await work.tx.execute(query, {"key": key})
-    post.desk.ledger.intents[key] = post.desk.clock().timestamp() - 60
+    await post.desk.intend("email.send", "once", 60, draft_id=draft, reason="They asked for it.")
     unknown = await post.send(draft, call_id="once")
     assert code_of(unknown) is Code.OUTCOME_UNKNOWN
     assert post.server.received == []

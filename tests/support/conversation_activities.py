@@ -58,26 +58,26 @@ RAN: list[str] = []
 """What the tools below did, across a test."""
 
 
-@tool("lamps.list", "List the lamps.")
+@tool("lamps.list", "List the lamps.", remote=True)
 async def list_lamps(context: ToolContext) -> ToolResult:
     RAN.append("list")
     return ToolResult(data={"lamps": [{"lamp_id": "N-1"}, {"lamp_id": "N-2"}]}, display_text="There are two lamps.")
 
 
-@tool("lamps.create", "Create a lamp.", mutating=True)
+@tool("lamps.create", "Create a lamp.", mutating=True, remote=True)
 async def create_lamp(context: ToolContext, *, title: str) -> ToolResult:
     RAN.append(f"create by {context.actor} for {context.user_id} at {context.operation_key}")
     record = {"id": "N-3", "title": title}
     return ToolResult(data=record, structured=(Structured("appointments", (record,)),))
 
 
-@tool("lamps.break", "Break the lamps.")
+@tool("lamps.break", "Break the lamps.", remote=True)
 async def break_lamps(context: ToolContext) -> None:
     RAN.append("break")
     raise RuntimeError("postgres://u:p@db.internal:5432/lamps")
 
 
-@tool("lamps.dump", "Dump everything.")
+@tool("lamps.dump", "Dump everything.", remote=True)
 async def dump(context: ToolContext) -> str:
     return "x" * 2_000_000
 

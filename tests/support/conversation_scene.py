@@ -441,7 +441,7 @@ class ConversationScene:
             return told if isinstance(told, ToolResult) else ToolResult(display_text=str(told))
 
         changes, binds, critical = name in CHANGING, name in BINDING, name in CRITICAL
-        return tool(name, f"Does {name}.", mutating=changes, binds=binds, critical=critical)(run)
+        return tool(name, f"Does {name}.", mutating=changes, binds=binds, critical=critical, remote=True)(run)
 
     async def _use(self, use: Use | None, context: ToolContext) -> object:
         if isinstance(use, Exception):

@@ -1,11 +1,15 @@
-"""A ledger in memory, a clock that stands still, and a context to call tools in."""
+"""A ledger in memory, one that loses results, a clock that stands still, and a context to call tools in."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
+from threadline.db.engine import Database, Transaction
+from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Intent, ToolLedger
+from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
 from threadline.tools.model import Code, Status, ToolResult, failure
 from threadline.tools.operations import OperationReused
 from threadline.tools.store import LoggedCall
@@ -53,6 +57,22 @@ class Entry:
         return self.result.status
 
 
+class LossyLedger(PostgresToolLedger):
+    """`lost` is raised in place of recording the next result, as when a worker dies before."""
+
+    def __init__(self, database: Database, rate: Rate | None = None) -> None:
+        super().__init__(database, rate or Rate(10_000, 60.0))
+        self.lost: Exception | None = None
+
+    async def finish(
+        self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
+    ) -> None:
+        if self.lost:
+            lost, self.lost = self.lost, None
+            raise lost
+        await super().finish(tx, call, result, now, milliseconds)
+
+
 class MemoryLedger(ToolLedger):
     """Admits `most` changes of each record, for ever.
 
@@ -69,7 +89,17 @@ class MemoryLedger(ToolLedger):
         self.lost: Exception | None = None
         self._answers: dict[str, tuple[Entry, float]] = {}
 
-    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    @asynccontextmanager
+    async def transaction(self, seconds: float | None = None) -> AsyncIterator[Transaction]:
+        """Nothing for a tool to work in: what it does elsewhere stays when the block raises."""
+        intents, entries = dict(self.intents), list(self.entries)
+        try:
+            yield cast("Transaction", None)
+        except BaseException:
+            self.intents, self.entries = intents, entries
+            raise
+
+    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
             if same[0].call.fingerprint != call.fingerprint:
@@ -86,26 +116,28 @@ class MemoryLedger(ToolLedger):
             self.intents[key] = call.now
         return Intent(call.now, new=True)
 
-    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
         if self.intents.get(call.operation.key) == intent.at:
             del self.intents[call.operation.key]
 
-    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+    async def finish(
+        self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
+    ) -> None:
         if self.lost:
             lost, self.lost = self.lost, None
             raise lost
         self.intents.pop(call.operation.key, None)
         entry = Entry(call, result, milliseconds)
         self.entries.append(entry)
-        if call.changes:
+        if call.voids_answers:
             self._answers = {name: kept for name, kept in self._answers.items() if not self._in_toolset(kept[0], call)}
-        elif result.success:
+        elif result.success and not call.changes:
             self._answers[call.fingerprint] = entry, now
 
     def _rate_refusal(self, call: LoggedCall) -> ToolResult | None:
-        if not call.changes:
+        if not call.rate_key:
             return None
-        keys = self.changes.setdefault((call.operation.thread.team, call.changes), [])
+        keys = self.changes.setdefault((call.operation.thread.team, call.rate_key), [])
         if call.operation.key not in keys:
             keys.append(call.operation.key)
         return None if keys.index(call.operation.key) < self.most else failure(Code.TOO_MANY_CHANGES)

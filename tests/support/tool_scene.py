@@ -3,14 +3,15 @@
 import itertools
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from tests.support.tool_fakes import Clock, MemoryLedger, context
+from tests.support.tool_fakes import Clock, LossyLedger, context
+from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.cases.model import CaseReaders
 from threadline.cases.tools import CASES, READERS
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.estimates.toolset_adapters import postgres_ports
 from threadline.models.model import ToolCall
 from threadline.operator.model.routing import Agent
 from threadline.tools.access import allowed
@@ -31,12 +32,12 @@ class ToolScene:
         self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
     ) -> None:
         self.clock = Clock()
-        self.ledger = MemoryLedger()
+        self.ledger = LossyLedger(database, rate)
         self._registry = Registry(tools)
         self._ports = postgres_ports(database, rate, ports).having(CASES, database).having(READERS, self.readers)
-        self._run = ToolRunner(
+        self._runner = ToolRunner(
             self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), self.ledger
-        ).run
+        )
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
     def names(self, *, read_only: bool = False) -> frozenset[str]:
@@ -52,7 +53,14 @@ class ToolScene:
         }
         called = call_id or next(self._ids)
         at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
-        return await self._run(ToolCall(called, tool, json.dumps(arguments)), at)
+        return await self._runner.run(ToolCall(called, tool, json.dumps(arguments)), at)
+
+    async def intend(self, tool: str, call_id: str, seconds: float, **arguments: Any) -> None:
+        """Record a call, so many seconds ago, as an attempt does whose worker dies then."""
+        at = context(clock=self.clock, ports=self._ports, call_id=call_id)
+        call = self._runner._logged(ToolCall(call_id, tool, json.dumps(arguments)), at, None)
+        async with self.ledger.transaction() as tx:
+            await self.ledger.begin(tx, replace(call, now=call.now - seconds), None)
 
     async def done(self, tool: str, **arguments: Any) -> Any:
         """The data of a call that must succeed."""

@@ -10,7 +10,7 @@ from threadline.appointments import tools as appointments
 from threadline.cases import tools as cases
 from threadline.db.engine import Database
 from threadline.estimates import tools as estimates
-from threadline.estimates.toolset_adapters import bound_project
+from threadline.estimates.store import bound_project
 from threadline.knowledge import tools as qa
 from threadline.slack.model import Thread
 from threadline.tools.access import allowed
@@ -33,14 +33,14 @@ CHANGING = {
 }
 
 
-def test_every_change_has_a_look_up_and_a_record() -> None:
+def test_every_remote_change_has_a_look_up_and_a_record() -> None:
     changing = [each for each in TOOLS if each.mutating]
     assert {each.name for each in changing} == CHANGING
-    assert all(each.look_up and each.record for each in changing)
+    assert all(each.look_up and each.record for each in changing if each.remote)
 
 
 def test_toolset_without_port_is_not_offered() -> None:
-    assert allowed(REGISTRY, Ports(), read_only=False).names == frozenset()
+    assert allowed(REGISTRY, Ports(), read_only=False).names == {each.name for each in estimates.TOOLS}
     assert all(port.help for each in TOOLS for port in each.needs)
 
 
@@ -90,8 +90,8 @@ async def test_thread_keeps_its_project(desk: ToolScene, database: Database) -> 
     await play(desk, 'Use the project "Web shop"')
     here = Thread("T1", "C1", "1760000000.000100")
     async with database.begin() as work:
-        project = await bound_project(work, here)
-        assert await bound_project(work, Thread("T2", here.channel, here.ts)) is None
+        project = await bound_project(work.tx, here)
+        assert await bound_project(work.tx, Thread("T2", here.channel, here.ts)) is None
     assert project
     assert (project.project_id, project.locked) == ("PRJ-1", False)
     [(_, told), (_, added)] = await play(desk, "List the roles, then create a WBS item")

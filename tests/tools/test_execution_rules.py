@@ -24,12 +24,12 @@ class Stage:
 STAGE = Port[Stage]("Stage", "")
 
 
-@tool("stage.fail", "Raise.")
+@tool("stage.fail", "Raise.", remote=True)
 async def fail(context: ToolContext) -> None:
     raise context.ports[STAGE].error
 
 
-@tool("stage.refuse", "Give an error of its own.")
+@tool("stage.refuse", "Give an error of its own.", remote=True)
 async def refuse(context: ToolContext) -> ToolResult:
     return failure(Code.REFUSED, "The stage is closed.", "Come back tomorrow.")
 
@@ -51,7 +51,7 @@ async def _silent(success: Success) -> None:
     success.context.ports[STAGE].played.append("silence")
 
 
-@tool("stage.play", "Play.", mutating=True, side_effects=(_applaud, _stumble, _decline, _silent))
+@tool("stage.play", "Play.", mutating=True, side_effects=(_applaud, _stumble, _decline, _silent), remote=True)
 async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
     if not well:
         raise Permanent("It was not played.")
@@ -59,7 +59,7 @@ async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
     return name
 
 
-@tool("stage.read", "Read, with what follows.", cache=Cache(60), side_effects=(_silent,))
+@tool("stage.read", "Read, with what follows.", cache=Cache(60), side_effects=(_silent,), remote=True)
 async def read(context: ToolContext) -> str:
     return "read"
 

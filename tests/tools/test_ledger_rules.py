@@ -9,6 +9,7 @@ import pytest
 from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
+from threadline.db.engine import Transaction
 from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall
 from threadline.tools.context import Port, Ports, ToolContext
@@ -43,7 +44,7 @@ class Accounts:
 ACCOUNTS = Port[Accounts]("Accounts", "")
 
 
-@tool("accounts.post", "Post an amount.", mutating=True)
+@tool("accounts.post", "Post an amount.", mutating=True, remote=True)
 async def post(context: ToolContext, *, amount: int) -> int:
     context.ports[ACCOUNTS].post(context.operation_key, amount)
     return amount
@@ -59,7 +60,7 @@ async def _find(context: ToolContext, given: object) -> ToolResult | None:
     return None if amount is None else ToolResult(data=amount, display_text="found")
 
 
-@tool("accounts.postOnce", "Post an amount; knows how to look it up.", mutating=True, look_up=_find)
+@tool("accounts.postOnce", "Post an amount; knows how to look it up.", mutating=True, look_up=_find, remote=True)
 async def post_once(context: ToolContext, *, amount: int) -> int:
     context.ports[ACCOUNTS].post(context.operation_key, amount)
     return amount
@@ -77,13 +78,14 @@ async def _tell(success: Success) -> str:
     timeout=0.05,
     settles=45,
     side_effects=(_tell,),
+    remote=True,
 )
 async def post_slowly(context: ToolContext, *, amount: int) -> int:
     context.ports[ACCOUNTS].post(context.operation_key, amount)
     return amount
 
 
-@tool("accounts.total", "The sum.")
+@tool("accounts.total", "The sum.", remote=True)
 async def total(context: ToolContext) -> int:
     context.ports[ACCOUNTS].tried += 1
     return sum(context.ports[ACCOUNTS].posted.values())
@@ -244,7 +246,7 @@ async def test_undone_change_is_made_again_at_once(office: Office) -> None:
 class OvertakenLedger(MemoryLedger):
     """Another attempt records its intent as soon as one is withdrawn."""
 
-    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
         self.intents[call.operation.key] = intent.at + 45
 
 

@@ -68,8 +68,24 @@ def call(name: str = "estimates.listRoles", *, arguments: str = "{}", call_id: s
     return LoggedCall(Operation(thread, 1, 1, call_id), "r1", "U1", name, {}, arguments, **({"now": 0.0} | given))
 
 
+async def begin(ledger: ToolLedger, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async with ledger.transaction() as tx:
+        return await ledger.begin(tx, call, refusal)
+
+
+async def withdraw(ledger: ToolLedger, call: LoggedCall, intent: Intent) -> None:
+    async with ledger.transaction() as tx:
+        await ledger.withdraw(tx, call, intent)
+
+
+async def finish(ledger: ToolLedger, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+    async with ledger.transaction() as tx:
+        await ledger.finish(tx, call, result, now, milliseconds)
+
+
 def change(**given: Any) -> LoggedCall:
-    return call("estimates.addItem", **({"changes": "PRJ-1"} | given))
+    more: dict[str, Any] = {"changes": True, "voids_answers": True, "rate_key": "PRJ-1"}
+    return call("estimates.addItem", **(more | given))
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -85,67 +101,67 @@ def ledger(request: pytest.FixtureRequest, database: Database) -> ToolLedger:
 async def test_any_result_comes_back_equal(database: Database, result: ToolResult) -> None:
     ledger, number = PostgresToolLedger(database), next(_examples)
     done = call(call_id=f"c{number}", arguments=f"{number}", cache_seconds=10.0)
-    await ledger.finish(done, result, 0.0, 12)
-    assert await ledger.begin(done, None) == result
-    again = await ledger.begin(replace(done, operation=replace(done.operation, call_id=f"again{number}")), None)
+    await finish(ledger, done, result, 0.0, 12)
+    assert await begin(ledger, done, None) == result
+    again = await begin(ledger, replace(done, operation=replace(done.operation, call_id=f"again{number}")), None)
     assert again == (replace(result, status=Status.CACHED) if result.status is Status.OK else Intent(0.0, new=True))
 
 
 async def test_change_is_begun_once_and_its_first_result_stands(ledger: ToolLedger) -> None:
-    assert await ledger.begin(change(now=5.0), None) == Intent(5.0, new=True)
-    assert await ledger.begin(change(now=6.0), None) == Intent(5.0, new=False)
-    await ledger.finish(change(now=6.0), ToolResult(data=1), 7.0, 12)
-    await ledger.finish(change(now=6.0), ToolResult(data=2), 7.0, 12)
-    assert await ledger.begin(change(now=8.0), None) == ToolResult(data=1)
+    assert await begin(ledger, change(now=5.0), None) == Intent(5.0, new=True)
+    assert await begin(ledger, change(now=6.0), None) == Intent(5.0, new=False)
+    await finish(ledger, change(now=6.0), ToolResult(data=1), 7.0, 12)
+    await finish(ledger, change(now=6.0), ToolResult(data=2), 7.0, 12)
+    assert await begin(ledger, change(now=8.0), None) == ToolResult(data=1)
 
 
 async def test_read_is_begun_by_each_attempt_until_it_has_a_result(ledger: ToolLedger) -> None:
-    assert await ledger.begin(call(now=5.0), None) == Intent(5.0, new=True)
-    assert await ledger.begin(call(now=6.0), None) == Intent(6.0, new=True)
-    await ledger.finish(call(now=6.0), ToolResult(data=1), 7.0, 12)
-    assert await ledger.begin(call(now=8.0), None) == ToolResult(data=1)
+    assert await begin(ledger, call(now=5.0), None) == Intent(5.0, new=True)
+    assert await begin(ledger, call(now=6.0), None) == Intent(6.0, new=True)
+    await finish(ledger, call(now=6.0), ToolResult(data=1), 7.0, 12)
+    assert await begin(ledger, call(now=8.0), None) == ToolResult(data=1)
 
 
 async def test_refusal_is_recorded_and_leaves_no_intent(ledger: ToolLedger) -> None:
     refusal = failure(Code.NOT_ALLOWED)
-    assert await ledger.begin(change(), refusal) == refusal
-    assert await ledger.begin(change(), None) == refusal
+    assert await begin(ledger, change(), refusal) == refusal
+    assert await begin(ledger, change(), None) == refusal
 
 
 async def test_refusal_does_not_hide_what_an_earlier_attempt_has_done(ledger: ToolLedger) -> None:
     """The project was locked between two attempts of the call."""
-    await ledger.begin(change(), None)
-    assert await ledger.begin(change(), failure(Code.NOT_ALLOWED)) == Intent(0.0, new=False)
-    await ledger.finish(change(), ToolResult(data=1), 0.0, 12)
-    assert await ledger.begin(change(), failure(Code.NOT_ALLOWED)) == ToolResult(data=1)
+    await begin(ledger, change(), None)
+    assert await begin(ledger, change(), failure(Code.NOT_ALLOWED)) == Intent(0.0, new=False)
+    await finish(ledger, change(), ToolResult(data=1), 0.0, 12)
+    assert await begin(ledger, change(), failure(Code.NOT_ALLOWED)) == ToolResult(data=1)
 
 
 async def test_withdrawn_intent_leaves_others_and_results(ledger: ToolLedger) -> None:
-    first = await ledger.begin(change(now=5.0), None)
+    first = await begin(ledger, change(now=5.0), None)
     assert isinstance(first, Intent)
-    await ledger.withdraw(change(now=6.0), Intent(6.0, new=True))
-    assert await ledger.begin(change(now=6.0), None) == Intent(5.0, new=False), "that was another attempt's"
-    await ledger.withdraw(change(now=6.0), first)
-    second = await ledger.begin(change(now=6.0), None)
+    await withdraw(ledger, change(now=6.0), Intent(6.0, new=True))
+    assert await begin(ledger, change(now=6.0), None) == Intent(5.0, new=False), "that was another attempt's"
+    await withdraw(ledger, change(now=6.0), first)
+    second = await begin(ledger, change(now=6.0), None)
     assert second == Intent(6.0, new=True)
-    await ledger.finish(change(now=6.0), ToolResult(data=1), 6.0, 12)
-    await ledger.withdraw(change(now=6.0), second)
-    assert await ledger.begin(change(now=7.0), None) == ToolResult(data=1)
+    await finish(ledger, change(now=6.0), ToolResult(data=1), 6.0, 12)
+    await withdraw(ledger, change(now=6.0), second)
+    assert await begin(ledger, change(now=7.0), None) == ToolResult(data=1)
 
 
 async def test_call_id_of_another_call_is_refused(ledger: ToolLedger) -> None:
-    await ledger.finish(call(), ToolResult(), 0.0, 12)
+    await finish(ledger, call(), ToolResult(), 0.0, 12)
     with pytest.raises(OperationReused):
-        await ledger.begin(call(arguments='{"a":1}'), None)
+        await begin(ledger, call(arguments='{"a":1}'), None)
 
 
 async def test_intent_of_another_call_is_refused(database: Database) -> None:
     ledger = PostgresToolLedger(database)
-    await ledger.begin(change(), None)
+    await begin(ledger, change(), None)
     with pytest.raises(OperationReused):
-        await ledger.begin(change(arguments='{"a":1}'), None)
+        await begin(ledger, change(arguments='{"a":1}'), None)
     with pytest.raises(OperationReused):
-        await ledger.finish(change(arguments='{"a":1}'), ToolResult(), 0.0, 12)
+        await finish(ledger, change(arguments='{"a":1}'), ToolResult(), 0.0, 12)
 
 
 @pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000])
@@ -176,11 +192,11 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
 
 async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database, ledger: ToolLedger) -> None:
     read = call(keep_result=False)
-    await ledger.finish(read, ToolResult(data="what somebody may delete"), 0.0, 12)
-    assert await ledger.begin(read, None) == Intent(0.0, new=True)
+    await finish(ledger, read, ToolResult(data="what somebody may delete"), 0.0, 12)
+    assert await begin(ledger, read, None) == Intent(0.0, new=True)
     refused = call(keep_result=False, call_id="c2")
-    await ledger.finish(refused, failure(Code.REFUSED), 0.0, 12)
-    assert await ledger.begin(refused, None) == failure(Code.REFUSED)
+    await finish(ledger, refused, failure(Code.REFUSED), 0.0, 12)
+    assert await begin(ledger, refused, None) == failure(Code.REFUSED)
     async with database.begin() as work:
         rows = await work.tx.execute(text("SELECT e::text FROM agent_tool_executions e"))
         assert "somebody" not in str(rows.all())
@@ -188,9 +204,9 @@ async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database
 
 async def test_answer_is_given_again_until_it_is_too_old(ledger: ToolLedger) -> None:
     async def asked(call_id: str, now: float) -> ToolResult | Intent:
-        return await ledger.begin(call(call_id=call_id, cache_seconds=10.0, now=now), None)
+        return await begin(ledger, call(call_id=call_id, cache_seconds=10.0, now=now), None)
 
-    await ledger.finish(call(cache_seconds=10.0), ToolResult(data=1), 5.0, 12)
+    await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 5.0, 12)
     cached = ToolResult(Status.CACHED, 1)
     assert await asked("c2", 14.9) == cached
     assert await asked("c3", 15.0) == Intent(15.0, new=True), "the cached answer of c2 does not make it younger"
@@ -205,21 +221,21 @@ async def test_change_voids_answers_of_its_toolset_and_team(ledger: ToolLedger) 
         call("estimatesOf.listRoles", arguments="4", call_id="d", cache_seconds=10.0),
     ]
     for each in calls:
-        await ledger.finish(each, ToolResult(data=each.fingerprint), 0.0, 12)
-    await ledger.finish(change(call_id="e"), ToolResult(), 1.0, 12)
+        await finish(ledger, each, ToolResult(data=each.fingerprint), 0.0, 12)
+    await finish(ledger, change(call_id="e"), ToolResult(), 1.0, 12)
     again = [replace(each, operation=replace(each.operation, call_id=f"{each.fingerprint}x")) for each in calls]
-    answers = [await ledger.begin(each, None) for each in again]
+    answers = [await begin(ledger, each, None) for each in again]
     assert [isinstance(each, ToolResult) for each in answers] == [False, False, True, True]
 
 
 async def test_no_answer_is_given_again_while_a_change_has_no_result(database: Database) -> None:
     """The change may have been made, and its worker lost before it could say so."""
     ledger = PostgresToolLedger(database)
-    await ledger.finish(call(cache_seconds=1e6), ToolResult(data=1), 0.0, 12)
-    assert isinstance(await ledger.begin(call(call_id="c2", cache_seconds=1e6, now=1.0), None), ToolResult)
-    await ledger.begin(change(call_id="c3", now=2.0), None)
-    assert await ledger.begin(call(call_id="c4", cache_seconds=1e6, now=3.0), None) == Intent(3.0, new=True)
-    late = await ledger.begin(call(call_id="c5", cache_seconds=1e6, now=2.0 + 3600.0), None)
+    await finish(ledger, call(cache_seconds=1e6), ToolResult(data=1), 0.0, 12)
+    assert isinstance(await begin(ledger, call(call_id="c2", cache_seconds=1e6, now=1.0), None), ToolResult)
+    await begin(ledger, change(call_id="c3", now=2.0), None)
+    assert await begin(ledger, call(call_id="c4", cache_seconds=1e6, now=3.0), None) == Intent(3.0, new=True)
+    late = await begin(ledger, call(call_id="c5", cache_seconds=1e6, now=2.0 + 3600.0), None)
     assert isinstance(late, ToolResult), "an intent that nobody will finish does not end the cache for good"
 
 
@@ -227,17 +243,17 @@ async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
     ledger = PostgresToolLedger(database, Rate(2, 60.0))
 
     async def refused(call_id: str, now: float = 0.0, **given: Any) -> bool:
-        return isinstance(await ledger.begin(change(call_id=call_id, now=now, **given), None), ToolResult)
+        return isinstance(await begin(ledger, change(call_id=call_id, now=now, **given), None), ToolResult)
 
     assert [await refused(key) for key in ("k1", "k2", "k3", "k1")] == [False, False, True, False]
-    assert not await refused("k4", changes="PRJ-2")
+    assert not await refused("k4", rate_key="PRJ-2")
     assert not await refused("k4", team="T2")
     assert not await refused("k5", now=60.0)
 
 
 async def test_change_counts_once_for_ledger_and_record(database: Database) -> None:
     rate = Rate(1, 60.0)
-    assert await PostgresToolLedger(database, rate).begin(change(), None) == Intent(0.0, new=True)
+    assert await begin(PostgresToolLedger(database, rate), change(), None) == Intent(0.0, new=True)
     async with database.begin() as work:
         await work.operations.spend(Change(change().operation, 1.0, rate), "PRJ-1")
 
@@ -246,7 +262,7 @@ async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> N
     async with database.begin() as work:
         await work.tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
     with capture_logs() as logs:
-        assert await PostgresToolLedger(database).begin(change(), None) == Intent(0.0, new=True)
+        assert await begin(PostgresToolLedger(database), change(), None) == Intent(0.0, new=True)
     assert [each["event"] for each in logs] == ["rate_limit_unavailable"]
 
 
@@ -254,9 +270,9 @@ async def test_unreachable_database_is_transient() -> None:
     away = Database(NOWHERE)
     ledger = PostgresToolLedger(away)
     for asked in (
-        ledger.begin(change(), None),
-        ledger.withdraw(change(), Intent(0.0, new=False)),
-        ledger.finish(change(), ToolResult(), 0.0, 12),
+        begin(ledger, change(), None),
+        withdraw(ledger, change(), Intent(0.0, new=False)),
+        finish(ledger, change(), ToolResult(), 0.0, 12),
     ):
         with pytest.raises(Transient):
             await asked
@@ -267,13 +283,13 @@ LEDGER = Port[Iterator[int]]("Accounts", "")
 PORTS = Ports().having(LEDGER, itertools.count(1))
 
 
-@tool("accounts.post", "Post an amount.", mutating=True)
+@tool("accounts.post", "Post an amount.", mutating=True, remote=True)
 async def post(context: ToolContext, *, amount: int, token: str = "") -> int:
     numbers = context.ports[LEDGER]
     return next(numbers)
 
 
-@tool("accounts.total", "The sum.", cache=Cache(60.0))
+@tool("accounts.total", "The sum.", cache=Cache(60.0), remote=True)
 async def total(context: ToolContext) -> int:
     numbers = context.ports[LEDGER]
     return next(numbers)

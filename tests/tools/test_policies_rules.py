@@ -17,46 +17,48 @@ BOOKS = Port[list[str]]("Books", "Set THREADLINE_BOOKS.")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-@tool("books.list", "The titles.", needs=(BOOKS,), cache=Cache(60))
+@tool("books.list", "The titles.", needs=(BOOKS,), cache=Cache(60), remote=True)
 async def list_books(context: ToolContext, *, shelf: str = "all", limit: int = 10) -> ToolResult:
     titles = context.ports[BOOKS]
     return ToolResult(data=list(titles), structured=(Structured("books", tuple({"title": each} for each in titles)),))
 
 
-@tool("books.shared", "The number of titles.", needs=(BOOKS,), cache=Cache(60, shared=True))
+@tool("books.shared", "The number of titles.", needs=(BOOKS,), cache=Cache(60, shared=True), remote=True)
 async def count_books(context: ToolContext) -> int:
     return len(context.ports[BOOKS])
 
 
-@tool("books.first", "The first title.", needs=(BOOKS,), cache=Cache(60))
+@tool("books.first", "The first title.", needs=(BOOKS,), cache=Cache(60), remote=True)
 async def first_book(context: ToolContext) -> str:
     if not (titles := context.ports[BOOKS]):
         raise Permanent("The shelf is empty.")
     return titles[0]
 
 
-@tool("books.add", "Add a title.", needs=(BOOKS,), mutating=True, record=lambda given: f"shelf:{given.shelf}")
+@tool(
+    "books.add", "Add a title.", needs=(BOOKS,), mutating=True, record=lambda given: f"shelf:{given.shelf}", remote=True
+)
 async def add_book(context: ToolContext, *, title: str, shelf: str = "all") -> str:
     context.ports[BOOKS].append(title)
     return f"{title} was added"
 
 
-@tool("books.burn", "Change something without a record.", needs=(BOOKS,), mutating=True)
+@tool("books.burn", "Change something without a record.", needs=(BOOKS,), mutating=True, remote=True)
 async def burn(context: ToolContext) -> None:
     context.ports[BOOKS].clear()
 
 
-@tool("clock.hang", "Never answers.", timeout=0.01)
+@tool("clock.hang", "Never answers.", timeout=0.01, remote=True)
 async def hang(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
 
-@tool("clock.hangWriting", "Never answers, and may have written.", timeout=0.01, mutating=True)
+@tool("clock.hangWriting", "Never answers, and may have written.", timeout=0.01, mutating=True, remote=True)
 async def hang_writing(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
 
-@tool("leak.all", "Tells everything.")
+@tool("leak.all", "Tells everything.", remote=True)
 async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
     return ToolResult(
         data={"bot_token": "abcdefgh", "log": f"with {TOKEN} " * size},

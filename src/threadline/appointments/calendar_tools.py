@@ -38,6 +38,7 @@ class Meeting(BaseModel):
     "Times at which a meeting, or whatever else can be booked, is possible.",
     needs=(APPOINTMENTS,),
     instead="appointments.freeSlots",
+    remote=True,
 )
 async def free(
     context: ToolContext,
@@ -71,6 +72,7 @@ async def _book(context: ToolContext, given: Meeting) -> ToolResult:
     look_up=by_effect(APPOINTMENTS, _book),
     side_effects=(invite,),
     instead="appointments.book",
+    remote=True,
 )
 async def book(context: ToolContext, given: Meeting) -> ToolResult:
     return await _book(context, given)

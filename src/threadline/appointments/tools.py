@@ -47,6 +47,7 @@ class Cancel(BaseModel):
     "What can be booked, with its opening hours and time zone.",
     needs=(APPOINTMENTS,),
     cache=Cache(60, shared=True),
+    remote=True,
 )
 async def list_resources(context: ToolContext) -> ToolResult:
     found = [_resource(each) for each in await context.ports[APPOINTMENTS].resources(context.team)]
@@ -57,7 +58,7 @@ async def list_resources(context: ToolContext) -> ToolResult:
     )
 
 
-@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(APPOINTMENTS,))
+@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(APPOINTMENTS,), remote=True)
 async def free_slots(
     context: ToolContext,
     *,
@@ -87,6 +88,7 @@ async def free(context: ToolContext, resource: str, after: datetime | None, minu
     "appointments.listUpcoming",
     "Booked times to come, with their ids; of everybody unless a person is named.",
     needs=(APPOINTMENTS,),
+    remote=True,
 )
 async def list_upcoming(
     context: ToolContext,
@@ -136,6 +138,7 @@ async def booked(context: ToolContext, given: Book) -> ToolResult:
     record=_resource_of,
     look_up=by_effect(APPOINTMENTS, booked),
     side_effects=(invite,),
+    remote=True,
 )
 async def book(context: ToolContext, given: Book) -> ToolResult:
     return await booked(context, given)
@@ -160,6 +163,7 @@ async def _move(context: ToolContext, given: Move) -> ToolResult:
     record=_appointment_of,
     look_up=by_effect(APPOINTMENTS, _move),
     side_effects=(invite,),
+    remote=True,
 )
 async def move(context: ToolContext, given: Move) -> ToolResult:
     return await _move(context, given)
@@ -179,6 +183,7 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     record=_appointment_of,
     look_up=by_effect(APPOINTMENTS, _cancel),
     side_effects=(invite,),
+    remote=True,
 )
 async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
     return await _cancel(context, given)

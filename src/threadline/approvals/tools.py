@@ -88,6 +88,7 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     needs=(PROPOSALS,),
     look_up=_repeatable,
     timeout=60.0,
+    remote=True,
 )
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     runner = context.ports[TURN]

@@ -52,7 +52,12 @@ class CaseCard:
         return {**told, **moments}
 
 
-@tool("cases.search", "Bug cases of the team, such as those that are open for a component.", needs=(CASES, READERS))
+@tool(
+    "cases.search",
+    "Bug cases of the team, such as those that are open for a component.",
+    needs=(CASES, READERS),
+    remote=True,
+)
 async def search(
     context: ToolContext,
     *,
@@ -80,7 +85,12 @@ async def search(
     )
 
 
-@tool("cases.get", "One bug case by its number: how it stands and what its reporter was told.", needs=(CASES, READERS))
+@tool(
+    "cases.get",
+    "One bug case by its number: how it stands and what its reporter was told.",
+    needs=(CASES, READERS),
+    remote=True,
+)
 async def get(
     context: ToolContext,
     *,

@@ -49,7 +49,7 @@ class Rerun(BaseModel):
     failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True
 
 
-@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(CI,))
+@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(CI,), remote=True)
 async def recent_runs(
     context: ToolContext,
     *,
@@ -68,6 +68,7 @@ async def recent_runs(
     "The failed jobs of one run, with the end of each log. Without a run: of the newest that failed.",
     needs=(CI,),
     timeout=_READING,
+    remote=True,
 )
 async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> ToolResult:
     builds = context.ports[CI]
@@ -100,6 +101,7 @@ async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
     record=lambda given: f"ci:{given.run_id}",
     look_up=_find_rerun,
     settles=_SETTLES,
+    remote=True,
 )
 async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     builds = context.ports[CI]

@@ -14,7 +14,7 @@ from threadline.conversations.contract import ActRequest
 from threadline.conversations.message_reading import Asker
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_note import Briefing
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.models.model import Execution, Message, ToolCall
@@ -28,7 +28,7 @@ from threadline.threads.model import turn_id
 from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ToolLedger
-from threadline.tools.model import Category
+from threadline.tools.model import Category, ToolResult
 from threadline.tools.operations import Change
 from threadline.tools.output import rendered, share
 from threadline.tools.runner import ToolRunner
@@ -65,17 +65,22 @@ class Acting:
         if _reads_thread(call):
             async with self._database.begin() as work:
                 deletions = await work.conversations.deletions(request.thread)
-        result = await runner.run(call, replace(where, ports=where.ports.having(proposing.TURN, runner)))
-        # In a thread: a large result takes a while, in which others are to be served.
-        shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
-        key = f"t:{request.turn}:{request.step}:{call.id}"
-        async with self._database.begin() as work:
-            entry = (key, context.result(call.id, shown))
+        appended = 0
+
+        async def keep(tx: Transaction, result: ToolResult) -> None:
+            nonlocal appended
+            # In a thread: a large result takes a while, in which others are to be served.
+            shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
+            key = f"t:{request.turn}:{request.step}:{call.id}"
+            work = self._database.work(tx)
             gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != deletions
-            new = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+            entry = (key, context.result(call.id, shown))
+            appended = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
             if gone:
                 await work.conversations.forget_read(request.thread)
-        if new and result.error and result.error.code.category is Category.INTERNAL:
+
+        result = await runner.run(call, replace(where, ports=where.ports.having(proposing.TURN, runner)), keep)
+        if appended and result.error and result.error.code.category is Category.INTERNAL:
             await self._alerts.record(call.name)
         told = telling.execution(call, result, self._mind.registry)
         if request.protocol is None:

@@ -23,7 +23,7 @@ from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectNotFound
-from threadline.estimates.toolset_adapters import bound_project
+from threadline.estimates.store import bound_project
 from threadline.models.model import Message, Role
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.routing import Agent
@@ -288,7 +288,7 @@ async def bound_to(work: Work, thread: Thread) -> About:
     bound = await work.bindings.of(thread)
     about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
     with contextlib.suppress(ProjectNotFound):
-        project = await bound_project(work, thread)
+        project = await bound_project(work.tx, thread)
         if project and project.locked:
             return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
     return about

@@ -81,6 +81,7 @@ Since = Annotated[
     needs=(THREADS,),
     keep_result=False,  # what its author deletes in Slack stays nowhere else
     timeout=60.0,
+    remote=True,
 )
 async def get_thread(
     context: ToolContext,

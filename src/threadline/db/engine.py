@@ -63,11 +63,15 @@ class Database:
                 whatever is done inside is safe to repeat.
             Permanent: it refused what was asked.
         """
-        from threadline.db.unit_of_work import Work
-
         with translate_errors():
             async with self._engine.begin() as connection:
-                yield Work(connection, self._context_bytes)
+                yield self.work(connection)
+
+    def work(self, tx: Transaction) -> "Work":
+        """The stores on a transaction that is open already."""
+        from threadline.db.unit_of_work import Work
+
+        return Work(tx, self._context_bytes)
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[AsyncConnection]:

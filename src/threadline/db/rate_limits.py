@@ -9,7 +9,8 @@ import json
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.rate_limit_rules import DUPLICATE_RATE, USER_RATE, Rate, Verdict
+from threadline.db.rate_limit_rules import DUPLICATE_RATE, USER_RATE, Rate, RateExceeded, Verdict
+from threadline.db.values import storable_key
 from threadline.slack.model import Thread
 
 _TAKE_TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
@@ -71,6 +72,19 @@ class Limits:
         """
         verdict = await self._judge("mutation", record, operation_key, now, rate, refused_count=False)
         return verdict is Verdict.OK
+
+    async def count_change(self, team: str, record: str, operation_key: str, now: float, rate: Rate) -> None:
+        """Count a change of a team's record, the same operation once.
+
+        Raises:
+            RateExceeded: it was changed too often; the transaction is to end without changing it.
+        """
+        scope, event = storable_key(f"{team}:{record}"), storable_key(operation_key)
+        if not await self.allows_mutation(scope, event, now, rate):
+            raise RateExceeded(
+                f"{record} has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "
+                "nothing was changed; try again later"
+            )
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget verdicts from before a moment, at most `limit`; returns how many, so that 0 means none is left."""

@@ -14,7 +14,7 @@ from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.rate_limits import Limits
 from threadline.decisions.report_store import DecisionReports
 from threadline.decisions.store import Decisions
-from threadline.estimates.store import Estimates
+from threadline.estimates.store import EstimateStore
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
 from threadline.jobs.store import AgentJobs
@@ -57,8 +57,8 @@ class Work:
         return DecisionReports(self.tx)
 
     @cached_property
-    def estimates(self) -> Estimates:
-        return Estimates(self.tx)
+    def estimates(self) -> EstimateStore:
+        return EstimateStore(self.tx)
 
     @cached_property
     def handover_answers(self) -> HandoverAnswers:

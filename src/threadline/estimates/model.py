@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 
 from threadline.errors import Permanent
 
-BINDING = "project"
+PROJECT_BINDING = "project"
 """The kind of binding by which a thread is about a project."""
 
 _CENT = Decimal("0.01")
@@ -72,7 +72,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Quote:
-    """As it was reckoned last: later changes of items or rates show in it when its totals are updated."""
+    """As it was calculated last: later changes of items or rates show in it when its totals are updated."""
 
     number: int
     discount_percent: Decimal
@@ -100,7 +100,9 @@ class EstimateRefused(Permanent):
     """What was asked for does not fit the project: an unknown role, item or quote, or a number out of bounds."""
 
 
-def totals(lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal) -> Totals:
+def calculate_totals(
+    lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
+) -> Totals:
     """What work costs: exact until the end, and then each figure rounded once, half up, to cents.
 
     Args:
@@ -115,14 +117,18 @@ def totals(lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, 
         return Totals(*(amount.quantize(_CENT, ROUND_HALF_UP) for amount in exact))
 
 
-def outdated(details: ProjectDetails) -> list[Quote]:
+def stale_quotes(details: ProjectDetails) -> list[Quote]:
     """The quotes whose totals are not what the items and the rates of now come to."""
     rates = {role.name: role.day_rate for role in details.roles}
     lines = [(item.days, rates[item.role]) for item in details.items]
-    return [each for each in details.quotes if totals(lines, each.discount_percent, each.tax_percent) != each.totals]
+    return [
+        each
+        for each in details.quotes
+        if calculate_totals(lines, each.discount_percent, each.tax_percent) != each.totals
+    ]
 
 
-def number_within(what: str, value: Decimal, most: int) -> Decimal:
+def check_number(what: str, value: Decimal, most: int) -> Decimal:
     """The value, from 0 to `most` with at most four decimals.
 
     Raises:

@@ -1,18 +1,18 @@
 """Projects, roles, work items and quotes. Every change holds the project's row, and is refused while that is locked."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import TypeAdapter
 from sqlalchemy import Row, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable
 from threadline.estimates.model import (
+    PROJECT_BINDING,
     EstimateRefused,
     ItemChange,
     NewItem,
@@ -24,30 +24,26 @@ from threadline.estimates.model import (
     Role,
     Totals,
     WbsItem,
-    number_within,
-    totals,
+    calculate_totals,
+    check_number,
 )
 from threadline.estimates.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
-from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
+from threadline.slack.model import Thread
+from threadline.threads.thread_bindings import Bindings
 
-Answer = TypeVar("Answer")
-_ITEMS = TypeAdapter(list[WbsItem])
-_QUOTE = TypeAdapter(Quote)
 _MOST_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
 _ID = re.compile(r"prj-\d+", re.IGNORECASE)
 _CURRENCY = re.compile("[A-Z]{3}")
 
 
-class Estimates:
+class EstimateStore:
     """A project belongs to its team: the others' is not found."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._operations = Operations(connection)
 
-    async def open_project(self, team: str, name: str, currency: str) -> Project:
+    async def get_or_create_project(self, team: str, name: str, currency: str) -> Project:
         """The team's project of this name, made with its first quote where there is none.
 
         Args:
@@ -78,7 +74,7 @@ class Estimates:
     async def save_role(self, team: str, project_id: str, role: Role) -> None:
         """Keep a role, or its new rate. Raises `ProjectNotFound`, `ProjectLocked`, `EstimateRefused`."""
         await self._lock(team, project_id)
-        rate, name = number_within("a day rate", role.day_rate, _MOST_RATE), storable(role.name).strip()
+        rate, name = check_number("a day rate", role.day_rate, _MOST_RATE), storable(role.name).strip()
         if not name:
             raise EstimateRefused("a role needs a name")
         new = postgresql.insert(estimate_roles).values(project_id=project_id, name=name, day_rate=rate)
@@ -116,87 +112,66 @@ class Estimates:
         """By number. Raises `ProjectNotFound`."""
         return await self._items((await self.project(team, project_id)).project_id)
 
-    async def create_items(self, change: Change, project_id: str, new: Sequence[NewItem]) -> list[WbsItem]:
-        """Add work items, all or none, once for each operation; they are numbered on from the last one.
+    async def create_items(self, team: str, project_id: str, new: Sequence[NewItem]) -> list[WbsItem]:
+        """Add work items, all or none; they are numbered on from the last one.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: nothing was added; the message says why.
+            ProjectNotFound, ProjectLocked, EstimateRefused: nothing was added; the message says why.
         """
+        await self._lock(team, project_id)
+        roles = await self._roles(project_id)
+        last = max((item.number for item in await self._items(project_id)), default=0)
+        rows = [_checked(project_id, roles, vars(item)) for item in new]
+        items = [WbsItem(number=number, **row) for number, row in enumerate(rows, start=last + 1)]
+        if items:
+            row = [{"project_id": project_id, **vars(item)} for item in items]
+            await self._connection.execute(insert(estimate_items).values(row))
+        return items
 
-        async def act() -> list[WbsItem]:
-            rows = [await self._checked(project_id, vars(item)) for item in new]
-            last = max((item.number for item in await self._items(project_id)), default=0)
-            items = [WbsItem(number=last + place, **row) for place, row in enumerate(rows, start=1)]
-            for item in items:
-                await self._connection.execute(insert(estimate_items).values(project_id=project_id, **vars(item)))
-            return items
-
-        return await self._change(change, "create_items", project_id, _ITEMS, act)
-
-    async def update_items(self, change: Change, project_id: str, changes: Sequence[ItemChange]) -> list[WbsItem]:
-        """Change work items, all or none, once for each operation; returns them as they are then, by number.
+    async def update_items(self, team: str, project_id: str, changes: Sequence[ItemChange]) -> list[WbsItem]:
+        """Change work items, all or none; returns them as they are then, by number.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: nothing was changed; the message says why.
+            ProjectNotFound, ProjectLocked, EstimateRefused: nothing was changed; the message says why.
         """
-
-        async def act() -> list[WbsItem]:
-            known = {item.number: item for item in await self._items(project_id)}
-            for each in changes:
-                if each.number not in known:
-                    raise EstimateRefused(f"{project_id} has no item {each.number}; list its items")
-                given = {name: value for name, value in vars(each).items() if value is not None}
-                known[each.number] = replace(known[each.number], **await self._checked(project_id, given))
-            changed = [known[number] for number in sorted({each.number for each in changes})]
-            for item in changed:
-                row = estimate_items.c
-                here = update(estimate_items).where(row.project_id == project_id, row.number == item.number)
-                await self._connection.execute(here.values(vars(item)))
-            return changed
-
-        return await self._change(change, "update_items", project_id, _ITEMS, act)
+        await self._lock(team, project_id)
+        roles = await self._roles(project_id)
+        known = {item.number: item for item in await self._items(project_id)}
+        for each in changes:
+            if each.number not in known:
+                raise EstimateRefused(f"{project_id} has no item {each.number}; list its items")
+            given = {name: value for name, value in vars(each).items() if value is not None}
+            known[each.number] = replace(known[each.number], **_checked(project_id, roles, given))
+        changed = [known[number] for number in sorted({each.number for each in changes})]
+        row = estimate_items.c
+        for item in changed:
+            here = update(estimate_items).where(row.project_id == project_id, row.number == item.number)
+            await self._connection.execute(here.values(vars(item)))
+        return changed
 
     async def update_quote_totals(
         self,
-        change: Change,
+        team: str,
         project_id: str,
         number: int = _LATEST_QUOTE,
         *,
         discount_percent: Decimal | None = None,
         tax_percent: Decimal | None = None,
     ) -> Quote:
-        """Reckon a quote anew from the items and the rates of now, once for each operation.
+        """Calculate a quote anew from the items and the rates of now.
 
         Args:
             number: of the quote; 0 for the newest.
             discount_percent, tax_percent: None leaves them as they are.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused, RateExceeded: it stays as it was; the message says why.
+            ProjectNotFound, ProjectLocked, EstimateRefused: it stays as it was; the message says why.
         """
-
-        async def act() -> Quote:
-            quote = await self._quote(project_id, number)
-            discount = quote.discount_percent if discount_percent is None else discount_percent
-            tax = quote.tax_percent if tax_percent is None else tax_percent
-            return await self._reckon(project_id, quote.number, discount, tax)
-
-        return await self._change(change, "update_quote_totals", project_id, _QUOTE, act)
-
-    async def _change(
-        self,
-        change: Change,
-        kind: str,
-        project_id: str,
-        answers: TypeAdapter[Answer],
-        act: Callable[[], Awaitable[Answer]],
-    ) -> Answer:
-        async def checked() -> Answer:
-            await self._lock(change.team, project_id)
-            await self._operations.spend(change, f"project:{project_id}")
-            return await act()
-
-        return await self._operations.once(change, kind, project_id, answers, checked)
+        await self._lock(team, project_id)
+        quote = await self._quote(project_id, number)
+        discount = quote.discount_percent if discount_percent is None else discount_percent
+        tax = quote.tax_percent if tax_percent is None else tax_percent
+        return await self._recalculate(project_id, quote.number, discount, tax)
 
     async def _lock(self, team: str, project_id: str) -> None:
         """Hold the project's row until the transaction ends: it cannot be locked, or changed, meanwhile."""
@@ -210,22 +185,6 @@ class Estimates:
             raise ProjectLocked(
                 f"{project_id} ({row.name}) is locked: it can be read, but nothing in it can be changed"
             )
-
-    async def _checked(self, project_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of an item as they may be stored."""
-        row = {**given}
-        if "title" in row and not (title := storable(row["title"]).strip()):
-            raise EstimateRefused("an item needs a title")
-        if "title" in row:
-            row["title"] = title
-        if "role" in row:
-            known = [role.name for role in await self._roles(project_id)]
-            if row["role"] not in known:
-                roles = ", ".join(known) or "none"
-                raise EstimateRefused(f"{project_id} has no role {row['role']!r}; its roles: {roles}")
-        if "days" in row:
-            number_within("the days of an item", row["days"], _MOST_DAYS)
-        return row
 
     async def _roles(self, project_id: str) -> list[Role]:
         role = estimate_roles.c
@@ -249,18 +208,24 @@ class Estimates:
             raise EstimateRefused(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
         return found[-1]
 
-    async def _reckon(self, project_id: str, number: int, discount: Decimal, tax: Decimal) -> Quote:
-        number_within("a discount in percent", discount, _MOST_PERCENT)
-        number_within("a tax in percent", tax, _MOST_PERCENT)
+    async def _recalculate(self, project_id: str, number: int, discount: Decimal, tax: Decimal) -> Quote:
+        check_number("a discount in percent", discount, _MOST_PERCENT)
+        check_number("a tax in percent", tax, _MOST_PERCENT)
         rates = {role.name: role.day_rate for role in await self._roles(project_id)}
         lines = [(item.days, rates[item.role]) for item in await self._items(project_id)]
-        quote = Quote(number, discount, tax, totals(lines, discount, tax))
+        quote = Quote(number, discount, tax, calculate_totals(lines, discount, tax))
         row = {"discount_percent": discount, "tax_percent": tax, **vars(quote.totals)}
         here = update(estimate_quotes).where(
             estimate_quotes.c.project_id == project_id, estimate_quotes.c.number == number
         )
         await self._connection.execute(here.values(row))
         return quote
+
+
+async def bound_project(tx: AsyncConnection, thread: Thread) -> Project | None:
+    """The project that a thread is about; while that is locked, nothing may be changed from the thread."""
+    project_id = (await Bindings(tx).of(thread)).get(PROJECT_BINDING)
+    return await EstimateStore(tx).project(thread.team, project_id) if project_id else None
 
 
 def _project(row: Row[Any]) -> Project:
@@ -270,3 +235,17 @@ def _project(row: Row[Any]) -> Project:
 def _quote(row: Row[Any]) -> Quote:
     figures = Totals(row.subtotal, row.discount, row.tax, row.total)
     return Quote(row.number, row.discount_percent, row.tax_percent, figures)
+
+
+def _checked(project_id: str, roles: Sequence[Role], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an item as they may be stored."""
+    row = {**given}
+    if "title" in row and not (title := storable(row["title"]).strip()):
+        raise EstimateRefused("an item needs a title")
+    if "title" in row:
+        row["title"] = title
+    if "role" in row and row["role"] not in (known := [role.name for role in roles]):
+        raise EstimateRefused(f"{project_id} has no role {row['role']!r}; its roles: {', '.join(known) or 'none'}")
+    if "days" in row:
+        check_number("the days of an item", row["days"], _MOST_DAYS)
+    return row

@@ -1,27 +1,29 @@
 """Projects, their roles, work items and quotes: read and changed from a thread that is about one of them."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from threadline.estimates.model import (
+    PROJECT_BINDING,
     ItemChange,
     NewItem,
     Project,
     ProjectDetails,
     ProjectLocked,
+    ProjectNotFound,
     Quote,
     Role,
     WbsItem,
-    outdated,
+    stale_quotes,
 )
-from threadline.estimates.tool_port import ESTIMATES
+from threadline.estimates.store import EstimateStore, bound_project
+from threadline.threads.thread_bindings import Bindings
 from threadline.tools.context import ToolContext
-from threadline.tools.effects import by_effect
 from threadline.tools.model import Code, Structured, ToolResult, failure
-from threadline.tools.registry import Success, tool
+from threadline.tools.registry import tool
 
 PAGE = 100
 """Items of one answer, whose rest is asked for by the number of the last one; of projects, which are found by name."""
@@ -65,9 +67,9 @@ class UpdateQuoteTotals(BaseModel):
     tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
 
 
-@tool("estimates.listProjects", "The team's projects, with their ids.", needs=(ESTIMATES,))
+@tool("estimates.listProjects", "The team's projects, with their ids.")
 async def list_projects(context: ToolContext) -> ToolResult:
-    known = await context.ports[ESTIMATES].projects(context.team, PAGE + 1)
+    known = await EstimateStore(context.tx).projects(context.team, PAGE + 1)
     found = [_project(each) for each in known[:PAGE]]
     return ToolResult(
         data={"projects": found, "more": len(known) > PAGE},
@@ -79,13 +81,13 @@ async def list_projects(context: ToolContext) -> ToolResult:
 @tool(
     "estimates.useProject",
     "Make a project the one that this thread is about. Changes nothing in it.",
-    needs=(ESTIMATES,),
     binds=True,
 )
 async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
 ) -> ToolResult:
-    project = await context.ports[ESTIMATES].use(context.thread, context.user_id, project_id)
+    project = await EstimateStore(context.tx).project(context.team, project_id)
+    await Bindings(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
     return ToolResult(
         data=_project(project),
         display_text=f"This thread is about {_named(project)} now.{_locked(project)}",
@@ -96,12 +98,11 @@ async def use_project(
 @tool(
     "estimates.getProjectDetails",
     "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
-    needs=(ESTIMATES,),
     binds=True,
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
-    project, late = details.project, outdated(details)
+    project, late = details.project, stale_quotes(details)
     roles, items = [_role(each) for each in details.roles], [_item(each) for each in details.items]
     quotes = [_quote(project, each, current=each not in late) for each in details.quotes]
     newest = f", quote {quotes[-1]['quote']} comes to {quotes[-1]['total']} {project.currency}" if quotes else ""
@@ -112,7 +113,7 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     )
 
 
-@tool("estimates.listRoles", "The roles of a project, with their day rates.", needs=(ESTIMATES,), binds=True)
+@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds=True)
 async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
     roles = [_role(each) for each in details.roles]
@@ -123,7 +124,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     )
 
 
-@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", needs=(ESTIMATES,), binds=True)
+@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds=True)
 async def list_wbs_items(
     context: ToolContext,
     *,
@@ -140,70 +141,44 @@ async def list_wbs_items(
     )
 
 
-async def _quotes_are_late(success: Success) -> str | None:
-    """New or changed work makes the totals of a quote wrong until they are reckoned anew."""
-    context, project_id = success.context, success.result.data["project_id"]
-    late = outdated(await _details(context, project_id))
-    if not late:
-        return None
-    numbers = ", ".join(str(each.number) for each in late)
-    return f"The totals of quote {numbers} of {project_id} are out of date now: estimates.updateQuoteTotals mends that."
-
-
-def _record(given: CreateWbsItems | UpdateWbsItems | UpdateQuoteTotals) -> str:
-    """As the project itself names it for its rate; nothing where the thread has to say which project is meant."""
-    return f"project:{given.project_id.strip().upper()}" if given.project_id else ""
-
-
-async def _create(context: ToolContext, given: CreateWbsItems) -> ToolResult:
-    new = [NewItem(each.title, each.role, each.days) for each in given.items]
-    book, project_id = context.ports[ESTIMATES], given.project_id or ""
-    project, items = await book.create_items(context.change, context.user_id, project_id, new)
-    return _changed(project, [_item(each) for each in items], "added to")
-
-
 @tool(
     "estimates.createWbsItems",
     "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
     mutating=True,
-    needs=(ESTIMATES,),
-    record=_record,
-    look_up=by_effect(ESTIMATES, _create),
-    side_effects=(_quotes_are_late,),
 )
 async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
-    return await _unless_locked(_create(context, given))
-
-
-async def _update(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
-    changes = [ItemChange(**vars(each)) for each in given.items]
-    book, project_id = context.ports[ESTIMATES], given.project_id or ""
-    project, items = await book.update_items(context.change, context.user_id, project_id, changes)
-    return _changed(project, [_item(each) for each in items], "changed in")
+    new = [NewItem(each.title, each.role, each.days) for each in given.items]
+    return await _change_items(
+        context, given.project_id, "added to", lambda store, id_: store.create_items(context.team, id_, new)
+    )
 
 
 @tool(
     "estimates.updateWbsItems",
     "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
     mutating=True,
-    needs=(ESTIMATES,),
-    record=_record,
-    look_up=by_effect(ESTIMATES, _update),
-    side_effects=(_quotes_are_late,),
 )
 async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
-    return await _unless_locked(_update(context, given))
-
-
-async def _reckon(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
-    project, quote = await context.ports[ESTIMATES].update_quote_totals(
-        context.change,
-        context.user_id,
-        given.project_id or "",
-        number=given.quote or 0,
-        discount_percent=given.discount_percent,
-        tax_percent=given.tax_percent,
+    changes = [ItemChange(**vars(each)) for each in given.items]
+    return await _change_items(
+        context, given.project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, changes)
     )
+
+
+@tool(
+    "estimates.updateQuoteTotals",
+    "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
+    mutating=True,
+)
+async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
+    project = await use_project_in_thread(context, given.project_id)
+    await context.count_change(f"project:{project.project_id}")
+    percents = {"discount_percent": given.discount_percent, "tax_percent": given.tax_percent}
+    try:
+        store = EstimateStore(context.tx)
+        quote = await store.update_quote_totals(context.team, project.project_id, given.quote or 0, **percents)
+    except ProjectLocked as locked:
+        return _refused(locked)
     shown = _quote(project, quote, current=True)
     return ToolResult(
         data={**_project(project), "quotes": [shown]},
@@ -212,40 +187,65 @@ async def _reckon(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
     )
 
 
-@tool(
-    "estimates.updateQuoteTotals",
-    "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
-    mutating=True,
-    needs=(ESTIMATES,),
-    record=_record,
-    look_up=by_effect(ESTIMATES, _reckon),
-)
-async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
-    return await _unless_locked(_reckon(context, given))
-
-
 TOOLS = [list_projects, use_project, get_project_details, list_roles, list_wbs_items]
 TOOLS += [create_wbs_items, update_wbs_items, update_quote_totals]
 
 
+async def use_project_in_thread(context: ToolContext, project_id: str | None) -> Project:
+    """The project that is named, or else the thread's; the first one that is named becomes the thread's.
+
+    Raises:
+        ProjectNotFound: the team has no such project, or none was named and the thread is about none.
+    """
+    if not (project_id or "").strip():
+        if bound := await bound_project(context.tx, context.thread):
+            return bound
+        raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
+    named = await EstimateStore(context.tx).project(context.team, project_id or "")
+    await Bindings(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
+    return named
+
+
 async def _details(context: ToolContext, project_id: str | None) -> ProjectDetails:
-    return await context.ports[ESTIMATES].details(context.thread, context.user_id, project_id or "")
+    project = await use_project_in_thread(context, project_id)
+    return await EstimateStore(context.tx).details(context.team, project.project_id)
 
 
-async def _unless_locked(change: Awaitable[ToolResult]) -> ToolResult:
-    """A locked project blocks a change, whichever project the thread is about and whenever it was locked."""
+async def _change_items(
+    context: ToolContext,
+    project_id: str | None,
+    what: str,
+    change: Callable[[EstimateStore, str], Awaitable[Sequence[WbsItem]]],
+) -> ToolResult:
+    project = await use_project_in_thread(context, project_id)
+    await context.count_change(f"project:{project.project_id}")
+    store = EstimateStore(context.tx)
     try:
-        return await change
+        items = [_item(each) for each in await change(store, project.project_id)]
     except ProjectLocked as locked:
-        return failure(Code.NOT_ALLOWED, f"{locked}.")
-
-
-def _changed(project: Project, items: list[dict[str, Any]], what: str) -> ToolResult:
+        return _refused(locked)
     return ToolResult(
         data={**_project(project), "items": items},
         display_text=f"{_count(items, 'item')} {what} {_named(project)}.",
         structured=_shown(project, wbs_items=items),
+        notes=_note_stale_quotes(await store.details(context.team, project.project_id)),
     )
+
+
+def _note_stale_quotes(details: ProjectDetails) -> tuple[str, ...]:
+    """New or changed work makes the totals of a quote wrong until they are calculated anew."""
+    if not (stale := stale_quotes(details)):
+        return ()
+    numbers, project_id = ", ".join(str(each.number) for each in stale), details.project.project_id
+    return (
+        f"[Side Effect] The totals of quote {numbers} of {project_id} are out of date now: "
+        "estimates.updateQuoteTotals mends that.",
+    )
+
+
+def _refused(locked: ProjectLocked) -> ToolResult:
+    """A locked project blocks a change, whichever project the thread is about and whenever it was locked."""
+    return failure(Code.NOT_ALLOWED, f"{locked}.")
 
 
 def _page(items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class Query(BaseModel):
     "job.plan",
     "Show what a job would do and when, the next five times, without scheduling it.",
     needs=(JOBS,),
+    remote=True,
 )
 async def plan(context: ToolContext, given: Plan) -> ToolResult:
     now = context.clock()
@@ -98,12 +99,13 @@ async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
     mutating=True,
     needs=(JOBS,),
     look_up=by_effect(JOBS, _schedule),
+    remote=True,
 )
 async def schedule(context: ToolContext, given: Schedule) -> ToolResult:
     return await _schedule(context, given)
 
 
-@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", needs=(JOBS,))
+@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", needs=(JOBS,), remote=True)
 async def list_jobs(context: ToolContext) -> ToolResult:
     return await _found(context, JobQuery(open_only=True), "No job is scheduled.")
 
@@ -112,6 +114,7 @@ async def list_jobs(context: ToolContext) -> ToolResult:
     "agent.job.query",
     "Jobs of all times, also those that are over: by type, status, RFP and time.",
     needs=(JOBS,),
+    remote=True,
 )
 async def query(context: ToolContext, given: Query) -> ToolResult:
     job_type = job_types.type_of(given.job_type).name if given.job_type else ""
@@ -120,7 +123,7 @@ async def query(context: ToolContext, given: Query) -> ToolResult:
     return await _found(context, asked, "There is no such job.")
 
 
-@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JOBS,))
+@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JOBS,), remote=True)
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     job, standing = await context.ports[JOBS].status(context.team, job_id)
     data = _told(context, job, standing, context.clock())
@@ -148,6 +151,7 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     needs=(JOBS,),
     record=_job_of,
     look_up=by_effect(JOBS, _cancel),
+    remote=True,
 )
 async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
     return await _cancel(context, given)

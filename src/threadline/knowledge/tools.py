@@ -29,6 +29,7 @@ KNOWLEDGE = Port[Search](
     needs=(KNOWLEDGE,),
     critical=True,
     cache=Cache(60, shared=True),
+    remote=True,
 )
 async def answer(
     context: ToolContext,

@@ -57,6 +57,7 @@ async def _nothing_yet(_: ToolContext, __: object) -> None:
     "what was done is written down.",
     mutating=True,
     look_up=_nothing_yet,
+    remote=True,
 )
 async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
@@ -68,6 +69,7 @@ async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     "the next.",
     mutating=True,
     look_up=_nothing_yet,
+    remote=True,
 )
 async def ask_clarifying_question(context: ToolContext, given: Question) -> ToolResult:
     return ToolResult(data=_ACCEPTED)

@@ -21,6 +21,7 @@ MOST = 10
     "What is remembered of earlier requests, as far as it may be told here: what happened (episodic), what is so "
     "(semantic), which tools did it (procedural). What the records say goes before it.",
     needs=(MEMORIES,),
+    remote=True,
 )
 async def search(
     context: ToolContext,

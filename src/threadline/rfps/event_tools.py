@@ -54,12 +54,13 @@ async def _append(context: ToolContext, given: Append) -> ToolResult:
     needs=(OPPORTUNITIES,),
     record=lambda given: f"events:{given.rfp_id}",
     look_up=by_effect(OPPORTUNITIES, _append),
+    remote=True,
 )
 async def append(context: ToolContext, given: Append) -> ToolResult:
     return await _append(context, given)
 
 
-@tool("event.list", "The log of an RFP's events, the newest first.", needs=(OPPORTUNITIES,))
+@tool("event.list", "The log of an RFP's events, the newest first.", needs=(OPPORTUNITIES,), remote=True)
 async def list_events(
     context: ToolContext,
     *,

@@ -102,6 +102,7 @@ async def _look_up(context: ToolContext, given: Any) -> ToolResult | None:
     record=_record,
     look_up=_look_up,
     timeout=TIMEOUT,
+    remote=True,
 )
 async def create_from_slack_file(
     context: ToolContext,

@@ -50,12 +50,13 @@ async def _append(context: ToolContext, given: Append) -> ToolResult:
     needs=(OPPORTUNITIES,),
     record=lambda given: f"journal:{given.rfp_id}",
     look_up=by_effect(OPPORTUNITIES, _append),
+    remote=True,
 )
 async def append(context: ToolContext, given: Append) -> ToolResult:
     return await _append(context, given)
 
 
-@tool("journal.list", "The journal of an RFP, the newest entries first.", needs=(OPPORTUNITIES,))
+@tool("journal.list", "The journal of an RFP, the newest entries first.", needs=(OPPORTUNITIES,), remote=True)
 async def list_entries(
     context: ToolContext,
     *,

@@ -65,6 +65,7 @@ class Patch(BaseModel):
     "Load an RFP's opportunity: its facts, its state with the version, the newest of its journal and its events. To be "
     "called first, before anything of it is changed.",
     needs=(OPPORTUNITIES,),
+    remote=True,
 )
 async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     loaded = await context.ports[OPPORTUNITIES].load(context.team, rfp_id, RECENT)
@@ -100,6 +101,7 @@ async def _patch(context: ToolContext, given: Patch) -> ToolResult:
     needs=(OPPORTUNITIES,),
     record=lambda given: f"rfp:{given.rfp_id}",
     look_up=by_effect(OPPORTUNITIES, _patch),
+    remote=True,
 )
 async def patch(context: ToolContext, given: Patch) -> ToolResult:
     return await _patch(context, given)

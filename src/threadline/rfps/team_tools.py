@@ -16,7 +16,7 @@ MOST = 50
 """People of one answer; fewer are found by a skill."""
 
 
-@tool("team.list", "The people of the team with their roles, skills and capacity, by name.", needs=(TEAM,))
+@tool("team.list", "The people of the team with their roles, skills and capacity, by name.", needs=(TEAM,), remote=True)
 async def list_members(
     context: ToolContext,
     *,
@@ -34,7 +34,7 @@ async def list_members(
     )
 
 
-@tool("team.get", "Somebody of the team, with the biography.", needs=(TEAM,))
+@tool("team.get", "Somebody of the team, with the biography.", needs=(TEAM,), remote=True)
 async def get(
     context: ToolContext,
     *,

@@ -19,7 +19,7 @@ LONGEST_TEXT = 1_000_000
 """Characters of a file's text that are kept."""
 
 
-@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RFPS,))
+@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RFPS,), remote=True)
 async def list_rfps(
     context: ToolContext,
     *,
@@ -39,7 +39,7 @@ async def list_rfps(
     )
 
 
-@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.", needs=(RFPS,))
+@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.", needs=(RFPS,), remote=True)
 async def search(
     context: ToolContext,
     *,
@@ -55,7 +55,12 @@ async def search(
     )
 
 
-@tool("rfp.get", "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.", needs=(RFPS,))
+@tool(
+    "rfp.get",
+    "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.",
+    needs=(RFPS,),
+    remote=True,
+)
 async def get(
     context: ToolContext,
     *,

@@ -106,6 +106,7 @@ async def _draft(context: ToolContext, given: Compose) -> ToolResult:
     needs=(OUTBOX,),
     record=lambda given: f"mail:{given.to.strip().lower()}",
     look_up=by_effect(OUTBOX, _draft),
+    remote=True,
 )
 async def draft(context: ToolContext, given: Compose) -> ToolResult:
     return await _draft(context, given)
@@ -137,6 +138,7 @@ async def _find_sent(context: ToolContext, given: Send) -> ToolResult | None:
     look_up=_find_sent,
     timeout=40.0,
     settles=_SETTLES,
+    remote=True,
 )
 async def send(context: ToolContext, given: Send) -> ToolResult:
     outbox = context.ports[OUTBOX]

@@ -111,7 +111,12 @@ class Log(BaseModel):
     ]
 
 
-@tool("crm.find", "Find customers by a part of their name, mail address or company, or by Slack id.", needs=(CRM,))
+@tool(
+    "crm.find",
+    "Find customers by a part of their name, mail address or company, or by Slack id.",
+    needs=(CRM,),
+    remote=True,
+)
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
@@ -124,7 +129,7 @@ async def find(
     )
 
 
-@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs=(CRM,))
+@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs=(CRM,), remote=True)
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     if refused := _whose(context, lead_id):
         return refused
@@ -163,6 +168,7 @@ async def _update(context: ToolContext, given: Update) -> ToolResult:
     needs=(CRM,),
     record=_record_of,
     look_up=by_effect(CRM, _update),
+    remote=True,
 )
 async def update(context: ToolContext, given: Update) -> ToolResult:
     return await _update(context, given)
@@ -183,6 +189,7 @@ async def _log(context: ToolContext, given: Log) -> ToolResult:
     needs=(CRM,),
     record=_record_of,
     look_up=by_effect(CRM, _log),
+    remote=True,
 )
 async def log(context: ToolContext, given: Log) -> ToolResult:
     return await _log(context, given)

@@ -6,6 +6,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
+from threadline.db.engine import Transaction
+from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, name_with_id
 from threadline.tools.operations import Change, Operation
@@ -74,12 +77,35 @@ class ToolContext:
     others: tuple[str, ...] = ()
     other_ids: tuple[str, ...] = ()
     approved: str = ""
+    transaction: Transaction | None = None
+    change_rate: Rate | None = None
 
     def __post_init__(self) -> None:
         for name in _REQUIRED:
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
                 raise ValueError(f"a tool's context needs {name}: a text of 1 to {MAX_NAME} characters")
+
+    @property
+    def tx(self) -> Transaction:
+        """The transaction in which a local tool does its work, and in which the call is recorded.
+
+        Raises:
+            RuntimeError: the tool is a remote one.
+        """
+        if self.transaction is None:
+            raise RuntimeError("a remote tool has no transaction: what it does outside cannot be rolled back")
+        return self.transaction
+
+    async def count_change(self, record: str) -> None:
+        """Count a change of a record (`project:PRJ-1`) by a local tool, in all threads of the team together.
+
+        Raises:
+            RateExceeded: it was changed too often; nothing is changed by this call.
+        """
+        if self.change_rate:
+            now = self.clock().timestamp()
+            await Limits(self.tx).count_change(self.team, record, self.operation_key, now, self.change_rate)
 
     @property
     def thread(self) -> Thread:

@@ -1,6 +1,8 @@
 """ToolLedger: the record of every call, by which a retry neither makes a change twice nor asks a service again."""
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 
 import structlog
@@ -29,71 +31,88 @@ class ToolLedger(ABC):
     """Its methods raise `Transient` when the ledger cannot be reached, and `OperationReused` when the operation stands
     for a call of another tool or with other arguments."""
 
+    rate: Rate | None = None
+    """How often one record may be changed, in all threads of a team together; None for as often as one likes."""
+
     @abstractmethod
-    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    def transaction(self, seconds: float | None = None) -> AbstractAsyncContextManager[Transaction]:
+        """Open the transaction of a call: all of it is kept, or, when the block raises, nothing.
+
+        Args:
+            seconds: after which Postgres ends it, so that nothing is committed after its call was given up.
+        """
+
+    @abstractmethod
+    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
         """Return the result that the call has already, or the intent to make it.
 
         The first that applies:
 
-        1. The result on record is returned.
+        1. The result on record is returned. Another attempt whose transaction makes the call is waited for.
         2. A change that an earlier attempt was about to make has that attempt's intent.
-        3. `refusal` is recorded and returned, and so is one where the record that the call changes has reached its
-           rate. When the rate cannot be counted, the call goes on.
+        3. `refusal` is recorded and returned, and so is one where the record of `rate_key` has reached its rate. When
+           that cannot be counted, the call goes on.
         4. A success of the same question is recorded again as cached, if it is recent and its toolset changed nothing
            since then.
         5. A change is recorded as an intent; a read needs none.
         """
 
     @abstractmethod
-    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
         """Remove this intent, since its change was not made, and none that another attempt recorded after it."""
 
     @abstractmethod
-    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+    async def finish(
+        self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
+    ) -> None:
         """Record the result, and void the cached answers of a toolset that may have changed something."""
 
 
 class PostgresToolLedger(ToolLedger):
-    """Each method is one transaction. `rate` limits the changes of one record, in all threads of a team together."""
-
     def __init__(self, database: Database, rate: Rate = MUTATION_RATE) -> None:
         self._database = database
-        self._rate = rate
+        self.rate: Rate = rate
 
-    async def begin(self, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    @asynccontextmanager
+    async def transaction(self, seconds: float | None = None) -> AsyncIterator[Transaction]:
         async with self._database.begin() as work:
-            executions = ToolExecutions(work.tx)
-            if known := await executions.of_call(call):
-                return _known(call, known)
-            result = refusal or await self._rate_refusal(work.tx, call) or await _cached(executions, call)
-            if result:
-                await executions.finish(call, result.status, asdict(result), 0, call.now)
-                return result
-            if call.changes and (earlier := await executions.intend(call)):
-                return _known(call, earlier)
+            if seconds is not None:
+                await ToolExecutions(work.tx).limit_transaction(seconds)
+            yield work.tx
+
+    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+        executions = ToolExecutions(tx)
+        if known := await executions.of_call(call):
+            return _known(call, known)
+        result = refusal or await self._rate_refusal(tx, call) or await _cached(executions, call)
+        if result:
+            await executions.finish(call, result.status, asdict(result), 0, call.now)
+            return result
+        if call.changes and (earlier := await executions.intend(call)):
+            return _known(call, earlier)
         return Intent(call.now, new=True)
 
-    async def withdraw(self, call: LoggedCall, intent: Intent) -> None:
-        async with self._database.begin() as work:
-            await ToolExecutions(work.tx).withdraw(call.operation, intent.at)
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
+        await ToolExecutions(tx).withdraw(call.operation, intent.at)
 
-    async def finish(self, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+    async def finish(
+        self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
+    ) -> None:
+        executions = ToolExecutions(tx)
         kept = asdict(result) if call.keep_result or not result.success else None
-        async with self._database.begin() as work:
-            executions = ToolExecutions(work.tx)
-            await executions.finish(call, result.status, kept, milliseconds, now)
-            if call.changes:
-                await executions.void_answers(call.operation.thread.team, call.toolset)
+        await executions.finish(call, result.status, kept, milliseconds, now)
+        if call.voids_answers:
+            await executions.void_answers(call.operation.thread.team, call.toolset)
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
         """Counts in the scope in which `Operations.spend` counts, so that a change which asks both is one."""
-        if not call.changes:
+        if not call.rate_key:
             return None
-        scope, event = f"{call.operation.thread.team}:{call.changes}", call.operation.key
+        scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key
         try:
             async with tx.begin_nested():
                 limits = Limits(tx)
-                allowed = await limits.allows_mutation(storable_key(scope), storable_key(event), call.now, self._rate)
+                allowed = await limits.allows_mutation(storable_key(scope), storable_key(event), call.now, self.rate)
         except Exception:  # noqa: BLE001 - better a change too many than none
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None

@@ -9,7 +9,6 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.rate_limit_rules import RateExceeded
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable, storable_key
 from threadline.tools.operations import Change, Effect, Operation, OperationReused
@@ -67,13 +66,9 @@ class Operations:
         Raises:
             RateExceeded: it was changed too often; the transaction is to end without changing it.
         """
-        rate, scope, event = change.rate, storable_key(f"{change.team}:{record}"), storable_key(change.operation.key)
-        limits = Limits(self._connection)
-        if rate and not await limits.allows_mutation(scope, event, change.now, rate):
-            raise RateExceeded(
-                f"{record} has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "
-                "nothing was changed; try again later"
-            )
+        if change.rate:
+            limits = Limits(self._connection)
+            await limits.count_change(change.team, record, change.operation.key, change.now, change.rate)
 
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget operations from before a moment (seconds since 1970), at most `limit`; returns how many."""

@@ -70,8 +70,12 @@ class BadTool(ValueError):
 
 @dataclass(frozen=True)
 class Tool:
-    """`record` names what a mutation changes (`project:12`), for its limit; without it, or when it names nothing, that
-    is the thread.
+    """`record` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
+    nothing, that is the thread. A local tool counts for itself: `context.count_change`.
+
+    `remote`: it reaches what is outside Postgres. A call is recorded before it is made, and where a worker was lost the
+    effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
+    transaction, so a call that is made again finds its record, and one that fails has changed nothing.
 
     `binds`: it may make a record the one that the thread is about, though it changes nothing in it.
 
@@ -98,6 +102,7 @@ class Tool:
     parameters: type[BaseModel]
     takes_model: bool
     mutating: bool = False
+    remote: bool = False
     binds: bool = False
     critical: bool = False
     asks: bool = False
@@ -112,22 +117,22 @@ class Tool:
     keep_result: bool = True
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or len(self.name) > LONGEST_NAME:
-            raise BadTool(f"{self.name!r} is not a tool name: use letters and digits, with parts joined by dots")
-        if not self.description.strip():
-            raise BadTool(
-                f"{self.name}: the description is empty: say what the tool is for, since the model chooses by it"
-            )
-        if self.mutating and self.cache:
-            raise BadTool(f"{self.name} changes something, so its result cannot be cached")
-        if self.mutating and not self.keep_result:
-            raise BadTool(f"{self.name} changes something, so its result must be kept")
-        if not self.mutating and (self.record or self.look_up):
-            raise BadTool(f"{self.name} is read-only, so it cannot have a record to limit or an effect to look up")
-        if self.settles and not self.look_up:
-            raise BadTool(f"{self.name} has a settling time, but no look_up")
-        if self.timeout <= 0 or (self.cache and self.cache.seconds <= 0):
-            raise BadTool(f"{self.name}: seconds must be greater than 0")
+        wrong = {
+            "is not a tool name: use letters and digits, with parts joined by dots": not _NAME.fullmatch(self.name)
+            or len(self.name) > LONGEST_NAME,
+            "has no description: say what the tool is for, since the model chooses by it": not self.description.strip(),
+            "changes something, so its result cannot be cached": self.mutating and self.cache,
+            "changes something, so its result must be kept": self.mutating and not self.keep_result,
+            "is read-only, so it cannot have a record to limit or an effect to look up": not self.mutating
+            and (self.record or self.look_up),
+            "is local: it counts changes itself, and what it does is on record with its call": not self.remote
+            and (self.record or self.look_up or self.settles),
+            "has a settling time, but no look_up": self.settles and not self.look_up,
+            "needs times of more than 0 seconds": self.timeout <= 0 or (self.cache and self.cache.seconds <= 0),
+        }
+        for fault, applies in wrong.items():
+            if applies:
+                raise BadTool(f"{self.name!r} {fault}")
         _ = self.definition
 
     @property
@@ -174,6 +179,7 @@ class ToolOptions(TypedDict, total=False):
     """What may be said of a tool; see `Tool`."""
 
     mutating: bool
+    remote: bool
     binds: bool
     critical: bool
     asks: bool
@@ -240,6 +246,11 @@ class Registry:
 
     def all(self) -> Sequence[Tool]:
         return [self._tools[name] for name in sorted(self._tools)]
+
+    @property
+    def cached_toolsets(self) -> frozenset[str]:
+        """Those with a tool whose answers may be given again."""
+        return frozenset(each.toolset for each in self._tools.values() if each.cache)
 
     def definitions(self, only: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """What a model is offered: OpenAI's function schemas, in an order that never changes.

@@ -4,14 +4,16 @@ import asyncio
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 import structlog
 from pydantic import BaseModel
 
+from threadline.db.engine import Transaction
+from threadline.db.errors import translate_errors
 from threadline.db.rate_limit_rules import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
@@ -40,6 +42,8 @@ MAX_LOGGED_ARGUMENTS = 64 * 1024
 """Bytes of a call's arguments that are on record; the transcript has them whole."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
+_OVERTIME = 5.0
+"""Seconds that a local tool's transaction may take beyond its tool."""
 _NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
 _MAY_HAVE_CHANGED = "It is not known whether the change took effect."
 
@@ -73,6 +77,9 @@ class ToolPolicy(ABC):
         return None
 
 
+OnResult = Callable[[Transaction, ToolResult], Awaitable[None]]
+
+
 class ToolRunner:
     """Args: `allowed` are the tools that may be called here. `policies` are asked in their order."""
 
@@ -102,10 +109,13 @@ class ToolRunner:
         refusals = (policy.check(invocation) for policy in self._policies)
         return next((each for each in refusals if each), None) or invocation
 
-    async def run(self, call: ToolCall, context: ToolContext) -> ToolResult:
+    async def run(self, call: ToolCall, context: ToolContext, on_result: OnResult | None = None) -> ToolResult:
         """Make the call and record it. A call that is on record already is not made again: its result is returned.
 
         Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB.
+
+        Args:
+            on_result: told of the result, also of one that was on record, in the transaction that records it.
 
         Raises:
             Transient: only where trying the whole call again is safe, which Temporal does.
@@ -113,16 +123,42 @@ class ToolRunner:
         checked = self.check(call, context)
         refusal = checked if isinstance(checked, ToolResult) else None
         logged = self._logged(call, context, None if isinstance(checked, ToolResult) else checked.arguments)
+        record = _Record(self._ledger, logged, context, refusal, on_result or _nothing)
         try:
-            begun = await self._ledger.begin(logged, refusal)
+            if isinstance(checked, Invocation) and not checked.tool.remote:
+                return await self._run_local(checked, record)
+            return await self._run_remote(call, checked, record)
         except OperationReused:
-            return failure(Code.REPEATED_CALL_ID)
-        start = monotonic()
+            async with self._ledger.transaction() as tx:
+                return await record.tell(tx, failure(Code.REPEATED_CALL_ID))
+
+    async def _run_local(self, invocation: Invocation, record: "_Record") -> ToolResult:
+        """What the tool does, its record and what `on_result` does are one transaction."""
+        tool = invocation.tool
+        try:
+            async with self._ledger.transaction(tool.timeout + _OVERTIME) as tx:
+                begun = await record.begin(tx)
+                if isinstance(begun, ToolResult):
+                    return begun
+                context = replace(invocation.context, transaction=tx, change_rate=self._ledger.rate)
+                within = replace(invocation, context=context)
+                result = await self._make(within) if begun.new else _interrupted()
+                return await record.finish(tx, await _complete(within, result))
+        except _TimedOut:
+            said = f"There was no answer within {tool.timeout:g} seconds, and nothing was changed."
+            async with self._ledger.transaction() as tx:  # the statement that was cut off took its connection along
+                return await record.finish(tx, failure(Code.TOOL_TIMEOUT, said))
+
+    async def _run_remote(self, call: ToolCall, checked: Invocation | ToolResult, record: "_Record") -> ToolResult:
+        """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
+        async with self._ledger.transaction() as tx:
+            begun = await record.begin(tx)
         if isinstance(begun, Intent) and not begun.new:
-            if found := await self._find_effect(call, context, begun):
-                return await self._finish(logged, found, context, start)
-            await self._ledger.withdraw(logged, begun)
-            begun = await self._ledger.begin(logged, refusal)
+            if found := await self._find_effect(call, record.context, begun):
+                return await record.finish_alone(found)
+            async with self._ledger.transaction() as tx:
+                await self._ledger.withdraw(tx, record.call, begun)
+                begun = await record.begin(tx)
             if isinstance(begun, Intent) and not begun.new:
                 raise Transient("Another attempt of this call is under way.")
         if isinstance(begun, ToolResult):
@@ -132,26 +168,28 @@ class ToolRunner:
         try:
             result = await self._make(checked)
         except NotDone:
-            await self._ledger.withdraw(logged, begun)
+            async with self._ledger.transaction() as tx:
+                await self._ledger.withdraw(tx, record.call, begun)
             raise
-        return await self._finish(logged, await _complete(checked, result), context, start)
+        except _TimedOut:
+            said = f"There was no answer within {checked.tool.timeout:g} seconds."
+            unknown = checked.tool.mutating
+            code, more = (Code.OUTCOME_UNKNOWN, f" {_MAY_HAVE_CHANGED}") if unknown else (Code.TOOL_TIMEOUT, "")
+            result = failure(code, said + more)
+        return await record.finish_alone(await _complete(checked, result))
 
     async def _make(self, invocation: Invocation) -> ToolResult:
         for policy in self._policies:
             if failed := await policy.prepare(invocation):
                 return failed
-        tool = invocation.tool
-        limit = asyncio.timeout(tool.timeout)
+        limit = asyncio.timeout(invocation.tool.timeout)
         try:
             async with limit:
                 return await _perform(invocation)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-        said = f"There was no answer within {tool.timeout:g} seconds."
-        if tool.mutating:
-            return failure(Code.OUTCOME_UNKNOWN, f"{said} {_MAY_HAVE_CHANGED}")
-        return failure(Code.TOOL_TIMEOUT, said)
+        except TimeoutError as late:
+            if limit.expired():
+                raise _TimedOut from late
+            raise
 
     async def _find_effect(self, call: ToolCall, context: ToolContext, intent: Intent) -> ToolResult | None:
         """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
@@ -180,10 +218,6 @@ class ToolRunner:
                 found = found or _interrupted()
         return await _complete(invocation, found) if found else None
 
-    async def _finish(self, logged: LoggedCall, result: ToolResult, context: ToolContext, start: float) -> ToolResult:
-        await self._ledger.finish(logged, result, context.clock().timestamp(), round((monotonic() - start) * 1000))
-        return result
-
     def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
         """The call as the ledger knows it, be the tool known and the arguments valid or not."""
         tool = self.registry.get(call.name)
@@ -192,9 +226,9 @@ class ToolRunner:
         if tool and not parsed:
             with suppress(InvalidArguments):
                 parsed = _parse(tool, call, context).arguments
-        changes = ""
-        if tool and tool.mutating:
-            changes = (tool.record and parsed and tool.record(parsed)) or f"thread:{context.thread.key}"
+        rate_key = ""
+        if tool and tool.mutating and tool.remote:
+            rate_key = (tool.record and parsed and tool.record(parsed)) or f"thread:{context.thread.key}"
         shared = tool and tool.cache and tool.cache.shared
         scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
         asked = canonical_json(parsed) if parsed else text
@@ -207,10 +241,49 @@ class ToolRunner:
             parameters=fitted(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
             fingerprint=hashlib.sha256(question.encode()).hexdigest(),
             now=context.clock().timestamp(),
-            changes=changes,
+            changes=bool(tool and tool.mutating),
+            voids_answers=bool(tool and tool.mutating and tool.toolset in self.registry.cached_toolsets),
+            rate_key=rate_key,
             cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
             keep_result=tool is None or tool.keep_result,
         )
+
+
+class _TimedOut(Exception):
+    """The tool has used up its time. No `TimeoutError`, which a transaction takes for a database that is away."""
+
+
+async def _nothing(_tx: Transaction, _result: ToolResult) -> None:
+    pass
+
+
+@dataclass
+class _Record:
+    """The record of one call, and who is told of its result."""
+
+    ledger: ToolLedger
+    call: LoggedCall
+    context: ToolContext
+    refusal: ToolResult | None
+    on_result: OnResult
+    start: float = field(default_factory=monotonic)
+
+    async def begin(self, tx: Transaction) -> ToolResult | Intent:
+        begun = await self.ledger.begin(tx, self.call, self.refusal)
+        return await self.tell(tx, begun) if isinstance(begun, ToolResult) else begun
+
+    async def finish(self, tx: Transaction, result: ToolResult) -> ToolResult:
+        now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
+        await self.ledger.finish(tx, self.call, result, now, milliseconds)
+        return await self.tell(tx, result)
+
+    async def finish_alone(self, result: ToolResult) -> ToolResult:
+        async with self.ledger.transaction() as tx:
+            return await self.finish(tx, result)
+
+    async def tell(self, tx: Transaction, result: ToolResult) -> ToolResult:
+        await self.on_result(tx, result)
+        return result
 
 
 def can_wait(fault: Transient) -> bool:
@@ -239,9 +312,12 @@ async def _perform(invocation: Invocation) -> ToolResult:
     """
     tool, context = invocation.tool, invocation.context
     try:
-        answer = await tool.call(context, invocation.arguments)
+        async with _undone_on_error(context.transaction) as undo:
+            answer = await tool.call(context, invocation.arguments)
+            if isinstance(answer, ToolResult) and answer.error:
+                await undo()
     except Transient as fault:
-        if context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up):
+        if context.retries_left > 0 and can_wait(fault) and (not tool.mutating or not tool.remote or tool.look_up):
             raise
         return _unavailable(tool, fault)
     except RateExceeded as often:
@@ -249,6 +325,31 @@ async def _perform(invocation: Invocation) -> ToolResult:
     except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
         return _failed(tool, error)
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
+
+
+@asynccontextmanager
+async def _undone_on_error(tx: Transaction | None) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Roll back what a local tool does within this block when it raises, and when `undo` is called.
+
+    Raises:
+        Transient, Permanent: what the database has raised.
+    """
+    if tx is None:
+        yield _keep
+        return
+    with translate_errors():
+        savepoint = await tx.begin_nested()
+        try:
+            yield savepoint.rollback
+        except Exception:
+            await savepoint.rollback()
+            raise
+        if savepoint.is_active:
+            await savepoint.commit()
+
+
+async def _keep() -> None:
+    pass
 
 
 async def _look_up(invocation: Invocation) -> ToolResult | None:
@@ -298,7 +399,7 @@ def _failed(tool: Tool, error: Exception) -> ToolResult:
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
-    if tool.mutating and not isinstance(fault, NotDone):
+    if tool.mutating and tool.remote and not isinstance(fault, NotDone):
         return failure(Code.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
     wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
     return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)

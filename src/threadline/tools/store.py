@@ -28,7 +28,9 @@ class LoggedCall:
         parameters: JSON without secrets.
         fingerprint: of the question with its unredacted arguments; equal for equal questions of the same person.
         now: seconds since 1970.
-        changes: the record that the call changes, for its rate; empty for a call that only reads.
+        changes: whether the call may change something.
+        voids_answers: whether its toolset has answers that may be given again, until it has changed something.
+        rate_key: the record whose changes are counted when the call begins; empty where none is.
         cache_seconds: for how long its answer may be given to the same question again; 0 for never.
         keep_result: whether the result of a success is kept. Without it, a repeated call runs again.
     """
@@ -40,7 +42,9 @@ class LoggedCall:
     parameters: object
     fingerprint: str
     now: float
-    changes: str = ""
+    changes: bool = False
+    voids_answers: bool = False
+    rate_key: str = ""
     cache_seconds: float = 0.0
     keep_result: bool = True
 
@@ -83,6 +87,11 @@ class ToolExecutions:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
+
+    async def limit_transaction(self, seconds: float) -> None:
+        """Have Postgres end this transaction after so many seconds."""
+        limit = func.set_config("transaction_timeout", f"{seconds * 1000:.0f}", True)
+        await self._connection.execute(select(limit))
 
     async def intend(self, call: LoggedCall) -> ToolExecution | None:
         """Write down that a call which changes something is about to be made; commit that before it is made.

@@ -72,7 +72,7 @@ class Transition(BaseModel):
     status: Annotated[Name, Field(description="The status it is to be in, by its name; jira.get tells which can be.")]
 
 
-@tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JIRA,))
+@tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JIRA,), remote=True)
 async def search(context: ToolContext, given: Search) -> ToolResult:
     query = TicketQuery(
         words=given.words,
@@ -90,7 +90,10 @@ async def search(context: ToolContext, given: Search) -> ToolResult:
 
 
 @tool(
-    "jira.get", "Read one Jira ticket: its fields, newest comments, and the statuses it can be moved to.", needs=(JIRA,)
+    "jira.get",
+    "Read one Jira ticket: its fields, newest comments, and the statuses it can be moved to.",
+    needs=(JIRA,),
+    remote=True,
 )
 async def get(context: ToolContext, *, key: Key) -> ToolResult:
     details = await context.ports[JIRA].ticket(key.upper())
@@ -122,6 +125,7 @@ async def _find_created(context: ToolContext, given: Create) -> ToolResult:
     record=lambda given: f"jira:{given.project.upper()}",
     look_up=_find_created,
     settles=_SETTLES,
+    remote=True,
 )
 async def create(context: ToolContext, given: Create) -> ToolResult:
     new = NewTicket(
@@ -148,6 +152,7 @@ async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | No
     record=lambda given: f"jira:{given.key.upper()}",
     look_up=_find_comment,
     settles=_SETTLES,
+    remote=True,
 )
 async def comment(context: ToolContext, given: Comment) -> ToolResult:
     text = _signed(given.text, context)
@@ -170,6 +175,7 @@ async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
     record=lambda given: f"jira:{given.key.upper()}",
     look_up=_find_moved,
     settles=_SETTLES,
+    remote=True,
 )
 async def transition(context: ToolContext, given: Transition) -> ToolResult:
     return _moved(await context.ports[JIRA].move(given.key.upper(), given.status))

@@ -8,6 +8,7 @@ import structlog
 
 from threadline.appointments.invitation_port import INVITATIONS
 from threadline.appointments.invitation_sender import SlackInvitations
+from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.approvals.activities import Hands
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import PROPOSALS
@@ -26,7 +27,6 @@ from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import THREADS
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.estimates.toolset_adapters import postgres_ports
 from threadline.jobs import job_types
 from threadline.jobs.job_port import JOBS
 from threadline.models.client import OpenAIConfig, OpenAIModel

@@ -77,7 +77,7 @@ class RecordsDesk:
             return sum([await _made_unless_there(work, self._team, request) for request in new.rfps])
 
     async def _open(self, work: Work, new: NewProject) -> None:
-        project = await work.estimates.open_project(self._team, new.name, new.currency)
+        project = await work.estimates.get_or_create_project(self._team, new.name, new.currency)
         known = set(await work.estimates.roles(self._team, project.project_id))
         for role in new.roles:
             if role not in known:

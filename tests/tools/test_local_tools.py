@@ -1,0 +1,168 @@
+"""A tool that works in Postgres: what it does and the record of its call are one transaction."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.tool_fakes import LossyLedger, context
+from tests.support.tool_results import code_of
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent, Transient
+from threadline.models.model import ToolCall
+from threadline.tools.access import allowed
+from threadline.tools.context import Ports, ToolContext
+from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.registry import BadTool, Registry, tool
+from threadline.tools.runner import ToolRunner
+
+_then: list[Callable[[ToolContext], Any]] = []
+"""What the next call does after its change."""
+
+
+@tool("desks.assign", "Give a colleague a desk.", mutating=True, timeout=0.5)
+async def assign(context: ToolContext, *, desk: str, person: str) -> object:
+    await context.tx.execute(text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person})
+    if _then:
+        return await _then.pop()(context)
+    return ToolResult(data={"desk": desk}, display_text=f"{desk} is {person}'s now.")
+
+
+@tool("desks.list", "Who sits where.")
+async def listed(context: ToolContext) -> list[str]:
+    return list((await context.tx.scalars(text("SELECT person FROM desks ORDER BY person"))).all())
+
+
+REGISTRY = Registry([assign, listed])
+
+
+class Office:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.ledger = LossyLedger(database)
+        self.told: list[ToolResult] = []
+        self._ids = (f"call_{number}" for number in itertools.count(1))
+
+    async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
+        runner = ToolRunner(REGISTRY, allowed(REGISTRY, Ports(), read_only=False), self.ledger)
+        id_ = call_id or next(self._ids)
+        where = context(call_id=id_, retries_left=retries_left)
+        return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)
+
+    async def assign(self, call_id: str = "", retries_left: int = 0) -> ToolResult:
+        return await self.call("desks.assign", call_id, retries_left, desk="4-12", person="Rina")
+
+    async def people(self) -> object:
+        return (await self.call("desks.list")).data
+
+    async def executions(self) -> list[tuple[str, str | None]]:
+        async with self.database.begin() as work:
+            rows = await work.tx.execute(text("SELECT tool_name, status FROM agent_tool_executions ORDER BY call_id"))
+            return [(row.tool_name, row.status) for row in rows]
+
+    async def _tell(self, tx: Transaction, result: ToolResult) -> None:
+        await tx.execute(text("INSERT INTO told VALUES (1)"))
+        self.told.append(result)
+
+
+@pytest.fixture
+async def office(database: Database) -> Office:
+    async with database.begin() as work:
+        await work.tx.execute(text("CREATE TABLE desks (desk text CHECK (desk <> ''), person text)"))
+        await work.tx.execute(text("CREATE TABLE told (number int)"))
+    return Office(database)
+
+
+async def test_change_is_made_once_however_often_it_is_tried(office: Office) -> None:
+    first = await office.assign("c1")
+    assert (first.data, first.display_text) == ({"desk": "4-12"}, "4-12 is Rina's now.")
+    assert await office.assign("c1") == first
+    assert await office.people() == ["Rina"]
+    assert office.told[:2] == [first, first]
+
+
+async def test_attempts_at_once_make_one_change(office: Office) -> None:
+    results = await asyncio.gather(*(office.assign("c1") for _ in range(8)))
+    assert results == [results[0]] * 8
+    assert await office.people() == ["Rina"]
+
+
+async def test_worker_that_dies_before_the_record_has_changed_nothing(office: Office) -> None:
+    office.ledger.lost = RuntimeError("the worker died")
+    with pytest.raises(RuntimeError):
+        await office.assign("c1")
+    assert await office.people() == []
+    assert (await office.assign("c1")).success
+    assert await office.people() == ["Rina"]
+
+
+async def test_worker_that_dies_while_it_tells_of_the_result_has_changed_nothing(office: Office) -> None:
+    async with office.database.begin() as work:
+        await work.tx.execute(text("ALTER TABLE told RENAME TO elsewhere"))
+    with pytest.raises(Permanent):
+        await office.assign("c1")
+    assert await office.executions() == []
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [
+        (lambda _: _raise(Permanent("The desk is taken.")), Code.REFUSED),
+        (lambda _: _raise(ValueError("a bug")), Code.TOOL_EXECUTION_FAILED),
+        (lambda _: _raise(Transient("Not now.")), Code.SERVICE_UNAVAILABLE),
+        (lambda at: at.tx.execute(text("INSERT INTO desks VALUES ('', 'nobody')")), Code.TOOL_EXECUTION_FAILED),
+        (lambda at: at.tx.execute(text("SELECT nothing")), Code.TOOL_EXECUTION_FAILED),
+        (lambda _: asyncio.sleep(0, failure(Code.REFUSED, "The desk is taken.")), Code.REFUSED),
+        (lambda at: at.tx.execute(text("SELECT pg_sleep(5)")), Code.TOOL_TIMEOUT),
+    ],
+    ids=["refusal", "bug", "unavailable", "refused value", "bad statement", "error result", "timeout"],
+)
+async def test_call_that_fails_changes_nothing_and_is_on_record(
+    office: Office, then: Callable[[ToolContext], Any], code: Code
+) -> None:
+    _then.append(then)
+    failed = await office.assign("c1")
+    assert code_of(failed) is code
+    assert await office.assign("c1") == failed, "the failure is on record"
+    assert await office.people() == []
+    assert (await office.executions())[0] == ("desks.assign", "error")
+
+
+async def test_change_that_timed_out_is_told_as_not_made(office: Office) -> None:
+    _then.append(lambda at: at.tx.execute(text("SELECT pg_sleep(5)")))
+    assert "nothing was changed" in (await office.assign("c1")).text
+    assert (await office.assign("c2")).success
+
+
+async def test_fault_that_may_pass_is_tried_again_as_a_whole(office: Office) -> None:
+    _then.append(lambda _: _raise(Transient("Not now.")))
+    with pytest.raises(Transient):
+        await office.assign("c1", retries_left=1)
+    assert await office.executions() == []
+    assert (await office.assign("c1")).success
+    assert await office.people() == ["Rina"]
+
+
+async def test_worker_that_freezes_commits_nothing_later(office: Office) -> None:
+    """Its call is told as lost by then, and another attempt may have made it."""
+
+    async def freeze(at: ToolContext) -> ToolResult:
+        limit = (await at.tx.execute(text("SHOW transaction_timeout"))).scalar_one()
+        return ToolResult(data=limit)
+
+    _then.append(freeze)
+    assert (await office.assign()).data == "5500ms"
+
+
+@pytest.mark.parametrize("said", [{"look_up": None, "settles": 5.0}, {"look_up": lambda *_: None}])
+def test_local_tool_looks_nothing_up(said: dict[str, Any]) -> None:
+    with pytest.raises(BadTool, match="local"):
+        tool("x.y", "Something.", mutating=True, **said)(assign.function)
