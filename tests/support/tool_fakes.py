@@ -66,11 +66,11 @@ class LossyLedger(PostgresToolLedger):
 
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
-    ) -> None:
+    ) -> ToolResult:
         if self.lost:
             lost, self.lost = self.lost, None
             raise lost
-        await super().finish(tx, call, result, now, milliseconds)
+        return await super().finish(tx, call, result, now, milliseconds)
 
 
 class MemoryLedger(ToolLedger):
@@ -90,7 +90,7 @@ class MemoryLedger(ToolLedger):
         self._answers: dict[str, tuple[Entry, float]] = {}
 
     @asynccontextmanager
-    async def transaction(self, seconds: float | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncIterator[Transaction]:
         """Nothing for a tool to work in: what it does elsewhere stays when the block raises."""
         intents, entries = dict(self.intents), list(self.entries)
         try:
@@ -99,6 +99,9 @@ class MemoryLedger(ToolLedger):
             self.intents, self.entries = intents, entries
             raise
 
+    async def limit(self, tx: Transaction, seconds: float) -> None:
+        pass
+
     async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
@@ -106,7 +109,7 @@ class MemoryLedger(ToolLedger):
                 raise OperationReused("The operation stands for another call.")
             if call.keep_result or not same[0].result.success:
                 return same[0].result
-            return Intent(call.now, new=True)
+            return refusal or Intent(call.now, new=True)
         if key in self.intents:
             return Intent(self.intents[key], new=False)
         if refused := refusal or self._rate_refusal(call) or self._cached(call):
@@ -122,17 +125,20 @@ class MemoryLedger(ToolLedger):
 
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
-    ) -> None:
+    ) -> ToolResult:
         if self.lost:
             lost, self.lost = self.lost, None
             raise lost
         self.intents.pop(call.operation.key, None)
+        if same := [each.result for each in self.entries if each.call.operation == call.operation]:
+            return same[0]
         entry = Entry(call, result, milliseconds)
         self.entries.append(entry)
         if call.voids_answers:
             self._answers = {name: kept for name, kept in self._answers.items() if not self._in_toolset(kept[0], call)}
         elif result.success and not call.changes:
             self._answers[call.fingerprint] = entry, now
+        return result
 
     def _rate_refusal(self, call: LoggedCall) -> ToolResult | None:
         if not call.rate_key:

@@ -1,6 +1,7 @@
 """What was done is on record and is not done again."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,8 @@ class Accounts:
     too_late: bool = False
     unreachable: Exception | None = None
     hangs: bool = False
+    slow: Callable[[], None] = lambda: None
+    """What happens while a posting is looked up."""
 
     def post(self, key: str, amount: int) -> None:
         self.tried += 1
@@ -52,6 +55,7 @@ async def post(context: ToolContext, *, amount: int) -> int:
 
 async def _find(context: ToolContext, given: object) -> ToolResult | None:
     accounts = context.ports[ACCOUNTS]
+    accounts.slow()
     if accounts.unreachable:
         raise accounts.unreachable
     if accounts.hangs:
@@ -226,6 +230,18 @@ async def test_each_try_has_its_own_time_to_take_effect(office: Office) -> None:
     with pytest.raises(Transient) as early:
         await office.post("postSlowly", retries_left=1)
     assert (early.value.retry_after, office.accounts.tried) == (40, 2)
+
+
+async def test_time_to_take_effect_is_counted_from_the_change_and_not_from_its_look_up(office: Office) -> None:
+    await office.fail_to_post_slowly()
+    office.clock.advance(45)
+    office.accounts.slow = lambda: office.clock.advance(30)
+    await office.fail_to_post_slowly()
+    office.accounts.slow = lambda: None
+    office.clock.advance(20)
+    with pytest.raises(Transient) as early:
+        await office.post("postSlowly", retries_left=1)
+    assert (early.value.retry_after, office.accounts.tried) == (25, 2)
 
 
 async def test_last_try_that_comes_too_early_makes_no_change(office: Office) -> None:

@@ -78,9 +78,9 @@ async def withdraw(ledger: ToolLedger, call: LoggedCall, intent: Intent) -> None
         await ledger.withdraw(tx, call, intent)
 
 
-async def finish(ledger: ToolLedger, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> None:
+async def finish(ledger: ToolLedger, call: LoggedCall, result: ToolResult, now: float, milliseconds: int) -> ToolResult:
     async with ledger.transaction() as tx:
-        await ledger.finish(tx, call, result, now, milliseconds)
+        return await ledger.finish(tx, call, result, now, milliseconds)
 
 
 def change(**given: Any) -> LoggedCall:
@@ -110,8 +110,8 @@ async def test_any_result_comes_back_equal(database: Database, result: ToolResul
 async def test_change_is_begun_once_and_its_first_result_stands(ledger: ToolLedger) -> None:
     assert await begin(ledger, change(now=5.0), None) == Intent(5.0, new=True)
     assert await begin(ledger, change(now=6.0), None) == Intent(5.0, new=False)
-    await finish(ledger, change(now=6.0), ToolResult(data=1), 7.0, 12)
-    await finish(ledger, change(now=6.0), ToolResult(data=2), 7.0, 12)
+    assert await finish(ledger, change(now=6.0), ToolResult(data=1), 7.0, 12) == ToolResult(data=1)
+    assert await finish(ledger, change(now=6.0), ToolResult(data=2), 7.0, 12) == ToolResult(data=1)
     assert await begin(ledger, change(now=8.0), None) == ToolResult(data=1)
 
 
@@ -164,7 +164,7 @@ async def test_intent_of_another_call_is_refused(database: Database) -> None:
         await finish(ledger, change(arguments='{"a":1}'), ToolResult(), 0.0, 12)
 
 
-@pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000])
+@pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000, "".join(map(chr, range(33, 40_033)))])
 async def test_call_id_may_be_any_text(database: Database, call_id: str) -> None:
     ledger = PostgresToolLedger(database)
     registry = Registry([post])

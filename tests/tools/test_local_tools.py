@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_results import code_of
@@ -159,10 +160,48 @@ async def test_worker_that_freezes_commits_nothing_later(office: Office) -> None
         return ToolResult(data=limit)
 
     _then.append(freeze)
-    assert (await office.assign()).data == "5500ms"
+    assert (await office.assign()).data == "15500ms"
 
 
-@pytest.mark.parametrize("said", [{"look_up": None, "settles": 5.0}, {"look_up": lambda *_: None}])
+async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office: Office) -> None:
+    """The first attempt is slow, but alive; meanwhile nothing may be changed any more."""
+    changed, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: ToolContext) -> ToolResult:
+        changed.set()
+        await go_on.wait()
+        return ToolResult(data="done")
+
+    _then.append(wait)
+    first = asyncio.create_task(office.assign("c1"))
+    await changed.wait()
+    locked = ToolRunner(REGISTRY, allowed(REGISTRY, Ports(), read_only=True), office.ledger)
+    call = ToolCall("c1", "desks.assign", json.dumps({"desk": "4-12", "person": "Rina"}))
+    second = asyncio.create_task(locked.run(call, context(call_id="c1")))
+    await asyncio.sleep(0.05)  # it waits for the first one's transaction, or will when it comes that far
+    go_on.set()
+    assert (await second).data == (await first).data == "done"
+
+
+async def test_call_whose_connection_is_cut_on_its_last_attempt_is_told_as_not_made(office: Office) -> None:
+    _then.append(lambda at: at.tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())")))
+    assert code_of(await office.assign("c1")) is Code.SERVICE_UNAVAILABLE
+    assert await office.people() == []
+    assert (await office.executions())[0] == ("desks.assign", "error")
+
+
+async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(office: Office) -> None:
+    async def swallow(at: ToolContext) -> ToolResult:
+        with pytest.raises(DBAPIError):
+            await at.tx.execute(text("SELECT nothing"))
+        return ToolResult(data="fine")
+
+    _then.append(swallow)
+    assert code_of(await office.assign("c1")) is Code.TOOL_EXECUTION_FAILED
+    assert await office.people() == []
+
+
+@pytest.mark.parametrize("said", [{"look_up": None, "settles": 5.0}, {"look_up": lambda *_: None}, {"timeout": 21.0}])
 def test_local_tool_looks_nothing_up(said: dict[str, Any]) -> None:
     with pytest.raises(BadTool, match="local"):
         tool("x.y", "Something.", mutating=True, **said)(assign.function)

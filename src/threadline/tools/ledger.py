@@ -13,7 +13,7 @@ from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable_key
 from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.store import LoggedCall, ToolExecution, ToolExecutions
+from threadline.tools.store import LoggedCall, ToolExecutions
 
 _RESULT = TypeAdapter(ToolResult)
 _log = structlog.get_logger(__name__)
@@ -35,12 +35,12 @@ class ToolLedger(ABC):
     """How often one record may be changed, in all threads of a team together; None for as often as one likes."""
 
     @abstractmethod
-    def transaction(self, seconds: float | None = None) -> AbstractAsyncContextManager[Transaction]:
-        """Open the transaction of a call: all of it is kept, or, when the block raises, nothing.
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open the transaction of a call: all of it is kept, or, when the block raises, nothing."""
 
-        Args:
-            seconds: after which Postgres ends it, so that nothing is committed after its call was given up.
-        """
+    @abstractmethod
+    async def limit(self, tx: Transaction, seconds: float) -> None:
+        """Have Postgres end the transaction after so many seconds: nothing is committed once its call is given up."""
 
     @abstractmethod
     async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
@@ -64,8 +64,12 @@ class ToolLedger(ABC):
     @abstractmethod
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
-    ) -> None:
-        """Record the result, and void the cached answers of a toolset that may have changed something."""
+    ) -> ToolResult:
+        """Record the result, and void the cached answers of a toolset that may have changed something.
+
+        Returns:
+            the result on record: that of another attempt, if it was first.
+        """
 
 
 class PostgresToolLedger(ToolLedger):
@@ -74,35 +78,41 @@ class PostgresToolLedger(ToolLedger):
         self.rate: Rate = rate
 
     @asynccontextmanager
-    async def transaction(self, seconds: float | None = None) -> AsyncIterator[Transaction]:
+    async def transaction(self) -> AsyncIterator[Transaction]:
         async with self._database.begin() as work:
-            if seconds is not None:
-                await ToolExecutions(work.tx).limit_transaction(seconds)
             yield work.tx
+
+    async def limit(self, tx: Transaction, seconds: float) -> None:
+        await ToolExecutions(tx).limit_transaction(seconds)
 
     async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
         executions = ToolExecutions(tx)
-        if known := await executions.of_call(call):
-            return _known(call, known)
-        result = refusal or await self._rate_refusal(tx, call) or await _cached(executions, call)
+        known = await executions.of_call(call)
+        result = None if known else refusal or await self._rate_refusal(tx, call) or await _cached(tx, call)
         if result:
-            await executions.finish(call, result.status, asdict(result), 0, call.now)
-            return result
-        if call.changes and (earlier := await executions.intend(call)):
-            return _known(call, earlier)
-        return Intent(call.now, new=True)
+            known = await executions.finish(call, result.status, asdict(result), 0, call.now, over_intent=False)
+        elif known is None and call.changes:
+            known = await executions.intend(call)
+        if known is None:
+            return result or Intent(call.now, new=True)
+        if known.status is None:
+            return Intent(known.created_at.timestamp(), new=False)
+        if known.result is None:  # it was not kept
+            return refusal or Intent(call.now, new=True)
+        return _RESULT.validate_python(known.result)
 
     async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
         await ToolExecutions(tx).withdraw(call.operation, intent.at)
 
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
-    ) -> None:
+    ) -> ToolResult:
         executions = ToolExecutions(tx)
         kept = asdict(result) if call.keep_result or not result.success else None
-        await executions.finish(call, result.status, kept, milliseconds, now)
+        earlier = await executions.finish(call, result.status, kept, milliseconds, now)
         if call.voids_answers:
             await executions.void_answers(call.operation.thread.team, call.toolset)
+        return _RESULT.validate_python(earlier.result) if earlier and earlier.result is not None else result
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
         """Counts in the scope in which `Operations.spend` counts, so that a change which asks both is one."""
@@ -119,14 +129,13 @@ class PostgresToolLedger(ToolLedger):
         return None if allowed else failure(Code.TOO_MANY_CHANGES)
 
 
-async def _cached(executions: ToolExecutions, call: LoggedCall) -> ToolResult | None:
-    found = await executions.answer(call) if call.cache_seconds else None
-    return None if found is None else replace(_RESULT.validate_python(found), status=Status.CACHED)
-
-
-def _known(call: LoggedCall, known: ToolExecution) -> ToolResult | Intent:
-    if known.status is None:
-        return Intent(known.created_at.timestamp(), new=False)
-    if known.result is None:  # it was not kept
-        return Intent(call.now, new=True)
-    return _RESULT.validate_python(known.result)
+async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:
+    if not call.cache_seconds:
+        return None
+    try:
+        async with tx.begin_nested():
+            found = await ToolExecutions(tx).answer(call)
+        return None if found is None else replace(_RESULT.validate_python(found), status=Status.CACHED)
+    except Exception:  # noqa: BLE001 - the tool answers instead
+        _log.exception("cached_answer_unavailable", tool=call.tool_name)
+        return None

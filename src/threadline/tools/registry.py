@@ -27,6 +27,7 @@ M = TypeVar("M", bound=BaseModel)
 Function = Callable[..., Awaitable[object]]
 LONGEST_NAME = 100
 """Of a tool's own name: what the execution log holds."""
+_MAX_LOCAL_TIMEOUT = 20.0
 CORRELATION_ID = "correlation_id"
 """A tool that has a parameter of this name is given the turn's; the model is not shown it, and cannot set it."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z][A-Za-z0-9_-]*)*")
@@ -127,6 +128,9 @@ class Tool:
             and (self.record or self.look_up),
             "is local: it counts changes itself, and what it does is on record with its call": not self.remote
             and (self.record or self.look_up or self.settles),
+            "is local, and a side effect could not be rolled back with it": not self.remote and self.side_effects,
+            "is local, so it may take at most 20 seconds: a frozen worker must lose its transaction before a retry "
+            "gives up": not self.remote and self.timeout > _MAX_LOCAL_TIMEOUT,
             "has a settling time, but no look_up": self.settles and not self.look_up,
             "needs times of more than 0 seconds": self.timeout <= 0 or (self.cache and self.cache.seconds <= 0),
         }

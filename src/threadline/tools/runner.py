@@ -42,8 +42,8 @@ MAX_LOGGED_ARGUMENTS = 64 * 1024
 """Bytes of a call's arguments that are on record; the transcript has them whole."""
 _SIDE_EFFECT_TIMEOUT = 10.0
 """Seconds for one side effect."""
-_OVERTIME = 5.0
-"""Seconds that a local tool's transaction may take beyond its tool."""
+_OVERTIME = 15.0
+"""Seconds that a local tool's transaction may take beyond its tool: at its end it may wait ten for a lock."""
 _NO_SIDE_EFFECT = "What should have followed was not done; the call itself was."
 _MAY_HAVE_CHANGED = "It is not known whether the change took effect."
 
@@ -134,20 +134,27 @@ class ToolRunner:
 
     async def _run_local(self, invocation: Invocation, record: "_Record") -> ToolResult:
         """What the tool does, its record and what `on_result` does are one transaction."""
-        tool = invocation.tool
+        tool, context = invocation.tool, invocation.context
         try:
-            async with self._ledger.transaction(tool.timeout + _OVERTIME) as tx:
+            async with self._ledger.transaction() as tx:
                 begun = await record.begin(tx)
                 if isinstance(begun, ToolResult):
                     return begun
-                context = replace(invocation.context, transaction=tx, change_rate=self._ledger.rate)
-                within = replace(invocation, context=context)
-                result = await self._make(within) if begun.new else _interrupted()
-                return await record.finish(tx, await _complete(within, result))
+                await self._ledger.limit(tx, tool.timeout + _OVERTIME)
+                within = replace(context, transaction=tx, change_rate=self._ledger.rate)
+                result = await self._make(replace(invocation, context=within)) if begun.new else _interrupted()
+                return await record.finish(tx, await _complete(invocation, result))
         except _TimedOut:
             said = f"There was no answer within {tool.timeout:g} seconds, and nothing was changed."
-            async with self._ledger.transaction() as tx:  # the statement that was cut off took its connection along
-                return await record.finish(tx, failure(Code.TOOL_TIMEOUT, said))
+            result = failure(Code.TOOL_TIMEOUT, said)
+        except Transient as fault:
+            if context.retries_left > 0 and can_wait(fault):
+                raise
+            result = _unavailable(tool, fault)
+        except InternalError as bug:
+            result = _failed(tool, bug)
+        async with self._ledger.transaction() as tx:  # the first one is rolled back, or its connection is lost
+            return await record.finish(tx, result)
 
     async def _run_remote(self, call: ToolCall, checked: Invocation | ToolResult, record: "_Record") -> ToolResult:
         """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
@@ -155,7 +162,7 @@ class ToolRunner:
             begun = await record.begin(tx)
         if isinstance(begun, Intent) and not begun.new:
             if found := await self._find_effect(call, record.context, begun):
-                return await record.finish_alone(found)
+                return await record.finish_remote(found)
             async with self._ledger.transaction() as tx:
                 await self._ledger.withdraw(tx, record.call, begun)
                 begun = await record.begin(tx)
@@ -176,7 +183,7 @@ class ToolRunner:
             unknown = checked.tool.mutating
             code, more = (Code.OUTCOME_UNKNOWN, f" {_MAY_HAVE_CHANGED}") if unknown else (Code.TOOL_TIMEOUT, "")
             result = failure(code, said + more)
-        return await record.finish_alone(await _complete(checked, result))
+        return await record.finish_remote(await _complete(checked, result))
 
     async def _make(self, invocation: Invocation) -> ToolResult:
         for policy in self._policies:
@@ -241,7 +248,7 @@ class ToolRunner:
             parameters=fitted(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
             fingerprint=hashlib.sha256(question.encode()).hexdigest(),
             now=context.clock().timestamp(),
-            changes=bool(tool and tool.mutating),
+            changes=bool(tool and (tool.mutating or (tool.binds and not tool.remote))),
             voids_answers=bool(tool and tool.mutating and tool.toolset in self.registry.cached_toolsets),
             rate_key=rate_key,
             cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
@@ -269,17 +276,29 @@ class _Record:
     start: float = field(default_factory=monotonic)
 
     async def begin(self, tx: Transaction) -> ToolResult | Intent:
+        self.call = replace(self.call, now=self.context.clock().timestamp())
         begun = await self.ledger.begin(tx, self.call, self.refusal)
         return await self.tell(tx, begun) if isinstance(begun, ToolResult) else begun
 
     async def finish(self, tx: Transaction, result: ToolResult) -> ToolResult:
-        now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
-        await self.ledger.finish(tx, self.call, result, now, milliseconds)
-        return await self.tell(tx, result)
+        return await self.tell(tx, await self._keep(tx, result))
 
-    async def finish_alone(self, result: ToolResult) -> ToolResult:
+    async def finish_remote(self, result: ToolResult) -> ToolResult:
+        """Keep the result also when nobody can be told of it: what was done elsewhere cannot be rolled back."""
         async with self.ledger.transaction() as tx:
-            return await self.finish(tx, result)
+            kept = await self._keep(tx, result)
+            try:
+                async with _savepoint(tx):
+                    await self.on_result(tx, kept)
+            except Exception as error:  # noqa: BLE001 - raised again once the result is kept
+                untold = error
+            else:
+                return kept
+        raise untold
+
+    async def _keep(self, tx: Transaction, result: ToolResult) -> ToolResult:
+        now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
+        return await self.ledger.finish(tx, self.call, result, now, milliseconds)
 
     async def tell(self, tx: Transaction, result: ToolResult) -> ToolResult:
         await self.on_result(tx, result)
@@ -307,8 +326,8 @@ async def _perform(invocation: Invocation) -> ToolResult:
     """Run the tool's function; whatever it raises becomes a result.
 
     Raises:
-        Transient: as the tool did, if the caller will try again, need not wait long for it, and nothing can be done
-            twice by it.
+        Transient: as the tool did, if it is local, or if the caller will try again, need not wait long for it, and
+            nothing can be done twice by it.
     """
     tool, context = invocation.tool, invocation.context
     try:
@@ -317,7 +336,7 @@ async def _perform(invocation: Invocation) -> ToolResult:
             if isinstance(answer, ToolResult) and answer.error:
                 await undo()
     except Transient as fault:
-        if context.retries_left > 0 and can_wait(fault) and (not tool.mutating or not tool.remote or tool.look_up):
+        if not tool.remote or (context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up)):
             raise
         return _unavailable(tool, fault)
     except RateExceeded as often:
@@ -325,6 +344,12 @@ async def _perform(invocation: Invocation) -> ToolResult:
     except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
         return _failed(tool, error)
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
+
+
+@asynccontextmanager
+async def _savepoint(tx: Transaction | None) -> AsyncIterator[None]:
+    async with _undone_on_error(tx):
+        yield
 
 
 @asynccontextmanager
@@ -341,11 +366,11 @@ async def _undone_on_error(tx: Transaction | None) -> AsyncIterator[Callable[[],
         savepoint = await tx.begin_nested()
         try:
             yield savepoint.rollback
+            if savepoint.is_active:
+                await savepoint.commit()
         except Exception:
             await savepoint.rollback()
             raise
-        if savepoint.is_active:
-            await savepoint.commit()
 
 
 async def _keep() -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, select, u
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.slack.model import Thread
 from threadline.tools.model import Status
 from threadline.tools.operations import Operation, OperationReused
@@ -129,13 +129,23 @@ class ToolExecutions:
         return _record(_same(row, call)) if row else None
 
     async def finish(
-        self, call: LoggedCall, status: Status, result: object, execution_time_ms: int | None, now: float
-    ) -> ToolExecution:
-        """Keep what came of a call, with an intent before it or without. The first word stands.
+        self,
+        call: LoggedCall,
+        status: Status,
+        result: object,
+        execution_time_ms: int | None,
+        now: float,
+        *,
+        over_intent: bool = True,
+    ) -> ToolExecution | None:
+        """Keep what came of a call. The first word stands.
 
         Args:
-            result: JSON. What Postgres cannot hold of it (NUL, half a surrogate pair, a float that is no number) is
-                changed, so go on with what is returned.
+            result: JSON without what Postgres cannot hold.
+            over_intent: in the place of an intent, if there is one.
+
+        Returns:
+            None, or the call as another attempt has recorded it before.
 
         Raises:
             OperationReused: as in `intend`.
@@ -148,13 +158,16 @@ class ToolExecutions:
         }
         row = agent_tool_executions.c
         kept = insert(agent_tool_executions).values(**_values(call), **outcome)
-        await self._connection.execute(
-            kept.on_conflict_do_update(
+        if over_intent:
+            kept = kept.on_conflict_do_update(
                 index_elements=[row.team, row.channel, row.thread_ts, row.turn, row.step, row.call_id],
                 set_=outcome,
                 where=and_(row.status.is_(None), row.fingerprint == call.fingerprint),
             )
-        )
+        else:
+            kept = kept.on_conflict_do_nothing()
+        if (await self._connection.execute(kept.returning(row.id))).first():
+            return None
         return _record(await self._of(call))
 
     async def answer(self, call: LoggedCall) -> Any:
@@ -246,7 +259,7 @@ def _in(thread: Thread) -> ColumnElement[bool]:
 
 def _place(operation: Operation) -> tuple[ColumnElement[bool], ...]:
     row = agent_tool_executions.c
-    call = (row.turn == operation.turn, row.step == operation.step, row.call_id == operation.call_id)
+    call = (row.turn == operation.turn, row.step == operation.step, row.call_id == storable_key(operation.call_id))
     return _in(operation.thread), *call
 
 
@@ -262,7 +275,7 @@ def _values(call: LoggedCall) -> dict[str, object]:
         "thread_ts": thread.ts,
         "turn": call.operation.turn,
         "step": call.operation.step,
-        "call_id": call.operation.call_id,
+        "call_id": storable_key(call.operation.call_id),
         "request_id": call.request_id,
         "user_id": call.user_id,
         # A model may make a name up, of any length.
