@@ -81,6 +81,13 @@ def test_model_is_not_shown_the_correlation_id() -> None:
         assert "correlation_id" not in json.dumps(definition["parameters"])
 
 
+def test_change_counts_for_the_rfp_that_it_names_and_for_no_other() -> None:
+    """Also by the arguments as the model writes them, without the correlation id."""
+    state = ProtocolState(loaded=("rfp_abc123", "rfp_def456"), did_load=True)
+    call = ToolCall("c1", "opportunity_patch", json.dumps({"rfp_id": "rfp_abc123", "patch": '{"status": "won"}'}))
+    assert protocol.after(REGISTRY, state, call, ToolResult()).attempted == ("rfp_abc123",)
+
+
 async def test_turn_loads_patches_journals_and_speaks(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     turn = Turn(database, "rfp_abc123")

@@ -18,11 +18,11 @@ from threadline.models.model import ToolCall
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Asked, Kind, Permit, ProtocolState
 from threadline.operator.model.protocol_refusals import Refusal
-from threadline.tools.arguments import InvalidArguments, parse_arguments
+from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Code, ToolResult, failure
 from threadline.tools.operations import Operation
-from threadline.tools.registry import BadTool, Registry, Tool
+from threadline.tools.registry import CORRELATION_ID, BadTool, Registry, Tool
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 RFP_ID = "rfp_id"
@@ -73,8 +73,11 @@ def asked(registry: Registry, call: ToolCall) -> Asked | None:
     tool = registry.get(call.name)
     if tool is None:
         return None
+    text = call.arguments
+    if CORRELATION_ID in tool.parameters.model_fields:  # the runner sets it; which one it is does not matter here
+        text = with_value(text, CORRELATION_ID, "turn")
     try:
-        return _asked(tool, parse_arguments(tool.parameters, call.arguments))
+        return _asked(tool, parse_arguments(tool.parameters, text))
     except InvalidArguments:
         return Asked(_kind(tool))
 
