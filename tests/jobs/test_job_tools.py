@@ -166,8 +166,8 @@ async def test_retried_call_schedules_once(desk: ToolScene, runner: Runner, data
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_lost_result_is_found_again(desk: ToolScene, database: Database, cancelled: bool) -> None:
-    desk.ledger.lost = ConnectionError("the worker is gone")
-    with pytest.raises(ConnectionError):
+    desk.ledger.lost = RuntimeError("the worker is gone")
+    with pytest.raises(RuntimeError):
         await desk.ask("schedule.job", "s1", retries_left=2, **WEEKLY)
     if cancelled:
         await desk.done("agent.job.cancel", job_id="JOB-1")

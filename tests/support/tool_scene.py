@@ -21,6 +21,8 @@ from threadline.tools.registry import Registry, Tool
 from threadline.tools.runner import ToolRunner
 
 SUMMARIES = "CSUMMARIES"
+_calls = itertools.count(1)
+"""Scenes share the record of a database, so each call has an id of its own."""
 
 
 class ToolScene:
@@ -38,7 +40,6 @@ class ToolScene:
         self._runner = ToolRunner(
             self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), self.ledger
         )
-        self._ids = (f"call_{number}" for number in itertools.count(1))
 
     def names(self, *, read_only: bool = False) -> frozenset[str]:
         """The tools that are offered."""
@@ -51,7 +52,7 @@ class ToolScene:
             for name in ("team", "channel", "thread_ts", "user_id", "actor", "others", "other_ids")
             if name in arguments
         }
-        called = call_id or next(self._ids)
+        called = call_id or f"call_{next(_calls)}"
         at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
         return await self._runner.run(ToolCall(called, tool, json.dumps(arguments)), at)
 
