@@ -246,7 +246,10 @@ def plan_of(seed: int, threads: int = THREADS, kinds: Sequence[str] = ()) -> Pla
         faults=tuple(fault for kind in striking for fault in _timed(kind, random)),
         outage=outage,
         cases=(*(_case(number, real, people) for number in range(threads)), _reopened_case(threads)),
-        conversations=tuple(_conversation(number, people) for number in range(threads // THREADS_PER_CONVERSATION)),
+        conversations=(
+            *(_conversation(number, people) for number in range(threads // THREADS_PER_CONVERSATION)),
+            _order_alone(threads // THREADS_PER_CONVERSATION),
+        ),
         handovers=tuple(_handover(number, people) for number in range(threads // THREADS_PER_HANDOVER)),
     )
 
@@ -302,6 +305,11 @@ def _conversation(number: int, random: Random) -> ConversationThread:
             steps.append(_step(_GAPS, action, f"t{number:02d}m{at:02d}", random))
     direct, orders = random.random() < _DIRECT, random.random() < 0.5
     return ConversationThread(number, random.uniform(0.0, 4.0), direct, orders, about_rfp, tuple(steps))
+
+
+def _order_alone(number: int) -> ConversationThread:
+    """Return the conversation of which every run can be sure that a tool is called in it, however slow the machine."""
+    return ConversationThread(number, 0.0, direct=False, orders=True, about_rfp=False, steps=())
 
 
 def _handover(number: int, random: Random) -> HandoverThread:
