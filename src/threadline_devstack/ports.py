@@ -1,13 +1,18 @@
 """Ports on 127.0.0.1."""
 
+import os
 import secrets
 import socket
+from itertools import count
 
 HOST = "127.0.0.1"
 BELOW_EPHEMERAL = range(20_000, 32_768)
 """Where Linux and macOS take no ports by themselves, unless told to (Linux begins at 32,768): between asking for a port
 and listening on it, neither a connection nor a program that takes any port, as Temporal's does, can take it.
 """
+
+_SHARES = 64
+"""Each process takes ports of a share of its own: two stacks that start at once would see the same port free."""
 
 
 class Ports:
@@ -23,10 +28,12 @@ class Ports:
         return port
 
     def _any(self) -> int:
-        while True:
-            port = secrets.choice(BELOW_EPHEMERAL)
+        own = BELOW_EPHEMERAL[os.getpid() % _SHARES :: _SHARES]
+        for attempt in count():
+            port = secrets.choice(own if attempt < len(own) else BELOW_EPHEMERAL)
             if port not in self._given and _is_free(port):
                 return port
+        raise AssertionError("unreachable")
 
 
 def _is_free(port: int) -> bool:
