@@ -178,7 +178,10 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
     locked = ToolRunner(REGISTRY, allowed(REGISTRY, Ports(), read_only=True), office.ledger)
     call = ToolCall("c1", "desks.assign", json.dumps({"desk": "4-12", "person": "Rina"}))
     second = asyncio.create_task(locked.run(call, context(call_id="c1")))
-    await asyncio.sleep(0.05)  # it waits for the first one's transaction, or will when it comes that far
+    async with office.database.begin() as other:  # it waits for the first one's transaction
+        waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        while not await other.tx.scalar(waiting):
+            await other.tx.execute(text("SELECT pg_stat_clear_snapshot()"))
     go_on.set()
     assert (await second).data == (await first).data == "done"
 
