@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from tests.support.tool_fakes import Clock, MemoryLedger, context
 from tests.support.tool_results import code_of
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
-from threadline.errors import Transient
+from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.slack.model import Thread
 from threadline.tools.access import allowed
@@ -319,3 +319,32 @@ async def test_two_workers_run_each_call_once(database: Database, database_url: 
         assert (await call(0, "c6", "accounts.total")).data == 4
     finally:
         await other.dispose()
+
+
+async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Database) -> None:
+    """What was done elsewhere cannot be rolled back, so the next attempt must find its result."""
+    registry, told = Registry([post]), list[ToolResult]()
+    ports = Ports().having(LEDGER, itertools.count(1))
+    runner = ToolRunner(registry, allowed(registry, ports, read_only=False), PostgresToolLedger(database))
+    asked, where = ToolCall("c1", "accounts.post", '{"amount":5}'), context(ports=ports, call_id="c1")
+
+    async def fail(tx: Transaction, _: ToolResult) -> None:
+        await tx.execute(text("SELECT nothing"))
+
+    async def tell(_: Transaction, result: ToolResult) -> None:
+        told.append(result)
+
+    with pytest.raises(Permanent):
+        await runner.run(asked, where, fail)
+    assert (await runner.run(asked, where, tell)).data == 1
+    assert [each.data for each in told] == [1]
+
+
+async def test_tool_answers_when_a_cached_answer_cannot_be_read(database: Database) -> None:
+    ledger = PostgresToolLedger(database)
+    await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 0.0, 12)
+    async with database.begin() as work:
+        await work.tx.execute(text('UPDATE agent_tool_executions SET result = \'{"status": "unheard of"}\''))
+    with capture_logs() as logs:
+        assert await begin(ledger, call(call_id="c2", cache_seconds=10.0), None) == Intent(0.0, new=True)
+    assert [each["event"] for each in logs] == ["cached_answer_unavailable"]
