@@ -36,7 +36,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
-from threadline_devstack.trackers.app import Services
+from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.jira_records import PROJECTS
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -174,7 +174,7 @@ async def _running(here: Ground) -> AsyncIterator[tuple[Meter, Talks, Product]]:
     async with (
         _Model.running(default=answer_at_once) as model,
         quiet_slack.serving() as slack,
-        Services.running() as services,
+        TrackerSandbox.running() as services,
     ):
         model.copilot = model.converse
         file = here.folder / "activities.jsonl"

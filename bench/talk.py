@@ -22,8 +22,7 @@ from threadline.gateway.routes import Addressed
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.request import Conversation
 from threadline_devstack.models.script import Answer, Turn

@@ -842,7 +842,7 @@ CREATE TABLE agent_tool_executions (
     created_at timestamptz NOT NULL DEFAULT now(),
     finished_at timestamptz,
     CONSTRAINT agent_tool_executions_call_key UNIQUE (team, channel, thread_ts, turn, step, call_id),
-    CHECK ((status IS NULL) = (finished_at IS NULL))
+    CHECK (status IS NOT NULL OR finished_at IS NULL)
 );
 CREATE INDEX idx_tool_executions_channel_thread ON agent_tool_executions (channel, thread_ts);
 CREATE INDEX idx_tool_executions_user ON agent_tool_executions (user_id);

@@ -22,13 +22,14 @@ from threadline.cases.model import CaseReaders
 from threadline.cli import process as stopping
 from threadline.conversations.contract import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
 from threadline.conversations.decision_contract import Round
+from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.react_loop import MAX_TURNS, react
 from threadline.conversations.turn_route import closing
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import Course
-from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice
+from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack

@@ -17,8 +17,7 @@ from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpStatus
 from threadline.rfps.team_members import TeamMember
 from threadline.slack.model import Thread
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.slack import identity
 
 PROJECT = "Web shop"

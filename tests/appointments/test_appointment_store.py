@@ -20,7 +20,7 @@ from threadline.db.engine import Database
 from threadline.db.errors import sqlstate
 from threadline.db.rate_limit_rules import Rate, RateExceeded
 from threadline.errors import Permanent
-from threadline.tools.operations import Effect, OperationReused
+from threadline.tools.model import CallIdReused, Effect
 
 BERLIN = Resource("room", "Europe/Berlin", time(9), time(17))
 MONDAY_10 = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -88,7 +88,7 @@ async def test_repeated_call_books_once_with_the_same_answer(database: Database)
         assert isinstance(effect, Effect)
         assert (effect.kind, effect.record) == ("book", "room")
         assert await work.operations.effect(change("c2").operation) is None
-        with pytest.raises(OperationReused):
+        with pytest.raises(CallIdReused):
             await work.appointments.cancel(change("c1"), "APT-1")
 
 

@@ -11,7 +11,7 @@ from threadline.appointments.model import Resource
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Transient
-from threadline.tools.model import Code, ToolResult
+from threadline.tools.model import ErrorCode, ToolResult
 
 MONDAY = "2026-03-02"
 
@@ -108,7 +108,7 @@ async def test_taken_time_is_refused_with_bookable_times_around_it(desk: ToolSce
     await book(desk)
     taken = await book(desk)
     assert taken.error
-    assert taken.error.code is Code.REFUSED
+    assert taken.error.code is ErrorCode.REFUSED
     assert "Meeting room is taken at 2026-03-02 10:00" in message(taken)
     around = [f"2026-03-02 {hour}:00" for hour in ("09", "11", "12", "13")]
     assert [each["local"] for each in taken.data["slots"]] == around
@@ -171,9 +171,9 @@ async def test_appointment_of_another_team_is_not_found(desk: ToolScene, tool: s
 
 
 async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: ToolScene) -> None:
-    refused = await book(desk, user_id="U1", others=("Ben (U2)",))
+    refused = await book(desk, user_id="U1", co_requesters=("Ben (U2)",))
     assert "U1, Ben (U2)" in message(refused)
-    assert (await book(desk, user_id="U1", others=("Ben (U2)",), attendee_id="U2")).success
+    assert (await book(desk, user_id="U1", co_requesters=("Ben (U2)",), attendee_id="U2")).success
     assert [len(await upcoming(desk, attendee_id=each)) for each in ("U1", "U2")] == [0, 1]
 
 
@@ -183,7 +183,7 @@ async def test_bookings_of_one_resource_are_rate_limited(database: Database) -> 
         assert (await book(desk, f"{MONDAY}T{hour}:00")).success
     throttled = await book(desk, f"{MONDAY}T12:00")
     assert throttled.error
-    assert throttled.error.code is Code.TOO_MANY_CHANGES
+    assert throttled.error.code is ErrorCode.TOO_MANY_CHANGES
     assert (await book(desk, f"{MONDAY}T10:00", resource="Doctor")).success
 
 

@@ -14,14 +14,14 @@ from tests.sales.customers import Directory
 from tests.support.tool_scene import ToolScene
 from threadline.appointments import calendar_tools as calendar
 from threadline.appointments import tools as appointments
-from threadline.appointments.invitation_port import INVITATIONS
+from threadline.appointments.invitation_port import Invitations
 from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.appointments.model import Resource
 from threadline.db.engine import Database
 from threadline.slack.client import Slack, make_client
 from threadline.threads.outbox import Outbox
-from threadline.tools.context import Ports
-from threadline.tools.model import Code, ToolResult
+from threadline.tools.context import Services
+from threadline.tools.model import ErrorCode, ToolResult
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
 from threadline_devstack.slack.model import File
@@ -57,8 +57,8 @@ async def office(database: Database) -> AsyncIterator[Office]:
         people = Directory()
         outbox = Outbox(Slack(make_client(BOT_TOKEN, slack.api_url, session)), database)
         invitations = SlackInvitations(database, people, outbox, "Acme Sales <sales@acme.example>")
-        ports = Ports().having(INVITATIONS, invitations)
-        desk = ToolScene(database, [*calendar.TOOLS, *appointments.TOOLS], ports=ports)
+        services = Services().with_service(Invitations, invitations)
+        desk = ToolScene(database, [*calendar.TOOLS, *appointments.TOOLS], services=services)
         yield Office(desk, database, slack, root, people)
 
 
@@ -117,7 +117,8 @@ async def test_failed_invitation_is_told_to_the_model_and_the_booking_stands(off
 
 
 @pytest.mark.parametrize(
-    "asking", [{"user_id": "UGUEST"}, {"user_id": "U2", "others": ("Gus (UGUEST)",), "other_ids": ("UGUEST",)}]
+    "asking",
+    [{"user_id": "UGUEST"}, {"user_id": "U2", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": ("UGUEST",)}],
 )
 async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office, asking: dict[str, Any]) -> None:
     await office.can_be_booked("Sales call")
@@ -155,7 +156,7 @@ async def test_askers_own_resource_is_used_and_otherwise_a_name_is_asked_for(off
     for tool, given in calls.items():
         several = await office.ask(tool, **given)
         assert several.error
-        assert several.error.code is Code.INVALID_ARGUMENTS
+        assert several.error.code is ErrorCode.INVALID_ARGUMENTS
         assert "Ben Okoro, Demo room" in several.error.message
     own = await office.ask("calendar.free", actor="ben okoro")
     assert own.data["slots"][0]["starts_at"] == "2026-03-02T09:00+01:00"

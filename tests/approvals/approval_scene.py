@@ -12,24 +12,23 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
-from threadline.approvals import rehearsal as proposing
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.model import ProposedAction
 from threadline.approvals.proposing import Approving, PostgresProposals
-from threadline.approvals.tools import PROPOSALS, propose_action
+from threadline.approvals.tools import Proposals, propose_action
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
-from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
-from threadline.operator.model.routing import Agent
+from threadline.rfps.opportunity_state import patch_risk
 from threadline.slack.client import Slack
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.tools.access import allowed
-from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.model import Structured, ToolResult
-from threadline.tools.registry import Registry, tool
+from threadline.tools.model import RecordGroup, Risk, ToolResult
+from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 from threadline_devstack.slack.model import Message
@@ -53,21 +52,32 @@ class Works:
         self.done.append(what)
 
 
-WORKS = Port[Works]("Works", "")
-
-
-@tool("jira.create", "Open a ticket. The model reads on.", mutating=True, needs=(WORKS,), remote=True)
+@tool(
+    "jira.create",
+    "Open a ticket. The model reads on.",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Works,),
+    remote=True,
+)
 async def open_ticket(context: ToolContext, *, title: str, priority: str = "") -> ToolResult:
     if title == "impossible":
         raise Permanent("There is no such project.")
-    await context.ports[WORKS].does(f"ticket {title} for {context.user_id}")
+    await context.services[Works].does(f"ticket {title} for {context.user_id}")
     ticket = {"key": "T-1"}
-    return ToolResult(data=ticket, display_text="T-1 is open.", structured=(Structured("tickets", (ticket,)),))
+    return ToolResult(data=ticket, display_text="T-1 is open.", structured=(RecordGroup("tickets", (ticket,)),))
 
 
-@tool("opportunity.patch", "Change the state of an RFP.", mutating=True, needs=(WORKS,), remote=True)
+@tool(
+    "opportunity.patch",
+    "Change the state of an RFP.",
+    kind=ToolKind.PATCH,
+    risk=lambda given: patch_risk(json.loads(given.patch)),
+    needs=(Works,),
+    remote=True,
+)
 async def patch(context: ToolContext, *, rfp_id: str, patch: str, correlation_id: str) -> ToolResult:
-    await context.ports[WORKS].does(f"patch {rfp_id} {patch} in {correlation_id}")
+    await context.services[Works].does(f"patch {rfp_id} {patch} in {correlation_id}")
     return ToolResult(display_text="The state is changed.")
 
 
@@ -75,23 +85,31 @@ async def _not_there(context: ToolContext, given: Any) -> None:
     """What failed was certainly not done."""
 
 
-@tool("journal.append", "Write into the journal.", mutating=True, needs=(WORKS,), look_up=_not_there, remote=True)
+@tool(
+    "journal.append",
+    "Write into the journal.",
+    kind=ToolKind.JOURNAL,
+    risk=Risk.LOW,
+    needs=(Works,),
+    look_up=_not_there,
+    remote=True,
+)
 async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_id: str) -> ToolResult:
-    await context.ports[WORKS].does(f"journal {rfp_id} {text}")
+    await context.services[Works].does(f"journal {rfp_id} {text}")
     return ToolResult(display_text="It is written down.")
 
 
-@tool("rfp.list", "List the RFPs.", needs=(WORKS,), remote=True)
+@tool("rfp.list", "List the RFPs.", needs=(Works,), remote=True)
 async def rfps(context: ToolContext) -> ToolResult:
     return ToolResult(data=[])
 
 
-@tool("slack.post.summary", "Say it.", mutating=True, remote=True)
+@tool("slack.post.summary", "Say it.", kind=ToolKind.SPEAK, remote=True)
 async def speak(context: ToolContext, *, text: str) -> ToolResult:
     raise AssertionError("an action never speaks")
 
 
-REGISTRY = Registry([open_ticket, patch, journal, rfps, speak, propose_action])
+REGISTRY = ToolRegistry([open_ticket, patch, journal, rfps, speak, propose_action])
 
 
 async def _no_journal(_: Speech) -> None:
@@ -117,9 +135,9 @@ class ApprovalScene:
         return PostgresToolLedger(self.talk.database)
 
     @property
-    def ports(self) -> Ports:
+    def services(self) -> Services:
         proposals = PostgresProposals(self.talk.database, self.settings, self.workflows)
-        return Ports().having(WORKS, self.works).having(PROPOSALS, proposals)
+        return Services().with_service(Works, self.works).with_service(Proposals, proposals)
 
     @property
     def posts(self) -> Outbox:
@@ -133,7 +151,7 @@ class ApprovalScene:
         self, settings: Approving | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
-        hands = Hands(REGISTRY, self.ports, self.ledger, clock)
+        hands = Hands(REGISTRY, self.services, self.ledger, clock)
         return LiveApprovalActivities(self.talk.database, self.slack, self.posts, hands, settings or self.settings)
 
     async def propose(
@@ -153,7 +171,7 @@ class ApprovalScene:
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
         call = ToolCall("call_1", "propose_action", json.dumps(given))
         protocol = OperatorProtocol(state or ProtocolState(), _no_journal)
-        may = allowed(REGISTRY, self.ports, Agent.OPERATOR, read_only=False)
+        may = allowed_tools(REGISTRY, self.services, operator=True, read_only=False)
         for _ in range(calls):
             runner = ToolRunner(REGISTRY, may, self.ledger, [protocol])
             where = context(
@@ -163,10 +181,10 @@ class ApprovalScene:
                 user_id=by,
                 correlation_id=f"{self.talk.thread.key}:{self.turn}",
                 clock=lambda: datetime.now(UTC),
-                ports=self.ports.having(proposing.TURN, runner),
+                services=self.services.with_service(ToolRunner, runner),
                 turn=self.turn,
                 retries_left=retries_left,
-                other_ids=tuple(others),
+                co_requester_ids=tuple(others),
             )
             result = await runner.run(call, where)
         return result

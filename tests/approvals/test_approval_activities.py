@@ -9,14 +9,13 @@ from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Appro
 from threadline.approvals.contract import CARRY_OUT, ActionRef, DecideReply, DecideRequest, Expiry, Stage
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.approvals.proposing import Approving
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent, Transient
-from threadline.models.model import Outcome, OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import Facts, NewRfp
 from threadline.threads.model import ButtonPress
-from threadline.tools.author import Author
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]

@@ -19,7 +19,6 @@ from threadline.approvals.model import (
     DecisionRefused,
     NewAction,
     ProposedAction,
-    Risk,
     action_hash,
 )
 from threadline.approvals.posts import outcome_key
@@ -27,6 +26,7 @@ from threadline.approvals.store import OUTCOME_DUE
 from threadline.db.engine import Database
 from threadline.errors import AppendOnly
 from threadline.threads.store import PostStore
+from threadline.tools.model import Risk
 
 ACTION = {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "a\x00b"}}
 APPROVERS = ("U1", "U2", "U3")

@@ -17,13 +17,11 @@ from tests.approvals.approval_scene import (
     make_desk,
     make_talk,
 )
-from threadline.approvals.model import Decision, Risk
+from threadline.approvals.model import Decision
 from threadline.errors import Permanent, Transient
 from threadline.rfps.model import Facts, NewRfp
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
-from threadline.tools.author import Author
-from threadline.tools.model import Code
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, ErrorCode, Operation, Risk
 
 __all__ = ["desk", "make_desk", "make_talk"]
 
@@ -77,21 +75,21 @@ async def test_model_may_raise_the_risk_and_not_lower_it(desk: ApprovalScene) ->
 @pytest.mark.parametrize(
     ("tool", "arguments", "code", "words"),
     [
-        ("jira_create", {"title": 3}, Code.INVALID_ARGUMENTS, "`title`: Input should be a valid string"),
-        ("jira_create", "[]", Code.INVALID_ARGUMENTS, "one JSON object"),
-        ("jira_destroy", {}, Code.UNKNOWN_TOOL, "no tool of this name"),
-        ("rfp_list", {}, Code.REFUSED, "only reads"),
-        ("slack_post_summary", {"text": "hello"}, Code.REFUSED, "cannot be proposed"),
-        ("propose_action", {}, Code.REFUSED, "cannot be proposed"),
-        ("opportunity_patch", patch("won"), Code.PROTOCOL, "proposed call would fail"),
+        ("jira_create", {"title": 3}, ErrorCode.INVALID_ARGUMENTS, "`title`: Input should be a valid string"),
+        ("jira_create", "[]", ErrorCode.INVALID_ARGUMENTS, "one JSON object"),
+        ("jira_destroy", {}, ErrorCode.UNKNOWN_TOOL, "no tool of this name"),
+        ("rfp_list", {}, ErrorCode.REFUSED, "only reads"),
+        ("slack_post_summary", {"text": "hello"}, ErrorCode.REFUSED, "cannot be proposed"),
+        ("propose_action", {}, ErrorCode.REFUSED, "cannot be proposed"),
+        ("opportunity_patch", patch("won"), ErrorCode.PROTOCOL, "proposed call would fail"),
     ],
 )
 async def test_call_that_would_fail_is_not_proposed(
-    desk: ApprovalScene, tool: str, arguments: Any, code: Code, words: str
+    desk: ApprovalScene, tool: str, arguments: Any, code: ErrorCode, words: str
 ) -> None:
     result = await desk.propose(tool, arguments if arguments != {} else "{}")
     assert result.error
-    assert (result.error.code, words in result.error.words) == (code, True), result.error.words
+    assert (result.error.code, words in result.error.text) == (code, True), result.error.text
     assert (desk.works.done, desk.started) == ([], [])
     assert await desk.talk.rows("SELECT 1 FROM proposed_actions") == []
 
@@ -99,7 +97,7 @@ async def test_call_that_would_fail_is_not_proposed(
 async def test_change_of_another_rfp_is_not_proposed(desk: ApprovalScene) -> None:
     foreign = await desk.propose("opportunity_patch", patch("won", "rfp_other"), state=LOADED)
     crossed = await desk.propose("opportunity_patch", patch("won"), state=LOADED, rfp_id="rfp_other")
-    assert [each.error.code for each in (foreign, crossed) if each.error] == [Code.PROTOCOL, Code.PROTOCOL]
+    assert [each.error.code for each in (foreign, crossed) if each.error] == [ErrorCode.PROTOCOL, ErrorCode.PROTOCOL]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +114,7 @@ async def test_proposal_without_an_eligible_approver_is_refused(
     arguments = {"title": "new"} if tool == "jira_create" else patch("won")
     result = await desk.propose(tool, arguments, state=LOADED)
     assert result.error
-    assert result.error.code is Code.REFUSED
+    assert result.error.code is ErrorCode.REFUSED
     assert words in result.error.message
     assert desk.started == []
 
@@ -137,7 +135,7 @@ async def test_arguments_that_do_not_fit_on_the_card_are_refused(desk: ApprovalS
     hidden = {"rfp_id": "rfp_abc", "patch": json.dumps({"terms": {"a": {"b": {"c": {"price": 0}}}}})}
     result = await desk.propose("opportunity_patch", hidden, state=LOADED)
     assert result.error
-    assert (result.error.code, "propose less at once" in result.error.message) == (Code.REFUSED, True)
+    assert (result.error.code, "propose less at once" in result.error.message) == (ErrorCode.REFUSED, True)
     assert desk.started == []
 
 

@@ -25,8 +25,7 @@ from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
 from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.clients import until
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import Message, User

@@ -11,8 +11,8 @@ from tests.support.remote_tools import Office, opened
 from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import EACH_LOG, LOG_ROOM, LOGS, Actions
-from threadline.tools.model import Code, Status
-from threadline.tools.output import rendered
+from threadline.tools.model import ErrorCode, ToolStatus
+from threadline.tools.output import render_result
 from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers.github_records import FAILED, SLUG, WELL, Run
 
@@ -26,7 +26,7 @@ async def office() -> AsyncIterator[Office]:
 
 
 def run_of(office: Office, title: str) -> Run:
-    return next(each for each in office.services.github.repository.runs.values() if each.title == title)
+    return next(each for each in office.sandbox.github.repository.runs.values() if each.title == title)
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ async def test_newest_failed_run_is_read_by_default(office: Office) -> None:
     result = await office.call("ci.failedJobs")
     assert result.data["run"]["title"] == "Release 1.4"
     assert "it expired yesterday" in result.data["jobs"][0]["log"]
-    for run in office.services.github.repository.runs.values():
+    for run in office.sandbox.github.repository.runs.values():
         run.conclusion = WELL
-    assert "No run has failed" in (await office.call("ci.failedJobs", call_id="c2")).text
+    assert "No run has failed" in (await office.call("ci.failedJobs", call_id="c2")).user_text
 
 
 async def test_missing_log_is_told(office: Office, failed: Run) -> None:
@@ -78,9 +78,9 @@ async def test_missing_log_is_told(office: Office, failed: Run) -> None:
 async def test_many_long_logs_are_shown_by_their_ends(office: Office) -> None:
     lines = "".join(f"2026-03-01T09:00:00.0000000Z line {number} of \x1b[31mmany\x1b[0m\n" for number in range(40_000))
     jobs = [(f"shard {number}", FAILED, f"{lines}the end of {number}\n") for number in range(LOGS + 3)]
-    run = office.services.github.repository.add("tests", "A large one", "main", 1, jobs)
+    run = office.sandbox.github.repository.add("tests", "A large one", "main", 1, jobs)
     result = await office.call("ci.failedJobs", run_id=run.id)
-    shown = json.loads(rendered(result))
+    shown = json.loads(render_result(result))
     assert [each["log"].splitlines()[-1] for each in shown["data"]["jobs"]] == [f"the end of {n}" for n in range(LOGS)]
     assert "data_cut" not in shown
     assert shown["data"]["without_log"] == "3 more failed jobs are not shown"
@@ -91,14 +91,14 @@ async def test_many_long_logs_are_shown_by_their_ends(office: Office) -> None:
 
 async def test_failed_job_behind_a_hundred_others_is_found(office: Office) -> None:
     jobs = [(f"shard {number}", WELL, "") for number in range(120)] + [("the last", FAILED, "it failed\n")]
-    run = office.services.github.repository.add("tests", "A wide one", "main", 1, jobs)
+    run = office.sandbox.github.repository.add("tests", "A wide one", "main", 1, jobs)
     (job,) = (await office.call("ci.failedJobs", run_id=run.id)).data["jobs"]
     assert (job["name"], job["log"]) == ("the last", "it failed")
 
 
 async def test_failed_jobs_of_a_run_are_rerun(office: Office, failed: Run) -> None:
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
-    assert result.status is Status.OK
+    assert result.status is ToolStatus.OK
     assert (failed.attempt, failed.status) == (2, "queued")
     (record,) = result.structured[0].records
     assert (record["attempt"], record["status"], "conclusion" in record) == (2, "queued", False)
@@ -112,9 +112,9 @@ async def test_all_jobs_of_a_run_are_rerun_when_asked(office: Office, failed: Ru
 
 @pytest.mark.parametrize("kind", [Kind.LOSE, Kind.GARBLE])
 async def test_rerun_with_lost_answer_is_made_once(office: Office, failed: Run, kind: Kind) -> None:
-    office.services.order("github", kind, method="POST", status=502)
+    office.sandbox.order("github", kind, method="POST", status=502)
     result = await office.persist("ci.rerun", run_id=failed.id, attempt=1)
-    assert result.status is Status.OK
+    assert result.status is ToolStatus.OK
     assert failed.attempt == 2
 
 
@@ -122,7 +122,7 @@ async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed:
     office.ledger.lost = Transient("The record cannot be reached.")
     with pytest.raises(Transient):
         await office.call("ci.rerun", retries_left=2, run_id=failed.id, attempt=1)
-    office.services.github.repository.finish(failed, FAILED, "")
+    office.sandbox.github.repository.finish(failed, FAILED, "")
     result = await office.call("ci.rerun", retries_left=1, run_id=failed.id, attempt=1)
     assert result.data["attempt"] == failed.attempt == 2
 
@@ -130,32 +130,32 @@ async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed:
 async def test_same_attempt_is_rerun_once(office: Office, failed: Run) -> None:
     for call_id in ("c1", "c2"):
         result = await office.call("ci.rerun", call_id=call_id, run_id=failed.id, attempt=1)
-        assert result.status is Status.OK
+        assert result.status is ToolStatus.OK
     assert failed.attempt == 2
-    assert "already" in result.text
+    assert "already" in result.user_text
 
 
 @pytest.mark.parametrize("status", [429, 500])
 async def test_failed_rerun_is_made_by_the_next_try(office: Office, failed: Run, status: int) -> None:
-    office.services.order("github", method="POST", status=status)
-    assert (await office.persist("ci.rerun", run_id=failed.id, attempt=1)).status is Status.OK
+    office.sandbox.order("github", method="POST", status=status)
+    assert (await office.persist("ci.rerun", run_id=failed.id, attempt=1)).status is ToolStatus.OK
     assert failed.attempt == 2
 
 
 async def test_rerun_that_failed_before_its_request_is_retried_at_once(office: Office, failed: Run) -> None:
-    office.services.order("github", method="GET", status=500)
+    office.sandbox.order("github", method="GET", status=500)
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
-    assert code_of(result) is Code.SERVICE_UNAVAILABLE
-    office.services.order("github", method="GET", status=500)
+    assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
+    office.sandbox.order("github", method="GET", status=500)
     began = office.clock()
-    assert (await office.persist("ci.rerun", call_id="c2", run_id=failed.id, attempt=1)).status is Status.OK
+    assert (await office.persist("ci.rerun", call_id="c2", run_id=failed.id, attempt=1)).status is ToolStatus.OK
     assert (failed.attempt, (office.clock() - began).total_seconds()) == (2, 1)
 
 
 async def test_running_run_is_not_rerun(office: Office, failed: Run) -> None:
     failed.status, failed.conclusion = "in_progress", None
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
-    assert "has not ended yet" in result.text
+    assert "has not ended yet" in result.user_text
     assert failed.attempt == 1
 
 
@@ -171,8 +171,8 @@ async def test_refusal_says_what_to_change(
     office: Office, failed: Run, name: str, given: dict[str, Any], said: str
 ) -> None:
     result = await office.call(name, **{"run_id": failed.id} | given)
-    assert code_of(result) is Code.REFUSED
-    assert said in result.text
+    assert code_of(result) is ErrorCode.REFUSED
+    assert said in result.user_text
 
 
 SPENT = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
@@ -204,11 +204,11 @@ SPENT = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
 async def test_fault_of_github_is_transient_or_permanent(
     office: Office, failed: Run, fault: dict[str, Any], side: type[Exception], said: str, pause: float | None
 ) -> None:
-    office.services.order("github", **fault)
+    office.sandbox.order("github", **fault)
     with pytest.raises(side, match=said) as raised:
         await office.actions.build(failed.id)
     assert getattr(raised.value, "retry_after", None) == pause
-    office.services.order("github", **fault)
+    office.sandbox.order("github", **fault)
     with pytest.raises(side):
         await office.actions.recent("", "", 5)
     assert (await office.actions.build(failed.id)).id == failed.id, "the next call is as if nothing had been"
@@ -216,7 +216,7 @@ async def test_fault_of_github_is_transient_or_permanent(
 
 @pytest.mark.parametrize("kind", [Kind.REFUSE, Kind.LOSE])
 async def test_failing_log_store_is_transient(office: Office, failed: Run, kind: Kind) -> None:
-    office.services.order("logs", kind, status=503)
+    office.sandbox.order("logs", kind, status=503)
     with pytest.raises(Transient, match="HTTP 503"):
         await office.actions.failed_jobs(failed.id)
 
@@ -225,7 +225,7 @@ async def test_hanging_github_is_left_after_the_timeout() -> None:
     async with opened(patience=1) as office:
         run = run_of(office, "Release 1.4")
         for service in ("github", "logs"):
-            office.services.order(service, Kind.HANG)
+            office.sandbox.order(service, Kind.HANG)
             with pytest.raises(Transient):
                 await office.actions.failed_jobs(run.id)
 

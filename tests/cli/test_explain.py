@@ -15,17 +15,15 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.contract import SettleRequest, Word
-from threadline.conversations.model.conversation import WordKind
+from threadline.conversations.model.conversation import OutcomeKind, WordKind
 from threadline.db.engine import Database
-from threadline.models.model import OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.journal_entries import NewEvent
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.threads.model import IncomingMessage, MessageKind, deletion_id
 from threadline.threads.store import PostStore
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 

@@ -11,7 +11,7 @@ from tests.support.tool_store import THREAD, change
 from threadline.db.engine import Database
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.team_members import TeamMember
-from threadline.tools.author import Author
+from threadline.tools.model import Author
 
 FILE = """
 [[project]]

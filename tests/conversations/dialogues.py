@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from threadline.conversations.context_window import Placed
 from threadline.conversations.turn_note import Briefing
-from threadline.models.model import Message, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall, ToolKind
 from threadline.slack.model import Thread
 from threadline.tools.context import ToolContext
-from threadline.tools.registry import Registry, tool
+from threadline.tools.registry import ToolRegistry, tool
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
 
@@ -22,17 +22,17 @@ async def search(context: ToolContext, *, words: str) -> str:
     return words
 
 
-@tool("tickets.close_one", "Close a ticket.", mutating=True, remote=True)
+@tool("tickets.close_one", "Close a ticket.", kind=ToolKind.CHANGE, remote=True)
 async def close_one(context: ToolContext, *, ticket: str) -> str:
     return ticket
 
 
-@tool("rooms.book", "Book a room.", mutating=True, remote=True)
+@tool("rooms.book", "Book a room.", kind=ToolKind.CHANGE, remote=True)
 async def book(context: ToolContext, *, room: str) -> str:
     return room
 
 
-REGISTRY = Registry([search, close_one, book])
+REGISTRY = ToolRegistry([search, close_one, book])
 
 
 def brief(turn: int, **given: Any) -> Briefing:
@@ -49,7 +49,7 @@ def bot(text: str, *calls: ToolCall, opaque: str = "") -> Message:
 
 
 def call(identity: str, name: str = "tickets.search", arguments: str = '{"words": "x"}') -> ToolCall:
-    return ToolCall(identity, name, arguments, read_only=True)
+    return ToolCall(identity, name, arguments, kind=ToolKind.READ)
 
 
 def result(identity: str, data: object = None, **more: object) -> Message:

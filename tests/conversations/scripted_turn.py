@@ -3,12 +3,13 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome
 from threadline.conversations.react_loop import react
-from threadline.models.model import Execution, ExecutionStatus, ModelReply, Outcome, StepFailed, ToolCall, ToolChoice
+from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
 
 
 def done(call: ToolCall) -> Execution:
-    return Execution(call.id, call.name, ExecutionStatus.OK, read_only=call.read_only)
+    return Execution(call.id, call.name, ExecutionStatus.OK, kind=call.kind)
 
 
 class Script:

@@ -14,6 +14,7 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import WordKind
 from threadline.db.engine import Database
 from threadline.slack.client import Slack
+from threadline.slack.text import is_blank
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import DEVELOPER, SUMMARIES
@@ -42,7 +43,7 @@ def test_text_is_one_markdown_block() -> None:
 def test_every_text_but_a_blank_one_is_posted(text: str, detail: bool) -> None:
     messages = answer_of(text, (), detail)
     check(messages)
-    assert bool(messages) != answers.is_blank(text)
+    assert bool(messages) != is_blank(text)
     if not detail:
         assert sum(len(block["text"]) for message in messages for block in message.blocks) <= answers.LIMIT
 

@@ -5,23 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.conversations.model import answers
-from threadline.models.model import Execution, ExecutionStatus
+from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.models.model import ToolKind
+from threadline.slack.text import is_blank
 
 CREATED = Execution("1", "estimates.createWbsItems", ExecutionStatus.OK, "Created 3 items.")
-LOOKED = Execution("2", "estimates.listRoles", ExecutionStatus.CACHED, read_only=True)
+LOOKED = Execution("2", "estimates.listRoles", ExecutionStatus.CACHED, kind=ToolKind.READ)
 LOCKED = Execution("3", "estimates.updateQuoteTotals", ExecutionStatus.BLOCKED, "The project is locked.")
-BROKEN = Execution("4", "jira.search", ExecutionStatus.ERROR, "Jira did not answer.", read_only=True)
+BROKEN = Execution("4", "jira.search", ExecutionStatus.ERROR, "Jira did not answer.", kind=ToolKind.READ)
 LOST = Execution("5", "jira.comment", ExecutionStatus.UNKNOWN)
 EXECUTIONS = st.lists(
-    st.builds(Execution, st.text(), st.text(), st.sampled_from(ExecutionStatus), st.text(), st.booleans()), max_size=60
+    st.builds(Execution, st.text(), st.text(), st.sampled_from(ExecutionStatus), st.text(), st.sampled_from(ToolKind)),
+    max_size=60,
 )
 
 
 def test_text_that_shows_nothing_is_blank() -> None:
     for blank in ("", " \t\r\n", "\x00\x07", "\u200b", "\ufeff\u00a0", "\u2800\u3164", "\ufe0f"):
-        assert answers.is_blank(blank), ascii(blank)
+        assert is_blank(blank), ascii(blank)
     for visible in ("a", "👍", "❤\ufe0f", "\u200b0\u200b", "日本", "\U0001fae8"):
-        assert not answers.is_blank(visible), ascii(visible)
+        assert not is_blank(visible), ascii(visible)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,9 @@ def test_summary_of_failures_does_not_claim_that_anything_was_done() -> None:
 
 
 def test_read_only_call_with_unknown_outcome_needs_no_check() -> None:
-    text = answers.failed("The database is away.", [Execution("1", "ci.runs", ExecutionStatus.UNKNOWN, read_only=True)])
+    text = answers.failed(
+        "The database is away.", [Execution("1", "ci.runs", ExecutionStatus.UNKNOWN, kind=ToolKind.READ)]
+    )
     assert text.startswith("The database is away.")
     assert text.endswith("- `ci.runs`: this was interrupted")
 
@@ -155,9 +160,9 @@ def test_tool_name_and_note_cannot_break_the_list() -> None:
 def test_account_of_any_calls_is_visible_and_short(failure: str, executions: list[Execution]) -> None:
     for text in (answers.summary(executions), answers.stopped(executions), answers.failed("", executions)):
         assert len(text.splitlines()) <= len(executions) + 6
-        assert not answers.is_blank(text)
+        assert not is_blank(text)
         assert len(text) <= answers.LIMIT
-    assert not answers.is_blank(answers.failed(failure, executions))
+    assert not is_blank(answers.failed(failure, executions))
 
 
 def test_longest_account_is_within_the_limit() -> None:
@@ -182,7 +187,7 @@ def test_stop_names_who_stopped_and_what_was_done() -> None:
 
 
 def test_failed_changes_are_named_and_reads_are_not() -> None:
-    patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.")
+    patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.", ToolKind.PATCH)
     first, line = answers.failures([LOOKED, patch]).split("\n\n")
     assert first.startswith("No change")
     assert line == "- `opportunity_patch`: this did not work. There is no such field."

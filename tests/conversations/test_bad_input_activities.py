@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
-from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
 from threadline.errors import Permanent
-from threadline.models.model import ExecutionStatus, Message, Outcome, OutcomeKind, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall
+from threadline.slack.text import is_blank
 from threadline.tools.context import ToolContext
-from threadline.tools.output import FOR_STEP, LARGEST_KEPT
-from threadline.tools.registry import Registry, tool
+from threadline.tools.output import STEP_LIMIT, STORE_LIMIT
+from threadline.tools.registry import ToolRegistry, tool
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BOT_USER, GENERAL
 
@@ -47,7 +47,7 @@ async def test_any_message_gets_one_visible_answer(talk: ConversationActivitySce
     await talk.answer()
     [posted] = talk.posted()
     assert posted.thread_ts == talk.thread.ts
-    assert not answers.is_blank(posted.text)
+    assert not is_blank(posted.text)
     [row] = await talk.rows("SELECT message_text FROM conversation_messages")
     assert row["message_text"] == text
     marks = await marks_of(talk)
@@ -120,7 +120,7 @@ async def test_tool_that_hangs_is_given_up_and_the_turn_goes_on(make_talk: Make)
         await turn.call("lamps_list")
         await turn.text_only(f"One of them did not answer. {hung.text}")
 
-    talk = make_talk(registry=Registry([wait, list_lamps]))
+    talk = make_talk(registry=ToolRegistry([wait, list_lamps]))
     talk.model.script(waits)
     await talk.said("wait for the lamps, then list them")
     outcome = await talk.answer()
@@ -135,13 +135,13 @@ async def test_huge_output_is_stored_and_shown_in_part(make_talk: Make) -> None:
         shown = await turn.call("lamps_flood")
         await turn.text_only("It was cut." if "data_cut" in shown.text else "It was whole.")
 
-    talk = make_talk(registry=Registry([flood]))
+    talk = make_talk(registry=ToolRegistry([flood]))
     talk.model.script(floods)
     await talk.said("dump it all")
     outcome = await talk.answer()
     assert [each.status for each in outcome.executions] == [ExecutionStatus.OK]
     [row] = await talk.rows("SELECT octet_length(result::text) AS bytes FROM agent_tool_executions")
-    assert LARGEST_KEPT // 2 < row["bytes"] < 2 * LARGEST_KEPT
+    assert STORE_LIMIT // 2 < row["bytes"] < 2 * STORE_LIMIT
     [posted] = talk.posted()
     assert posted.text == "It was cut."
 
@@ -155,7 +155,7 @@ async def test_results_of_one_reply_share_the_limit_of_a_step(talk: Conversation
     await talk.answer()
     results = [str(each["output"]).encode() for each in talk.sent() if each.get("type") == "function_call_output"]
     assert len(results) == 6
-    assert FOR_STEP // 2 < sum(map(len, results)) <= FOR_STEP
+    assert STEP_LIMIT // 2 < sum(map(len, results)) <= STEP_LIMIT
 
 
 async def test_endless_tool_calls_end_with_a_summary(talk: ConversationActivityScene) -> None:

@@ -3,8 +3,8 @@
 from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.db.engine import Database
-from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
 
 _OPEN = """

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
-from threadline.models.model import Outcome, OutcomeKind
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 

@@ -13,11 +13,17 @@ from tests.support.scripted_model import SILENT, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.model.conversation import (
+    ConversationLimits,
+    Execution,
+    ExecutionStatus,
+    OutcomeKind,
+    WordKind,
+)
 from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
+from threadline.models.model import ModelReply, ToolKind
 from threadline.threads.model import INCOMING_MESSAGE, MessageKind
 
 
@@ -203,8 +209,8 @@ async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
         await scene.say("run it again")
         await scene.later(minutes=2)
         await scene.until_said(1)
-        read_only = status is ExecutionStatus.ERROR
-        broken = Execution(name, name, status, "It was interrupted before it reported a result.", read_only)
+        kind = ToolKind.READ if status is ExecutionStatus.ERROR else ToolKind.CHANGE
+        broken = Execution(name, name, status, "It was interrupted before it reported a result.", kind)
         assert (await scene.until_settled(1)).answer == answers.summary([broken])
         assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
 

@@ -10,11 +10,11 @@ from tests.support.conversation_scene import BEN, HANDOVERS, ConversationScene, 
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind, WordKind
 from threadline.db.engine import Database
 from threadline.decisions.model import Reason, Retrieval
 from threadline.errors import Permanent, Transient
-from threadline.models.model import ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
 
 RETRIEVE = {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": "plans"}

@@ -8,14 +8,15 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.contract import ActRequest
+from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.think import Mind
 from threadline.conversations.thread_reads import GONE
-from threadline.conversations.thread_tool import THREADS, ThreadMessage, ThreadPart
+from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
 from threadline.conversations.turn_note import Briefing
-from threadline.models.model import Execution, ExecutionStatus, Message, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.registry import ToolRegistry
 from threadline_devstack.slack.identity import REPORTER
 
 __all__ = ["make_talk"]
@@ -48,7 +49,7 @@ def reader() -> Reader:
 @pytest.fixture
 async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     """A turn whose model has asked for the thread."""
-    made = make_talk(mind=Mind(None, Registry(slack_thread.TOOLS), Ports().having(THREADS, reader)))
+    made = make_talk(mind=Mind(None, ToolRegistry(slack_thread.TOOLS), Services().with_service(ThreadReader, reader)))
     asked = made.message("what was said here?")
     await made.said(asked)
     await made.begin()

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import Refusal, TalkTurn
-from threadline.models.model import OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline_devstack.slack.identity import BYSTANDER
 
 __all__ = ["make_talk", "talk"]

@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.transcript_store import DELETED
 from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import Answer
 from threadline.models.client import OpenAIModel
-from threadline.models.model import Message, ModelReply, Outcome, OutcomeKind, Role
+from threadline.models.model import Message, ModelReply, Role
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import IncomingMessage

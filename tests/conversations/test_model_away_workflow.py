@@ -7,11 +7,17 @@ from tests.support.conversation_scene import conversation
 from tests.support.scripted_model import AWAY, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.model.conversation import (
+    ConversationLimits,
+    Execution,
+    ExecutionStatus,
+    OutcomeKind,
+    WordKind,
+)
 from threadline.conversations.step_failures import AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
 LOST = ApplicationError("The worker was shut down.", type="WorkerShutdown", non_retryable=True)

@@ -11,7 +11,7 @@ from tests.support.conversation_activities import RAN, ConversationActivityScene
 from threadline.conversations import blocks
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import Refusal
-from threadline.models.model import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
 from threadline_devstack.models.script import Turn
@@ -113,8 +113,8 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
 
     def noting(*given: Any) -> ToolContext:
         context = made(*given)
-        seen.append((context.actor, context.others))
-        ids.append(context.other_ids)
+        seen.append((context.actor, context.co_requesters))
+        ids.append(context.co_requester_ids)
         return context
 
     monkeypatch.setattr(Acting, "_context", noting)

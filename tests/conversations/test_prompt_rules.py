@@ -14,15 +14,14 @@ from threadline.conversations.prompt import INSTRUCTIONS, SUMMARISE
 from threadline.models.chat_model import Prompt
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef
-from threadline.tools import access
-from threadline.tools.access import Allowed
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
+from threadline.tools.registry import AllowedTools, allowed_tools
 
-ALL = access.allowed(REGISTRY, Ports(), read_only=False)
+ALL = allowed_tools(REGISTRY, Services(), read_only=False)
 NOTHING = Past("", ())
 
 
-def asked(past: Past, *current: Message, allowed: Allowed = ALL, tight: bool = False) -> Prompt:
+def asked(past: Past, *current: Message, allowed: AllowedTools = ALL, tight: bool = False) -> Prompt:
     return context.prompt_of(THREAD, past, current, (REGISTRY, allowed), ToolChoice.AUTO, tight=tight)
 
 
@@ -71,7 +70,7 @@ def test_prompt_has_the_providers_tool_names_and_the_transcript_their_own() -> N
 
 
 def test_read_only_turn_is_offered_no_changing_tool() -> None:
-    allowed = access.allowed(REGISTRY, Ports(), read_only=True)
+    allowed = allowed_tools(REGISTRY, Services(), read_only=True)
     assert [tool["name"] for tool in asked(NOTHING, person("a"), allowed=allowed).tools] == ["tickets_search"]
 
 

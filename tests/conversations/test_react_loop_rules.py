@@ -9,21 +9,14 @@ from pydantic import TypeAdapter
 
 from tests.conversations.scripted_turn import Script, done
 from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.conversations.react_loop import MAX_TURNS
 from threadline.errors import ClaimLost, Permanent
-from threadline.models.model import (
-    Execution,
-    ExecutionStatus,
-    ModelReply,
-    Outcome,
-    OutcomeKind,
-    StepFailed,
-    ToolCall,
-    ToolChoice,
-)
+from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
+from threadline.slack.text import is_blank
 
 AUTO, NONE = ToolChoice.AUTO, ToolChoice.NONE
-LOOK = ToolCall("1", "estimates.getProjectDetails", read_only=True)
+LOOK = ToolCall("1", "estimates.getProjectDetails", kind=ToolKind.READ)
 CREATE = ToolCall("2", "estimates.createWbsItems")
 TOTAL = ToolCall("3", "estimates.updateQuoteTotals")
 ANSWER = ModelReply("Three items were created, and the total is 4,200.")
@@ -191,10 +184,10 @@ def test_silent_model_is_asked_again_where_silence_is_not_allowed(text: str) -> 
 BLANK = st.sampled_from(["", " ", "\n\n", "\u200b", "\x00\ufeff"])
 TEXT = BLANK | st.sampled_from(["no_reply", "Done.", "x" * 5_000, "`a`\n# b"]) | st.text(max_size=3)
 IDS = st.sampled_from(["", "1", "2", "3", "4", "5", "6", "call_0"])
-CALLS = st.builds(ToolCall, id=IDS, name=TEXT, read_only=st.booleans())
+CALLS = st.builds(ToolCall, id=IDS, name=TEXT, kind=st.sampled_from([ToolKind.READ, ToolKind.CHANGE]))
 REPLIES = st.builds(ModelReply, text=TEXT, calls=st.lists(CALLS, max_size=3).map(tuple), silent=st.booleans())
 ASKING = st.builds(ModelReply, text=TEXT, calls=st.lists(CALLS, min_size=1, max_size=3).map(tuple))
-EXECUTIONS = st.builds(Execution, IDS, TEXT, st.sampled_from(ExecutionStatus), TEXT, st.booleans())
+EXECUTIONS = st.builds(Execution, IDS, TEXT, st.sampled_from(ExecutionStatus), TEXT, st.sampled_from(ToolKind))
 
 
 @dataclass
@@ -233,7 +226,7 @@ TURNS = st.builds(
 @given(TURNS)
 def test_any_turn_ends_with_one_visible_message_or_allowed_silence(turn: Played) -> None:
     outcome = turn.outcome
-    assert answers.is_blank(outcome.text) == (outcome.kind is OutcomeKind.SILENT)
+    assert is_blank(outcome.text) == (outcome.kind is OutcomeKind.SILENT)
     assert (outcome.kind is OutcomeKind.ANSWERED) == (outcome.step > 0)
     assert outcome.step or len(outcome.text) <= answers.LIMIT
     if outcome.kind is OutcomeKind.SILENT:

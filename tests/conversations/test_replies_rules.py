@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.conversations.dialogues import REGISTRY
 from threadline.conversations import replies
-from threadline.conversations.model.answers import is_blank
 from threadline.estimates import tools as estimates
 from threadline.models.chat_model import Answer
 from threadline.models.model import ModelReply, Role, ToolCall
-from threadline.tools.registry import Registry
+from threadline.slack.text import is_blank
+from threadline.tools.registry import ToolRegistry
 
 CALL = ToolCall("1", "a")
 
@@ -35,10 +35,10 @@ def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
 
 
 def test_call_that_may_bind_the_thread_is_passed_on_as_one() -> None:
-    registry = Registry(estimates.TOOLS)
+    registry = ToolRegistry(estimates.TOOLS)
     wire = [ToolCall(each.name, each.wire_name) for each in registry.all() if not each.mutating]
     calls = replies.told(replies.message(ModelReply("", tuple(wire)), registry)).calls
-    assert {each.name for each in calls if not each.binds} == {"estimates.listProjects"}
+    assert {each.name for each in calls if not each.binds_record} == {"estimates.listProjects"}
     assert all(each.read_only for each in calls)
 
 

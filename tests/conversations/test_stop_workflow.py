@@ -8,10 +8,10 @@ from tests.support.scripted_model import AWAY, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.model.conversation import ConversationLimits, Execution, ExecutionStatus, OutcomeKind
 from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
-from threadline.models.model import Execution, ExecutionStatus, ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind
 
 NOTHING_DONE = answers.stopped([])

@@ -12,16 +12,15 @@ from tests.support.tool_fakes import MemoryLedger, context
 from threadline.conversations import thread_reader as thread_reading
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.thread_reader import SlackThreads
-from threadline.conversations.thread_tool import THREADS
+from threadline.conversations.thread_tool import ThreadReader
 from threadline.models.model import ToolCall
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports
-from threadline.tools.model import Code, ToolResult
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.model import ErrorCode, ToolResult
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
@@ -34,9 +33,9 @@ class Reader:
     def __init__(self, sandbox: SlackSandbox, slack: Slack) -> None:
         self.sandbox = sandbox
         self.root = ""
-        self._registry = Registry(slack_thread.TOOLS)
+        self._registry = ToolRegistry(slack_thread.TOOLS)
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._ports = Ports().having(THREADS, SlackThreads(History(slack), authors))
+        self._services = Services().with_service(ThreadReader, SlackThreads(History(slack), authors))
 
     def say(self, user: str, text: str, *files: str) -> str:
         """Post into the thread; the first message begins it."""
@@ -47,9 +46,9 @@ class Reader:
         return ts
 
     async def ask(self, **arguments: Any) -> ToolResult:
-        everything = allowed(self._registry, self._ports, read_only=True)
+        everything = allowed_tools(self._registry, self._services, read_only=True)
         run = ToolRunner(self._registry, everything, MemoryLedger()).run
-        here = context(team=TEAM, channel=GENERAL, thread_ts=self.root, ports=self._ports)
+        here = context(team=TEAM, channel=GENERAL, thread_ts=self.root, services=self._services)
         return await run(ToolCall("call_1", "slack_get_thread", json.dumps(arguments)), here)
 
 
@@ -131,7 +130,7 @@ async def test_refusal_of_slack_is_an_error(reader: Reader) -> None:
     reader.sandbox.workspace.channels[GENERAL].members.remove(BOT_USER)
     result = await reader.ask()
     assert result.error
-    assert result.error.code is Code.REFUSED
+    assert result.error.code is ErrorCode.REFUSED
     assert result.error.message
 
 

@@ -2,26 +2,27 @@
 
 import pytest
 
+from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.tool_execution import execution
-from threadline.models.model import Execution, ExecutionStatus, ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.registry import Registry, tool
+from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
+from threadline.tools.registry import ToolRegistry, tool
 
 
 @tool("stage.look", "Look.", remote=True)
 async def look(context: ToolContext) -> None: ...
 
 
-@tool("stage.clear", "Clear.", mutating=True, remote=True)
+@tool("stage.clear", "Clear.", kind=ToolKind.CHANGE, remote=True)
 async def clear(context: ToolContext) -> None: ...
 
 
-@tool("stage.light", "Light it.", mutating=True, critical=True, remote=True)
+@tool("stage.light", "Light it.", kind=ToolKind.CHANGE, critical=True, remote=True)
 async def light(context: ToolContext) -> None: ...
 
 
-REGISTRY = Registry([look, clear, light])
+REGISTRY = ToolRegistry([look, clear, light])
 OK, ERROR, BLOCKED = ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.BLOCKED
 
 
@@ -29,15 +30,15 @@ OK, ERROR, BLOCKED = ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.
     ("result", "status", "critical"),
     [
         (ToolResult(), OK, True),
-        (ToolResult(status=Status.CACHED), ExecutionStatus.CACHED, True),
-        (failure(Code.SERVICE_UNAVAILABLE), ERROR, True),
-        (failure(Code.TOOL_EXECUTION_FAILED), ERROR, True),
-        (failure(Code.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN, True),
-        (failure(Code.REFUSED), ERROR, False),
-        (failure(Code.INVALID_ARGUMENTS), ERROR, False),
-        (failure(Code.TOO_MANY_CHANGES), ERROR, False),
-        (failure(Code.NOT_ALLOWED), BLOCKED, False),
-        (failure(Code.PROTOCOL), BLOCKED, False),
+        (ToolResult(status=ToolStatus.CACHED), ExecutionStatus.CACHED, True),
+        (error_result(ErrorCode.SERVICE_UNAVAILABLE), ERROR, True),
+        (error_result(ErrorCode.TOOL_EXECUTION_FAILED), ERROR, True),
+        (error_result(ErrorCode.OUTCOME_UNKNOWN), ExecutionStatus.UNKNOWN, True),
+        (error_result(ErrorCode.REFUSED), ERROR, False),
+        (error_result(ErrorCode.INVALID_ARGUMENTS), ERROR, False),
+        (error_result(ErrorCode.TOO_MANY_CHANGES), ERROR, False),
+        (error_result(ErrorCode.NOT_ALLOWED), BLOCKED, False),
+        (error_result(ErrorCode.PROTOCOL), BLOCKED, False),
     ],
 )
 def test_result_has_its_status_and_a_refusal_is_not_critical(
@@ -52,11 +53,11 @@ def test_tool_is_named_by_its_own_name_and_an_unknown_one_is_not() -> None:
     done = ToolResult(display_text="Cleared:\n3 chairs, see https://stage.example/1")
     told = execution(ToolCall("1", "stage_clear", "{}"), done, REGISTRY)
     assert told == Execution("1", "stage.clear", OK, "Cleared: 3 chairs, see [address]")
-    made_up = execution(ToolCall("2", "/etc/passwd"), failure(Code.UNKNOWN_TOOL), REGISTRY)
+    made_up = execution(ToolCall("2", "/etc/passwd"), error_result(ErrorCode.UNKNOWN_TOOL), REGISTRY)
     assert (made_up.tool, made_up.read_only) == ("", False)
     assert execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
 
 
 def test_hint_to_the_model_is_not_in_the_note_for_people() -> None:
-    refused = failure(Code.PROTOCOL, "Nothing was loaded yet.", "Call opportunity_load first.")
+    refused = error_result(ErrorCode.PROTOCOL, "Nothing was loaded yet.", "Call opportunity_load first.")
     assert execution(ToolCall("1", "stage.clear"), refused, REGISTRY).note == "Nothing was loaded yet."

@@ -9,7 +9,7 @@ from threadline.conversations.contract import Refusal
 from threadline.conversations.trace_store import Found
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
-from threadline.tools.model import Status
+from threadline.tools.model import ToolStatus
 from threadline.tools.store import LoggedCall
 
 CHANNEL = THREAD.channel
@@ -78,10 +78,10 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
         for at, (call_id, result) in enumerate(results.items()):
             made = LoggedCall(operation(call_id), "R1", "U1", "journal.append", {"n": at}, "f", NOW + at)
             await work.tool_executions.intend(made)
-            status = Status.ERROR if "error" in result else Status.OK
+            status = ToolStatus.ERROR if "error" in result else ToolStatus.OK
             await work.tool_executions.finish(made, status, result, 7, NOW + 9)
         words = LoggedCall(operation("c"), "R1", "U1", "slack.post.summary", {}, "f", NOW + 5)
-        await work.tool_executions.finish(words, Status.OK, {"data": None, "display_text": "Said."}, None, NOW + 5)
+        await work.tool_executions.finish(words, ToolStatus.OK, {"data": None, "display_text": "Said."}, None, NOW + 5)
         await work.tool_executions.intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
         calls = await work.turn_traces.tool_calls(THREAD, 1)
     told = [(each.call_id, each.status, each.milliseconds) for each in calls]

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations import blocks
+from threadline.conversations.model.conversation import ExecutionStatus, Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.models.errors import RateLimited
-from threadline.models.model import ExecutionStatus, Outcome, OutcomeKind
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 

@@ -22,7 +22,7 @@ from tests.support.conversation_store import (
 from threadline.conversations import conversation_row
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal
-from threadline.models.model import OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.slack.model import FileRef
 
 

@@ -10,10 +10,10 @@ from tests.support.conversation_scene import BEN, ConversationScene, conversatio
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind, WordKind
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.models.model import ModelReply, OutcomeKind, ToolChoice
+from threadline.models.model import ModelReply, ToolChoice
 
 PATIENCE = ConversationLimits(model_patience=600)
 TO_BEN = f"<@{BEN}> did you see the match?"

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.engine import LONGEST_QUERY
 from threadline.decisions.model import Action, Course, Reason
 from threadline.knowledge import search as search_module
@@ -18,7 +19,6 @@ from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.search import look_up
 from threadline.knowledge.store import KnowledgeStore
 from threadline.models.embeddings import OpenAIEmbedder, OpenAIEmbedding
-from threadline.models.model import OutcomeKind
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.slack.identity import TEAM
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -12,16 +11,15 @@ from threadline.conversations import decision_texts
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.decision_contract import Escalate, Step
 from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.confidence import ESCALATED
 from threadline.decisions.model import FALLBACK, Course, Reason, Result
 from threadline.errors import Permanent, Transient
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge import tools as qa
-from threadline.knowledge.search import search
-from threadline.models.model import Execution, ExecutionStatus, Outcome, OutcomeKind
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.registry import ToolRegistry
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
@@ -181,8 +179,7 @@ async def test_decision_is_made_although_slack_does_not_say_who_asks(
 
 async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk: Make, database: Database) -> None:
     tools = [*REGISTRY.all(), *qa.TOOLS]
-    searching: qa.Search = partial(search, database, None)
-    talk = make_talk(registry=Registry(tools), ports=Ports().having(qa.KNOWLEDGE, searching))
+    talk = make_talk(registry=ToolRegistry(tools), services=Services().with_service(Database, database))
     engine = engine_of(talk)
     await engine.hears("please list the lamps")
     async with database.begin() as work:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -11,6 +10,7 @@ from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine
 from threadline.conversations import decision_texts
 from threadline.conversations.decision_contract import Escalate, Step
 from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.operator_contract import PassOn
 from threadline.db.engine import Database
 from threadline.decisions.model import Course, Reason, Retrieval
@@ -18,11 +18,10 @@ from threadline.errors import Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document
-from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
-from threadline.models.model import Message, OutcomeKind, Role
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
+from threadline.models.model import Message, Role
+from threadline.tools.context import Services
+from threadline.tools.registry import ToolRegistry
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import TEAM
 
@@ -131,8 +130,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
     plans = Document("Offers", "offers.md", "# Starter\n\nThe Starter plan has five seats.\n\n# Moving\n\nBy hand.")
     async with database.begin() as work:
         await KnowledgeStore(work.tx).save(TEAM, plans, split_document(plans))
-    searching: qa.Search = partial(search, database, None)
-    talk = make_talk(registry=Registry(qa.TOOLS), ports=Ports().having(qa.KNOWLEDGE, searching))
+    talk = make_talk(registry=ToolRegistry(qa.TOOLS), services=Services().with_service(Database, database))
     engine = engine_of(talk)
     await engine.hears("please list what the Starter plan has")
     if decides:

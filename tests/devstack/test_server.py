@@ -10,13 +10,13 @@ import pytest_asyncio
 
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.slack import SlackSandbox
-from threadline_devstack.trackers import Services
+from threadline_devstack.trackers import TrackerSandbox
 
 SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str, str, str]] = {
     # what runs it, what a page must not read, what it must not order, and the body of that order
     "slack": (SlackSandbox.running, "state", "faults", '{"fault": "drop"}'),
     "models": (ModelSandbox.running, "log?messages=1", "errors", '{"status": 500}'),
-    "trackers": (Services.running, "state", "faults", '{"service": "jira"}'),
+    "trackers": (TrackerSandbox.running, "state", "faults", '{"service": "jira"}'),
 }
 
 

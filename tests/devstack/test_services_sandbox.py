@@ -10,15 +10,15 @@ import pytest
 
 from threadline.errors import Permanent
 from threadline_devstack.clients import ServicesControl
-from threadline_devstack.trackers import Services, jira_query
+from threadline_devstack.trackers import TrackerSandbox, jira_query
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers.jira_query import BadQuery
 from threadline_devstack.trackers.jira_records import Site
 
 
 @pytest.fixture
-async def services() -> AsyncIterator[Services]:
-    async with Services.running() as services:
+async def services() -> AsyncIterator[TrackerSandbox]:
+    async with TrackerSandbox.running() as services:
         yield services
 
 
@@ -42,7 +42,7 @@ async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     return await asyncio.to_thread(get)
 
 
-async def test_the_state_is_seen_and_faults_are_ordered_from_outside(services: Services) -> None:
+async def test_the_state_is_seen_and_faults_are_ordered_from_outside(services: TrackerSandbox) -> None:
     control = ServicesControl(services.url)
     assert {"SHOP-1", "OPS-1"} < {each["key"] for each in await control.tickets()}
     failed = next(each for each in await control.runs() if each["conclusion"] == "failure")
@@ -57,7 +57,7 @@ async def test_the_state_is_seen_and_faults_are_ordered_from_outside(services: S
         await control.fault("jira", "sulk")
 
 
-async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: Services) -> None:
+async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: TrackerSandbox) -> None:
     run = next(each for each in services.github.repository.runs.values() if each.conclusion == "failure")
     api = f"{services.url}/github/repos/acme/shop/actions/jobs/{run.jobs[0].id}/logs"
     token = f"Bearer {github_api.TOKEN}"
@@ -67,7 +67,7 @@ async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services
     assert (await fetch(headers["location"], Authorization=token))[0] == 400
 
 
-async def test_runs_come_in_pages(services: Services) -> None:
+async def test_runs_come_in_pages(services: TrackerSandbox) -> None:
     url = f"{services.url}/github/repos/acme/shop/actions/runs?per_page=3"
     token = f"Bearer {github_api.TOKEN}"
     _, headers, body = await fetch(url, Authorization=token)
@@ -78,7 +78,7 @@ async def test_runs_come_in_pages(services: Services) -> None:
     assert "link" not in headers
 
 
-async def test_what_a_person_follows_leads_somewhere(services: Services) -> None:
+async def test_what_a_person_follows_leads_somewhere(services: TrackerSandbox) -> None:
     status, _, page = await fetch(f"{services.url}/jira/browse/SHOP-1")
     assert (status, "bulk price" in page) == (200, True)
     run = next(iter(services.github.repository.runs))

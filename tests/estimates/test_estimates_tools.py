@@ -12,8 +12,8 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates import tools as estimates
 from threadline.estimates.model import Role
-from threadline.tools.model import Code, Status, ToolResult
-from threadline.tools.output import rendered
+from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
+from threadline.tools.output import render_result
 
 DESIGN = {"title": "Design", "role": "designer", "days": 2.5}
 BUILD = {"title": "Build", "role": "developer", "days": "10"}
@@ -55,7 +55,7 @@ async def test_first_project_that_is_opened_is_bound_to_the_thread(desk: ToolSce
     for tool in ("getProjectDetails", "listRoles", "listWbsItems"):
         nothing = await desk.refused(f"estimates.{tool}", thread_ts=f"{tool}.1")
         assert nothing.error
-        assert nothing.error.code is Code.REFUSED
+        assert nothing.error.code is ErrorCode.REFUSED
         assert "has no project yet" in message(nothing)
     assert (await desk.done("estimates.getProjectDetails", project_id="web SHOP"))["project_id"] == "PRJ-1"
     await desk.done("estimates.listRoles", project_id="PRJ-2")
@@ -94,7 +94,7 @@ async def test_totals_are_exact_to_the_cent(desk: ToolScene) -> None:
     # 11001.33005, 1100.133005, 1881.2274 and 11782.4245
     figures = [quote[name] for name in ("subtotal", "discount", "tax", "total")]
     assert figures == ["11001.33", "1100.13", "1881.23", "11782.42"]
-    assert '"total": "11782.42"' in rendered(result)
+    assert '"total": "11782.42"' in render_result(result)
     assert "11782.42 EUR" in result.display_text
     kept = await desk.done("estimates.updateQuoteTotals", quote=1)
     assert (kept["quotes"][0]["discount_percent"], kept["quotes"][0]["tax_percent"]) == ("10", "19")
@@ -166,7 +166,7 @@ async def test_repeated_call_changes_nothing_twice_and_a_lock_blocks_new_ones(
     assert await desk.ask(tool, "once", **arguments) == done
     for thread in ("1760000000.000100", "1760000000.777777"):
         refused = await desk.refused(tool, thread_ts=thread, project_id="PRJ-1", **arguments)
-        assert refused.status is Status.BLOCKED
+        assert refused.status is ToolStatus.BLOCKED
         assert "PRJ-1 (Web shop) is locked" in message(refused)
     assert before["locked"]
     assert await desk.done("estimates.getProjectDetails", project_id="PRJ-1") == before
@@ -192,7 +192,7 @@ async def test_changes_of_one_project_are_rate_limited_across_threads(database: 
         await create(desk, DESIGN, project_id="web shop", thread_ts=f"{number}.1")
     result = await desk.refused("estimates.createWbsItems", thread_ts="3.1", project_id="PRJ-1", items=[DESIGN])
     assert result.error
-    assert result.error.code is Code.TOO_MANY_CHANGES
+    assert result.error.code is ErrorCode.TOO_MANY_CHANGES
     assert "2 changes in 60 seconds" in message(result)
     await create(desk, DESIGN, project_id="PRJ-2")
     desk.clock.advance(60)

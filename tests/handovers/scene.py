@@ -17,6 +17,7 @@ from tests.support.temporal import activities_of, until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.gateway.event_handling import Door
 from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
@@ -24,7 +25,6 @@ from threadline.handovers.contract import HandoverActivities, HandoverPress, Han
 from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, TAKE, HandoverInput, HandoverRef, handover_workflow_id
 from threadline.handovers.relay import Relaying
 from threadline.handovers.workflow import HandoverWorkflow
-from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.activities import LiveThreadActivities

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, correction
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HandoverRef
-from threadline.models.model import Outcome, OutcomeKind
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL

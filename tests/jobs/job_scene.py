@@ -25,8 +25,7 @@ from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox

@@ -10,13 +10,13 @@ from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.jobs import tools as jobs
-from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_port import JobDesk
 from threadline.jobs.job_runs import Admission
 from threadline.jobs.model import AgentJob, JobStanding
 from threadline.jobs.scheduling import JobRunner, PostgresJobs
 from threadline.privacy.redaction import redact
 from threadline.slack.channels import ChannelRefused
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 
 BERLIN = "Europe/Berlin"
 WEEKLY: dict[str, Any] = {"job_type": "status_digest", "arguments": {}, "cron": "0 9 * * 1", "time_zone": BERLIN}
@@ -68,7 +68,9 @@ def runner() -> Runner:
 
 @pytest.fixture
 def desk(database: Database, runner: Runner) -> ToolScene:
-    return ToolScene(database, jobs.TOOLS, ports=Ports().having(JOBS, PostgresJobs(database, runner, OneChannel())))
+    return ToolScene(
+        database, jobs.TOOLS, services=Services().with_service(JobDesk, PostgresJobs(database, runner, OneChannel()))
+    )
 
 
 async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
@@ -200,8 +202,8 @@ async def test_running_job_is_cancelled_once(desk: ToolScene, runner: Runner, da
 )
 async def test_job_is_cancelled_only_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
     """U1 asked for it in C1; U9 is an approver."""
-    ports = Ports().having(JOBS, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
-    desk = ToolScene(database, jobs.TOOLS, ports=ports)
+    services = Services().with_service(JobDesk, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
+    desk = ToolScene(database, jobs.TOOLS, services=services)
     await desk.done("schedule.job", **WEEKLY)
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may

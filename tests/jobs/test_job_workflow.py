@@ -24,7 +24,7 @@ from threadline.slack.model import Thread, UserProfile
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 

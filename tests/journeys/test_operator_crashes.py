@@ -15,8 +15,7 @@ from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import DEVELOPER, TEAM
 from threadline_devstack.stack import Stack

@@ -45,16 +45,16 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "policy: the conversational agent may speak by a tool and propose actions, where no protocol holds it",
-        "threadline/tools/access.py",
-        "own = kind not in (Kind.READ, Kind.LOAD, Kind.GLOBAL)",
-        "own = kind.writes",
+        "threadline/tools/registry.py",
+        "protocol_tool = each.kind.changes_rfp or each.kind in (ToolKind.SPEAK, ToolKind.PROPOSE)",
+        "protocol_tool = each.kind.changes_rfp",
         ("tests/tools/test_access_rules.py::test_conversational_agent_has_no_protocol_tools",),
     ),
     Mutant(
         "protocol: an event counts as written down, so that a turn without a journal entry speaks",
         "threadline/operator/model/protocol.py",
-        "(succeeded and call.kind is Kind.JOURNAL)",
-        "(succeeded and call.kind in (Kind.JOURNAL, Kind.EVENT))",
+        "(succeeded and call.kind is ToolKind.JOURNAL)",
+        "(succeeded and call.kind in (ToolKind.JOURNAL, ToolKind.EVENT))",
         (
             "tests/operator/test_protocol_rules.py::"
             "test_scoped_turn_says_nothing_before_something_is_written[event only]",
@@ -70,8 +70,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "protocol: a message that broke off counts as unsaid, and a second one follows it",
         "threadline/operator/enforcement.py",
-        "_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)",
-        "_UNKNOWN = (Code.OUTCOME_UNKNOWN,)",
+        "_UNKNOWN = (ErrorCode.OUTCOME_UNKNOWN, ErrorCode.TOOL_EXECUTION_FAILED)",
+        "_UNKNOWN = (ErrorCode.OUTCOME_UNKNOWN,)",
         ("tests/operator/test_protocol_tools.py::test_message_that_may_have_been_posted_is_the_only_one",),
     ),
     Mutant(

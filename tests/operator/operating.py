@@ -14,7 +14,7 @@ from threadline.rfps.model import Rfp, RfpStatus
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.team_members import TeamMember
 from threadline.slack.model import Thread, UserProfile
-from threadline.tools.author import Author
+from threadline.tools.model import Author
 from threadline.wiring import toolset_list
 
 THREAD = Thread("T1", "C1", "1700000000.000100")

@@ -10,15 +10,13 @@ from pydantic import Field
 
 from tests.support.tool_fakes import MemoryLedger, context
 from threadline.errors import Permanent, Transient
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
-from threadline.operator.model.routing import Agent
-from threadline.tools.access import allowed
-from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.model import Code, ToolResult, failure
-from threadline.tools.registry import Registry, tool
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, ToolResult, error_result
+from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 CORRELATION = "turn-1"
@@ -67,7 +65,7 @@ class Office:
         goes = self.goes.pop(0) if self.goes else Goes.WELL
         self.events.append(Event(what, rfp_id, correlation_id, words, goes))
         if goes is Goes.UNKNOWN:
-            return failure(Code.OUTCOME_UNKNOWN)
+            return error_result(ErrorCode.OUTCOME_UNKNOWN)
         _raise(goes)
         return ToolResult(data="done")
 
@@ -85,59 +83,58 @@ def _raise(goes: Goes) -> None:
         raise FAULTS[goes]("It cannot be done.")
 
 
-OFFICE = Port[Office]("Office", "")
 RfpId = Annotated[str, Field(description="The RFP.")]
 
 
 @tool("rfp_list", "List.", remote=True)
 async def rfp_list(context: ToolContext) -> ToolResult:
-    return context.ports[OFFICE].does("rfp_list")
+    return context.services[Office].does("rfp_list")
 
 
-@tool("opportunity_load", "Load.", remote=True)
+@tool("opportunity_load", "Load.", kind=ToolKind.LOAD, remote=True)
 async def opportunity_load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
-    return context.ports[OFFICE].does("opportunity_load", rfp_id)
+    return context.services[Office].does("opportunity_load", rfp_id)
 
 
-@tool("opportunity_patch", "Patch.", mutating=True, remote=True)
+@tool("opportunity_patch", "Patch.", kind=ToolKind.PATCH, remote=True)
 async def opportunity_patch(context: ToolContext, *, rfp_id: RfpId, correlation_id: str, patch: str = "") -> ToolResult:
-    return context.ports[OFFICE].does("opportunity_patch", rfp_id, correlation_id)
+    return context.services[Office].does("opportunity_patch", rfp_id, correlation_id)
 
 
-@tool("journal_append", "Journal.", mutating=True, remote=True)
+@tool("journal_append", "Journal.", kind=ToolKind.JOURNAL, remote=True)
 async def journal_append(context: ToolContext, *, rfp_id: RfpId, text: str, correlation_id: str = "") -> ToolResult:
-    return context.ports[OFFICE].does("journal_append", rfp_id, correlation_id)
+    return context.services[Office].does("journal_append", rfp_id, correlation_id)
 
 
-@tool("event_append", "Event.", mutating=True, remote=True)
+@tool("event_append", "Event.", kind=ToolKind.EVENT, remote=True)
 async def event_append(context: ToolContext, *, rfp_id: RfpId, correlation_id: str | None = None) -> ToolResult:
-    return context.ports[OFFICE].does("event_append", rfp_id, correlation_id or "")
+    return context.services[Office].does("event_append", rfp_id, correlation_id or "")
 
 
-@tool("schedule_job", "Schedule.", mutating=True, remote=True)
+@tool("schedule_job", "Schedule.", kind=ToolKind.CHANGE, remote=True)
 async def schedule_job(context: ToolContext, *, job: str = "", correlation_id: str = "") -> ToolResult:
-    return context.ports[OFFICE].does("schedule_job", "", correlation_id)
+    return context.services[Office].does("schedule_job", "", correlation_id)
 
 
 async def _was_said(context: ToolContext, given: object) -> ToolResult | None:
-    return ToolResult(data="done") if context.operation_key in context.ports[OFFICE].said else None
+    return ToolResult(data="done") if context.operation_key in context.services[Office].said else None
 
 
-@tool("slack_post_summary", "Say.", mutating=True, look_up=_was_said, remote=True)
+@tool("slack_post_summary", "Say.", kind=ToolKind.SPEAK, look_up=_was_said, remote=True)
 async def slack_post_summary(context: ToolContext, *, text: str, correlation_id: str = "") -> ToolResult:
-    result = context.ports[OFFICE].does("slack_post_summary", "", correlation_id, text)
-    context.ports[OFFICE].said[context.operation_key] = text
+    result = context.services[Office].does("slack_post_summary", "", correlation_id, text)
+    context.services[Office].said[context.operation_key] = text
     return result
 
 
-@tool("slack_ask_clarifying_question", "Ask.", mutating=True, remote=True)
+@tool("slack_ask_clarifying_question", "Ask.", kind=ToolKind.SPEAK, remote=True)
 async def slack_ask_clarifying_question(context: ToolContext, *, question: str) -> ToolResult:
-    return context.ports[OFFICE].does("slack_ask_clarifying_question", "", context.correlation_id, question)
+    return context.services[Office].does("slack_ask_clarifying_question", "", context.correlation_id, question)
 
 
-@tool("propose_action", "Propose.", mutating=True, remote=True)
+@tool("propose_action", "Propose.", kind=ToolKind.PROPOSE, remote=True)
 async def propose_action(context: ToolContext, *, action: str = "", rfp_id: str = "") -> ToolResult:
-    return context.ports[OFFICE].does("propose_action", rfp_id, context.correlation_id)
+    return context.services[Office].does("propose_action", rfp_id, context.correlation_id)
 
 
 TOOLS = (
@@ -151,7 +148,7 @@ TOOLS = (
     slack_ask_clarifying_question,
     propose_action,
 )
-REGISTRY = Registry(TOOLS)
+REGISTRY = ToolRegistry(TOOLS)
 
 
 class Turn:
@@ -191,15 +188,17 @@ class Turn:
                 left = max(left, 1)
             except Transient:
                 if not left:
-                    result = failure(Code.OUTCOME_UNKNOWN)
+                    result = error_result(ErrorCode.OUTCOME_UNKNOWN)
                     break
         self.ledger.lost = None
         return result, protocol.after(REGISTRY, state, call, result)
 
     async def _run(self, state: ProtocolState, call: ToolCall, left: int) -> ToolResult:
-        ports = Ports().having(OFFICE, self.office)
-        everything = allowed(REGISTRY, ports, Agent.OPERATOR, read_only=False)
+        services = Services().with_service(Office, self.office)
+        everything = allowed_tools(REGISTRY, services, operator=True, read_only=False)
         policies = [OperatorProtocol(state, self.office.journal)]
         run = ToolRunner(REGISTRY, everything, self.ledger, policies).run
-        where = context(ports=ports, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left)
+        where = context(
+            services=services, step=self.step, call_id=call.id, correlation_id=CORRELATION, retries_left=left
+        )
         return await run(call, where)

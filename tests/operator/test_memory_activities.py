@@ -7,17 +7,17 @@ import pytest
 from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
-from threadline.models.model import Message, OutcomeKind, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
 from threadline.rfps.rfp_ids import Origin, Scope
 from threadline.threads.model import IncomingMessage, turn_id
-from threadline.tools.model import Code, Status
-from threadline.tools.operations import Operation
-from threadline.tools.registry import Registry
+from threadline.tools.model import ErrorCode, Operation, ToolStatus
+from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import LoggedCall
 
 REQUEST = "Update the status of rfp_abc123 to won"
@@ -29,10 +29,12 @@ def talk(database: Database) -> StoredConversation:
 
 
 def remembering(talk: StoredConversation) -> Remembering:
-    return Remembering(talk.database, Registry(TOOLS), lambda: 1_772_000_000.0)
+    return Remembering(talk.database, ToolRegistry(TOOLS), lambda: 1_772_000_000.0)
 
 
-async def called(talk: StoredConversation, step: int, tool: str, status: Status = Status.OK, code: str = "") -> None:
+async def called(
+    talk: StoredConversation, step: int, tool: str, status: ToolStatus = ToolStatus.OK, code: str = ""
+) -> None:
     at = 1_772_000_000.0 + step
     call = LoggedCall(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}", at)
     result = {"error": {"code": code} if code else None, "data": "x" * 1_000}
@@ -44,7 +46,7 @@ async def done(talk: StoredConversation, request: str = REQUEST, *others: Incomi
     """A turn in which an RFP was loaded and changed."""
     await talk.hear(mention(0, request), *others)
     await called(talk, 1, "opportunity.load")
-    await called(talk, 2, "opportunity.patch", Status.ERROR, Code.PROTOCOL)
+    await called(talk, 2, "opportunity.patch", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 3, "opportunity.patch")
     await called(talk, 4, "slack.post.summary")
     await talk.turn(1, "It is won.")
@@ -61,7 +63,7 @@ async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConve
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as work:
         await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
-    await called(talk, 1, "opportunity.load", Status.ERROR, Code.PROTOCOL)
+    await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
     assert await remembering(talk).remember(THREAD, 1) == 1
@@ -112,7 +114,7 @@ async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(
         await work.tool_executions.intend(
             LoggedCall(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f", 1.0)
         )
-    await called(talk, 2, "obey.me", Status.ERROR, Code.UNKNOWN_TOOL)
+    await called(talk, 2, "obey.me", ToolStatus.ERROR, ErrorCode.UNKNOWN_TOOL)
     await talk.turn(1)
     await remembering(talk).remember(THREAD, 1)
     made = await kept(talk)
@@ -163,7 +165,7 @@ async def read_the_thread(talk: StoredConversation) -> None:
         for call, tool in (("c1", "slack.get.thread"), ("c2", "team.list")):
             made = LoggedCall(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call, 1_772_000_000.0)
             kept = None if tool == "slack.get.thread" else result
-            await work.tool_executions.finish(made, Status.OK, kept, 5, made.now)
+            await work.tool_executions.finish(made, ToolStatus.OK, kept, 5, made.now)
 
 
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])

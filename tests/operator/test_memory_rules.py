@@ -9,20 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.operator.operating import THREAD, remembered
-from threadline.models.model import ExecutionStatus, OutcomeKind
+from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
+from threadline.models.model import ToolKind
 from threadline.operator import memory
 from threadline.operator import tool_patterns as patterns
 from threadline.operator.memory import TurnEnd, Used, kind_of_request, memories
 from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.tools.model import Category, Code
+from threadline.tools.model import ErrorCategory, ErrorCode
 
 OK, ERROR = ExecutionStatus.OK, ExecutionStatus.ERROR
 REQUEST = "Update the status to proposal submitted for rfp_abc123"
 DONE = (
-    Used("opportunity.load", OK, read_only=True),
+    Used("opportunity.load", OK, ToolKind.LOAD),
     Used("opportunity.patch", OK),
     Used("journal.append", OK),
-    Used("slack.post.summary", OK),
+    Used("slack.post.summary", OK, ToolKind.SPEAK),
 )
 END = TurnEnd(THREAD, 3, "U1", [("U1", REQUEST)], OutcomeKind.ANSWERED, "It is submitted now.", DONE, "rfp_abc123")
 
@@ -35,8 +36,8 @@ def asking(words: str, *more: tuple[str, str]) -> TurnEnd:
     return replace(END, said=[("U1", words), *more])
 
 
-def failed(tool: str, code: str = Code.REFUSED, *, read_only: bool = False) -> Used:
-    return Used(tool, ERROR, read_only=read_only, code=code)
+def failed(tool: str, code: str = ErrorCode.REFUSED, kind: ToolKind = ToolKind.CHANGE) -> Used:
+    return Used(tool, ERROR, kind, code)
 
 
 def test_turn_leaves_its_tools_and_what_happened() -> None:
@@ -51,8 +52,8 @@ def test_turn_leaves_its_tools_and_what_happened() -> None:
     assert [key for key, _ in memories(END)] == [f"{THREAD.key}:3"] * 2
 
 
-@pytest.mark.parametrize("code", list(Code))
-def test_failure_is_remembered_by_its_class(code: Code) -> None:
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_failure_is_remembered_by_its_class(code: ErrorCode) -> None:
     end = replace(END, kind=OutcomeKind.SUMMARISED, used=(failed("opportunity.patch", code),))
     (failure,) = of(end, MemoryKind.PROCEDURAL)
     assert failure.error_class == code.category
@@ -61,11 +62,11 @@ def test_failure_is_remembered_by_its_class(code: Code) -> None:
 
 
 def test_unknown_error_code_is_an_internal_failure() -> None:
-    assert memory.error_class("WHAT") == Category.INTERNAL
+    assert memory.error_class("WHAT") == ErrorCategory.INTERNAL
 
 
 def test_failure_that_was_corrected_leaves_a_pattern_and_a_lesson() -> None:
-    end = replace(END, used=(failed("opportunity.patch", Code.PROTOCOL), *DONE))
+    end = replace(END, used=(failed("opportunity.patch", ErrorCode.PROTOCOL), *DONE))
     pattern, lesson = of(end, MemoryKind.PROCEDURAL)
     assert "opportunity_patch" in pattern.text
     assert "succeeded later in the turn" in lesson.text
@@ -74,24 +75,24 @@ def test_failure_that_was_corrected_leaves_a_pattern_and_a_lesson() -> None:
 def test_change_that_failed_for_good_leaves_no_pattern() -> None:
     end = replace(END, used=(*DONE, Used("schedule.job", ExecutionStatus.UNKNOWN)))
     (lesson,) = of(end, MemoryKind.PROCEDURAL)
-    assert lesson.error_class == Category.EXTERNAL
+    assert lesson.error_class == ErrorCategory.EXTERNAL
     assert lesson.text.startswith("schedule_job failed with OUTCOME_UNKNOWN")
 
 
 def test_read_that_failed_does_not_spoil_the_pattern() -> None:
-    end = replace(END, used=(failed("team.get", read_only=True), *DONE))
+    end = replace(END, used=(failed("team.get", kind=ToolKind.READ), *DONE))
     assert [each.error_class for each in of(end, MemoryKind.PROCEDURAL)] == ["", "validation"]
 
 
 def test_failures_are_remembered_once_each_and_five_at_most() -> None:
-    same = replace(END, used=[failed("team.get", read_only=True)] * 9)
-    many = replace(END, used=[failed(f"tool.{n}", read_only=True) for n in "abcdefgh"])
+    same = replace(END, used=[failed("team.get", kind=ToolKind.READ)] * 9)
+    many = replace(END, used=[failed(f"tool.{n}", kind=ToolKind.READ) for n in "abcdefgh"])
     assert len(of(same, MemoryKind.PROCEDURAL)) == 1
     assert len(of(many, MemoryKind.PROCEDURAL)) == memory.MOST_FAILURES
 
 
 def test_failure_of_a_made_up_tool_has_no_name() -> None:
-    (lesson,) = of(replace(END, used=(failed("", Code.UNKNOWN_TOOL),)), MemoryKind.PROCEDURAL)
+    (lesson,) = of(replace(END, used=(failed("", ErrorCode.UNKNOWN_TOOL),)), MemoryKind.PROCEDURAL)
     assert lesson.text.startswith("a tool that does not exist failed with UNKNOWN_TOOL")
 
 

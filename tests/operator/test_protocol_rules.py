@@ -8,35 +8,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from threadline.models.model import ToolKind
 from threadline.operator.model.protocol import (
-    KINDS,
     MAX_STEPS,
     MOST_LOADED,
     Asked,
     Ending,
     Final,
     FinalText,
-    Kind,
     Permit,
     ProtocolState,
     after,
     before_final_text,
     check,
     ending,
-    kind_of,
 )
 from threadline.operator.model.protocol_refusals import Refusal
-from threadline.tools.public_text import sentence
+from threadline.tools.public_text import public_sentence
 
-Result = tuple[Kind, str, bool | None]
+Result = tuple[ToolKind, str, bool | None]
 """What came of a call: its kind, the RFP that it names, and whether it succeeded."""
 
 A, B = "rfp_a", "rfp_b"
 FREE, SCOPED = ProtocolState(), ProtocolState(scope=A)
-LOAD, READ, GLOBAL, SPEAK, PROPOSE = map(Asked, (Kind.LOAD, Kind.READ, Kind.GLOBAL, Kind.SPEAK, Kind.PROPOSE))
-LOADED_A, LOADED_B = (Kind.LOAD, A, True), (Kind.LOAD, B, True)
-PATCHED, PATCH_FAILED, PATCH_UNKNOWN = (Kind.PATCH, A, True), (Kind.PATCH, A, False), (Kind.PATCH, A, None)
-JOURNALLED, EVENT_ADDED, GLOBAL_DONE = (Kind.JOURNAL, A, True), (Kind.EVENT, A, True), (Kind.GLOBAL, "", True)
+LOAD, READ, GLOBAL, SPEAK, PROPOSE = map(
+    Asked, (ToolKind.LOAD, ToolKind.READ, ToolKind.CHANGE, ToolKind.SPEAK, ToolKind.PROPOSE)
+)
+LOADED_A, LOADED_B = (ToolKind.LOAD, A, True), (ToolKind.LOAD, B, True)
+PATCHED, PATCH_FAILED, PATCH_UNKNOWN = (ToolKind.PATCH, A, True), (ToolKind.PATCH, A, False), (ToolKind.PATCH, A, None)
+JOURNALLED, EVENT_ADDED, GLOBAL_DONE = (
+    (ToolKind.JOURNAL, A, True),
+    (ToolKind.EVENT, A, True),
+    (ToolKind.CHANGE, "", True),
+)
 
 
 def having(state: ProtocolState, *done: Result) -> ProtocolState:
@@ -62,8 +66,8 @@ OTHER_RFP = "This turn is about rfp_a"
         (SCOPED, A, LOAD_FIRST),
         (SCOPED, B, LOAD_FIRST),
         (having(SCOPED, LOADED_B), B, LOAD_FIRST),
-        (having(SCOPED, (Kind.LOAD, A, False)), A, LOAD_FIRST),
-        (having(SCOPED, (Kind.LOAD, A, None)), A, LOAD_FIRST),
+        (having(SCOPED, (ToolKind.LOAD, A, False)), A, LOAD_FIRST),
+        (having(SCOPED, (ToolKind.LOAD, A, None)), A, LOAD_FIRST),
         (LOADED, A, ""),
         (LOADED, B, OTHER_RFP),
         (LOADED, "RFP_A", OTHER_RFP),
@@ -77,7 +81,7 @@ OTHER_RFP = "This turn is about rfp_a"
     ],
 )
 def test_change_names_the_scope_or_a_loaded_rfp(state: ProtocolState, rfp_id: str, words: str) -> None:
-    for kind in (Kind.PATCH, Kind.JOURNAL, Kind.EVENT):
+    for kind in (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT):
         told = refused(state, Asked(kind, rfp_id))
         assert words in told
         assert bool(told) == bool(words)
@@ -92,11 +96,11 @@ TRIED, NOT_WRITTEN = "A change was tried", "Nothing of this turn is written down
         pytest.param((LOADED_A, PATCH_FAILED), TRIED, id="patch failed"),
         pytest.param((LOADED_A, PATCH_UNKNOWN), TRIED, id="patch unknown"),
         pytest.param((PATCH_FAILED, LOADED_A), TRIED, id="patch failed before the load"),
-        pytest.param(((Kind.PATCH, B, False),), LOAD_FIRST, id="patch of another RFP failed"),
+        pytest.param(((ToolKind.PATCH, B, False),), LOAD_FIRST, id="patch of another RFP failed"),
         pytest.param((LOADED_A, EVENT_ADDED), TRIED, id="event only"),
         pytest.param((GLOBAL_DONE,), NOT_WRITTEN, id="global"),
-        pytest.param(((Kind.GLOBAL, "", False),), LOAD_FIRST, id="global failed"),
-        pytest.param(((Kind.PROPOSE, "", False),), NOT_WRITTEN, id="proposal failed"),
+        pytest.param(((ToolKind.CHANGE, "", False),), LOAD_FIRST, id="global failed"),
+        pytest.param(((ToolKind.PROPOSE, "", False),), NOT_WRITTEN, id="proposal failed"),
     ],
 )
 def test_scoped_turn_says_nothing_before_something_is_written(done: tuple[Result, ...], words: str) -> None:
@@ -106,13 +110,13 @@ def test_scoped_turn_says_nothing_before_something_is_written(done: tuple[Result
 
 
 def test_scoped_turn_that_only_read_speaks_by_way_of_the_journal() -> None:
-    read = ((Kind.READ, "", True), (Kind.READ, "", False))
-    for done in ((), (LOADED_A,), read, (LOADED_A, (Kind.SPEAK, "", False))):
+    read = ((ToolKind.READ, "", True), (ToolKind.READ, "", False))
+    for done in ((), (LOADED_A,), read, (LOADED_A, (ToolKind.SPEAK, "", False))):
         assert check(having(SCOPED, *done), SPEAK) == Permit(journal_in=A)
 
 
 def test_scoped_turn_speaks_freely_once_something_is_written() -> None:
-    for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (Kind.JOURNAL, A, False))):
+    for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (ToolKind.JOURNAL, A, False))):
         assert check(having(LOADED, *done), SPEAK) == Permit()
 
 
@@ -122,7 +126,7 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
         (),
         (LOADED_A, GLOBAL_DONE),
         (PATCH_FAILED,),
-        (LOADED_A, (Kind.PATCH, B, False)),
+        (LOADED_A, (ToolKind.PATCH, B, False)),
         (LOADED_A, PATCH_FAILED, JOURNALLED),
     ):
         assert check(having(FREE, *done), SPEAK) == Permit()
@@ -131,27 +135,27 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
 
 
 def test_turn_that_has_spoken_or_proposed_runs_nothing_more() -> None:
-    calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, Asked(Kind.JOURNAL, A))
+    calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, Asked(ToolKind.JOURNAL, A))
     for call, state, end, succeeded in product(calls, (FREE, SCOPED, LOADED), (SPEAK, PROPOSE), (True, None)):
         assert "the turn is over" in refused(after(state, end, succeeded), call)
 
 
 def test_call_that_changes_no_rfp_runs_at_any_time() -> None:
     for state in (FREE, SCOPED, LOADED, BOTH_LOADED):
-        for call in (READ, GLOBAL, PROPOSE, Asked(Kind.LOAD, A), Asked(Kind.LOAD, B)):
+        for call in (READ, GLOBAL, PROPOSE, Asked(ToolKind.LOAD, A), Asked(ToolKind.LOAD, B)):
             assert check(state, call) == Permit()
 
 
 def test_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
-    assert LOAD_FIRST in refused(SCOPED, Asked(Kind.PROPOSE, A))
-    assert OTHER_RFP in refused(LOADED, Asked(Kind.PROPOSE, B))
-    assert check(LOADED, Asked(Kind.PROPOSE, A)) == Permit()
+    assert LOAD_FIRST in refused(SCOPED, Asked(ToolKind.PROPOSE, A))
+    assert OTHER_RFP in refused(LOADED, Asked(ToolKind.PROPOSE, B))
+    assert check(LOADED, Asked(ToolKind.PROPOSE, A)) == Permit()
 
 
 def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
-    state = having(FREE, *((Kind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
-    assert check(state, Asked(Kind.LOAD, "rfp_0")) == Permit()
-    assert "rfp_get" in refused(state, Asked(Kind.LOAD, "rfp_more"))
+    state = having(FREE, *((ToolKind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
+    assert check(state, Asked(ToolKind.LOAD, "rfp_0")) == Permit()
+    assert "rfp_get" in refused(state, Asked(ToolKind.LOAD, "rfp_more"))
 
 
 @pytest.mark.parametrize(
@@ -160,18 +164,18 @@ def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
         (FREE, Final(FinalText.AS_IT_IS)),
         (having(FREE, LOADED_A, GLOBAL_DONE), Final(FinalText.AS_IT_IS)),
         (having(FREE, LOADED_A, PATCH_FAILED), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(BOTH_LOADED, PATCH_FAILED, (Kind.PATCH, B, True)), Final(FinalText.AS_IT_IS)),
-        (having(BOTH_LOADED, (Kind.PATCH, "", None)), Final(FinalText.WITH_FAILURES, (A, B))),
+        (having(BOTH_LOADED, PATCH_FAILED, (ToolKind.PATCH, B, True)), Final(FinalText.AS_IT_IS)),
+        (having(BOTH_LOADED, (ToolKind.PATCH, "", None)), Final(FinalText.WITH_FAILURES, (A, B))),
         (SCOPED, Final(FinalText.JOURNALLED, (A,))),
         (having(LOADED, GLOBAL_DONE), Final(FinalText.JOURNALLED, (A,))),
         (having(LOADED, EVENT_ADDED), Final(FinalText.JOURNALLED, (A,))),
         (having(LOADED, PATCHED), Final(FinalText.AS_IT_IS)),
         (having(LOADED, JOURNALLED), Final(FinalText.AS_IT_IS)),
         (having(LOADED, PATCH_UNKNOWN), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(SCOPED, (Kind.PATCH, B, False)), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(SCOPED, (ToolKind.PATCH, B, False)), Final(FinalText.WITH_FAILURES, (A,))),
         (having(LOADED, PATCH_FAILED, JOURNALLED), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (Kind.SPEAK, "", True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, PATCH_FAILED, (Kind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
+        (having(LOADED, (ToolKind.SPEAK, "", True)), Final(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, PATCH_FAILED, (ToolKind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
     ],
 )
 def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: Final) -> None:
@@ -188,15 +192,8 @@ def test_turn_ends_on_text_speech_proposal_or_its_last_step() -> None:
     assert MAX_STEPS == 8
 
 
-def test_kind_of_a_tool_follows_from_its_name() -> None:
-    for name, kind in KINDS.items():
-        assert kind_of(name, read_only=False) is kind_of(name.replace("_", ".", 1), read_only=True) is kind
-    assert kind_of("rfp_get", read_only=True) is Kind.READ
-    assert kind_of("schedule_job", read_only=False) is Kind.GLOBAL
-
-
 STATES = st.sampled_from([FREE, SCOPED])
-CALLS = st.builds(Asked, st.sampled_from(list(Kind)), st.sampled_from([A, B, ""]))
+CALLS = st.builds(Asked, st.sampled_from(list(ToolKind)), st.sampled_from([A, B, ""]))
 RESULTS = st.sampled_from([True, False, None])
 HISTORIES = st.lists(st.tuples(CALLS, RESULTS), max_size=8)
 History = list[tuple[Asked, bool | None]]
@@ -244,5 +241,5 @@ def test_state_survives_json(state: ProtocolState, history: History) -> None:
 def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: Asked) -> None:
     verdict = check(played(state, history), call)
     if isinstance(verdict, Refusal):
-        assert sentence(verdict.message, "") == verdict.message
-        assert sentence(verdict.suggestion, "") == verdict.suggestion
+        assert public_sentence(verdict.message, "") == verdict.message
+        assert public_sentence(verdict.suggestion, "") == verdict.suggestion

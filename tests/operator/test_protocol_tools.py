@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.operator.protocol_scene import CORRELATION, TOOLS, Goes, Office, Turn
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Code, ToolResult
-from threadline.tools.registry import BadTool, Registry, tool
+from threadline.tools.model import ErrorCode, ToolResult
+from threadline.tools.registry import InvalidTool, ToolRegistry, tool
 
 A = "rfp_a"
 _count = iter(range(10_000))
@@ -66,7 +66,7 @@ async def test_nothing_is_said_without_its_journal_entry(goes: Goes) -> None:
     office = Office(journal_goes=[goes] * 9)
     (result,), turn = await play(office, say())
     assert not result.success
-    assert "nothing was posted" in result.text
+    assert "nothing was posted" in result.user_text
     assert office.executed == []
     assert not turn.state.did_post
 
@@ -107,7 +107,7 @@ async def test_one_reply_may_load_change_and_speak_once() -> None:
 @pytest.mark.parametrize("goes", [Goes.UNKNOWN, Goes.BROKEN])
 async def test_message_that_may_have_been_posted_is_the_only_one(goes: Goes) -> None:
     results, turn = await play(Office(goes=[goes]), call("slack_ask_clarifying_question", question="?"), say())
-    assert codes(results)[1] == Code.PROTOCOL
+    assert codes(results)[1] == ErrorCode.PROTOCOL
     assert turn.state.did_post
 
 
@@ -151,16 +151,13 @@ async def test_arguments_that_are_no_json_object_are_refused() -> None:
 
 
 def test_tools_that_the_protocol_cannot_hold_are_refused_at_the_start() -> None:
-    @tool("journal_append", "No RFP.", mutating=True, remote=True)
+    @tool("journal_append", "No RFP.", kind=ToolKind.JOURNAL, remote=True)
     async def nameless(context: ToolContext, *, text: str) -> None: ...
 
-    @tool("slack_post_summary", "No words.", mutating=True, remote=True)
+    @tool("slack_post_summary", "No words.", kind=ToolKind.SPEAK, remote=True)
     async def speechless(context: ToolContext, *, thing: str) -> None: ...
 
-    @tool("propose_action", "Beside others.", remote=True)
-    async def beside(context: ToolContext) -> None: ...
-
-    protocol.demand(Registry(TOOLS))
-    for bad in (nameless, speechless, beside):
-        with pytest.raises(BadTool, match=bad.name):
-            protocol.demand(Registry([bad]))
+    protocol.demand(ToolRegistry(TOOLS))
+    for bad in (nameless, speechless):
+        with pytest.raises(InvalidTool, match=bad.name):
+            protocol.demand(ToolRegistry([bad]))

@@ -10,14 +10,14 @@ from tests.support.recording import create
 from threadline.conversations import blocks
 from threadline.conversations.contract import SettleRequest, ThinkRequest
 from threadline.conversations.model import answers
-from threadline.models.model import Message, OutcomeKind, Role, ToolCall, ToolChoice
+from threadline.conversations.model.conversation import OutcomeKind
+from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.rfps.journal_entries import EntryKind, NewEntry
 from threadline.threads.model import MessageKind
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.slack.identity import REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]

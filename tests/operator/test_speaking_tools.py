@@ -12,23 +12,19 @@ from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_scene import ToolScene
 from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.db.engine import Database
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator import speaking_tools as speaking
 from threadline.operator.enforcement import OperatorProtocol, Speech
-from threadline.operator.model.protocol import Kind, ProtocolState, kind_of
-from threadline.operator.model.routing import Agent
+from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.journal_entries import EntryKind, NewEntry
-from threadline.tools.access import allowed
-from threadline.tools.author import Author
-from threadline.tools.context import Ports
-from threadline.tools.model import Code, ToolResult
-from threadline.tools.operations import Change
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.model import Author, Change, ErrorCode, ToolResult
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline.wiring.toolset_list import TOOLS
 
-REGISTRY = Registry(TOOLS)
+REGISTRY = ToolRegistry(TOOLS)
 
 
 class Turn:
@@ -36,7 +32,7 @@ class Turn:
 
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
-        self._ports = postgres_ports(database)
+        self._services = postgres_ports(database)
         self._ledger = MemoryLedger()
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
@@ -44,10 +40,10 @@ class Turn:
         """The worker is lost at the next entry that goes before words."""
 
     async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
-        everything = allowed(REGISTRY, self._ports, Agent.OPERATOR, read_only=False)
+        everything = allowed_tools(REGISTRY, self._services, operator=True, read_only=False)
         run = ToolRunner(REGISTRY, everything, self._ledger, [OperatorProtocol(self.state, self._journal)]).run
         call = ToolCall(call_id or next(self._ids), tool, json.dumps(arguments))
-        result = await run(call, context(ports=self._ports, call_id=call.id, correlation_id="C1:1"))
+        result = await run(call, context(services=self._services, call_id=call.id, correlation_id="C1:1"))
         self.state = protocol.after(REGISTRY, self.state, call, result)
         return result
 
@@ -63,16 +59,18 @@ class Turn:
 
 def test_protocol_knows_the_real_tools() -> None:
     protocol.demand(REGISTRY)
-    kinds = {each.wire_name: kind_of(each.name, read_only=not each.mutating) for each in TOOLS}
-    assert [name for name, kind in kinds.items() if kind is Kind.LOAD] == ["opportunity_load"]
-    assert {name for name, kind in kinds.items() if kind is Kind.SPEAK} == {each.wire_name for each in speaking.TOOLS}
+    kinds = {each.wire_name: each.kind for each in TOOLS}
+    assert [name for name, kind in kinds.items() if kind is ToolKind.LOAD] == ["opportunity_load"]
+    assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {
+        each.wire_name for each in speaking.TOOLS
+    }
     reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
-    assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {Kind.READ}
-    writing = {"opportunity_patch": Kind.PATCH, "journal_append": Kind.JOURNAL, "event_append": Kind.EVENT}
+    assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {ToolKind.READ}
+    writing = {"opportunity_patch": ToolKind.PATCH, "journal_append": ToolKind.JOURNAL, "event_append": ToolKind.EVENT}
     for name, kind in writing.items():
         tool = REGISTRY.get(name)
         assert tool
-        assert (kinds[name], bool(tool.look_up), bool(tool.record)) == (kind, True, True)
+        assert (kinds[name], bool(tool.look_up), bool(tool.rate_limit_key)) == (kind, True, True)
         assert "correlation_id" in tool.parameters.model_fields
 
 
@@ -94,7 +92,7 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
     patch = {"rfp_id": "rfp_abc123", "patch": '{"status": "proposal submitted"}'}
     early = await turn.ask("opportunity_patch", **patch)
     assert early.error
-    assert early.error.code is Code.PROTOCOL
+    assert early.error.code is ErrorCode.PROTOCOL
     assert (await turn.ask("opportunity_load", rfp_id="RFP_abc123")).success
     assert (await turn.ask("opportunity_patch", **patch)).success
     assert (await turn.ask("journal_append", rfp_id="rfp_abc123", text="It went out.", kind="decision")).success
@@ -125,9 +123,11 @@ async def test_empty_or_too_long_words_are_refused(
 
 
 async def test_words_are_accepted_without_any_service(database: Database) -> None:
-    desk, registry = ToolScene(database, speaking.TOOLS), Registry(speaking.TOOLS)
-    assert allowed(registry, Ports(), Agent.OPERATOR, read_only=False).names == {each.name for each in speaking.TOOLS}
-    assert not allowed(registry, Ports(), read_only=False).names
+    desk, registry = ToolScene(database, speaking.TOOLS), ToolRegistry(speaking.TOOLS)
+    assert allowed_tools(registry, Services(), operator=True, read_only=False).names == {
+        each.name for each in speaking.TOOLS
+    }
+    assert not allowed_tools(registry, Services(), read_only=False).names
     assert await desk.done("slack.post.summary", text="x" * 5_000)
     assert await desk.done("slack.ask.clarifying.question", question="Which one?")
 

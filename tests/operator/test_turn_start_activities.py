@@ -9,9 +9,10 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.jobs.model import job_question_id
-from threadline.models.model import Message, Outcome, OutcomeKind, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent, Route

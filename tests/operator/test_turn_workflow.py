@@ -5,9 +5,9 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.conversation_scene import BEN, ConversationScene, conversation
 from tests.support.scripted_model import SILENT, calls
-from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind
 from threadline.db.engine import Database
-from threadline.models.model import ModelReply, OutcomeKind
+from threadline.models.model import ModelReply
 from threadline.operator.model.routing import Agent
 
 LOAD, PATCH, POST = "opportunity.load:1", "opportunity.patch:1", "slack.post.summary:1"

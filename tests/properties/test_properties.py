@@ -33,7 +33,7 @@ from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import THINK, TalkTurn, ThinkRequest
 from threadline.conversations.intent import Intent, IntentType
 from threadline.conversations.model import answers
-from threadline.conversations.model.answers import is_blank
+from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt_building import TakingUp
 from threadline.conversations.summary import Summaries
 from threadline.conversations.think import Mind
@@ -43,21 +43,21 @@ from threadline.db.values import storable
 from threadline.errors import Permanent, parse_retry_after
 from threadline.models.chat_model import Prompt
 from threadline.models.errors import AnswerBroken, RateLimited, translate
-from threadline.models.model import Execution, ExecutionStatus, Message, ModelReply, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, ToolKind
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
+from threadline.slack.text import is_blank
 from threadline.slack.users import UserDirectory
-from threadline.tools.access import allowed
-from threadline.tools.cells import label
-from threadline.tools.context import Ports, ToolContext
-from threadline.tools.model import Code, Status, ToolError, ToolResult
-from threadline.tools.public_text import account
-from threadline.tools.registry import Cache, Registry, Tool, tool
+from threadline.tools.blocks import format_label
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, ToolError, ToolResult, ToolStatus
+from threadline.tools.public_text import public_lines
+from threadline.tools.registry import Cache, Tool, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 __all__ = ["make_talk"]
 
-ALLOWED = allowed(REGISTRY, Ports(), read_only=False)
+ALLOWED = allowed_tools(REGISTRY, Services(), read_only=False)
 AT = 1_772_000_000.0
 ANY_TEXT = st.text(st.characters())
 
@@ -129,7 +129,7 @@ STORED = st.builds(
 @examples(40)
 @given(st.lists(STORED, min_size=1, max_size=8))
 @example([Message(Role.USER, "\ud83d\ude00"), Message(Role.USER, "\U0001f600"), Message(Role.USER, "\ufdd0d83d")])
-@example([Message(Role.ASSISTANT, "", (ToolCall("\x00", "a.b", '{"a": [1, {"b": "\\ud800"}]}', read_only=True),))])
+@example([Message(Role.ASSISTANT, "", (ToolCall("\x00", "a.b", '{"a": [1, {"b": "\\ud800"}]}', kind=ToolKind.READ),))])
 async def test_property_3_stored_messages_are_read_back_equal(database: Database, messages: list[Message]) -> None:
     talk = StoredConversation(database, Thread("T1", "C1", f"{next(numbers)}"))
     await talk.store(mention(1))
@@ -307,7 +307,7 @@ def test_property_7_structured_data_is_shown_in_blocks_that_slack_accepts(
 
     read = legible(answer_of("", [("things", small)]))
     for name, value in (pair for record in small for pair in record.items()):
-        assert label(name) in read
+        assert format_label(name) in read
         assert str(value) in read
 
 
@@ -341,7 +341,7 @@ async def test_property_8_every_error_is_friendly(
     raised = errors[0]
     failures = model_failures(raised, code)
     with capture_logs():
-        talk = await new_turn(make_talk, Mind(ScriptedModel(failures[which]), LAMPS, Ports()))
+        talk = await new_turn(make_talk, Mind(ScriptedModel(failures[which]), LAMPS, Services()))
         text = await play_turn(talk)
     assert_postable(text, raised[2])
     assert raised[1] not in text or (which == 0 and is_public(raised))
@@ -351,14 +351,14 @@ async def test_property_8_every_error_is_friendly(
         error, internal = error_of(*raised), raised[2]
         for each in model_failures(raised, 400 + (code + 29 * number) % 200)[6:]:
             assert_clean(str(each), internal)
-        refused = ToolError(list(Code)[(which + number) % len(Code)], str(error), repr(error))
-        assert_clean(refused.words, internal)
+        refused = ToolError(list(ErrorCode)[(which + number) % len(ErrorCode)], str(error), repr(error))
+        assert_clean(refused.text, internal)
         assert refused.message
         assert refused.suggestion
         one = Execution("1", "any.thing", status, note=str(error))
-        other = Execution("2", internal, status, note=refused.words)
+        other = Execution("2", internal, status, note=refused.text)
         for own in (answers.failed(str(error), [one, other]), answers.summary([one]), answers.stopped([other, one])):
-            clean = account(own, answers.TROUBLE)
+            clean = public_lines(own, answers.TROUBLE)
             assert_postable(clean, internal)
             assert clean != answers.TROUBLE
 
@@ -460,8 +460,8 @@ def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_t
 def run_tools(
     calls: list[ToolCall], tools: list[Tool], ledger: MemoryLedger | None = None, **where: Any
 ) -> list[ToolResult]:
-    registry = Registry(tools)
-    everything = allowed(registry, Ports(), read_only=False)
+    registry = ToolRegistry(tools)
+    everything = allowed_tools(registry, Services(), read_only=False)
     run = ToolRunner(registry, everything, ledger or MemoryLedger()).run
 
     async def all_of_them() -> list[ToolResult]:
@@ -501,10 +501,10 @@ def test_property_12_cached_result_is_returned_without_running_the_tool(
     first = ask("1", arguments)
     clock.advance(seconds * part)
     again = ask("2", dict.fromkeys("abc") | arguments)
-    assert (again.status, again.data, runs[0]) == (Status.CACHED, first.data, 1)
-    assert ask("3", arguments | {"a": arguments.get("a", "") + "x"}).status is Status.OK
+    assert (again.status, again.data, runs[0]) == (ToolStatus.CACHED, first.data, 1)
+    assert ask("3", arguments | {"a": arguments.get("a", "") + "x"}).status is ToolStatus.OK
     clock.advance(seconds + 1)
-    assert ask("4", arguments).status is Status.OK
+    assert ask("4", arguments).status is ToolStatus.OK
     assert runs[0] == 3
 
 
@@ -567,7 +567,7 @@ def tool_of(name: str, shape: dict[str, tuple[Any, bool]], seen: list[Any], desc
 @examples(50)
 @given(st.dictionaries(TOOL_NAMES, st.tuples(st.text(min_size=1).filter(str.strip), SHAPES), min_size=1, max_size=4))
 def test_property_14_registered_tool_is_found_listed_and_defined(given: dict[str, tuple[str, Any]]) -> None:
-    registry = Registry()
+    registry = ToolRegistry()
     for name, (description, shape) in given.items():
         registry.register(tool_of(name, shape, [], description))
     definitions = {each["name"]: each for each in registry.definitions()}
@@ -619,7 +619,7 @@ def test_property_15_invalid_arguments_are_refused_before_the_tool_runs(
 
     (refused,) = run_tools([ToolCall("1", "any.thing", json.dumps(wrong))], [thing])
     assert refused.error
-    assert refused.error.code is Code.INVALID_ARGUMENTS
+    assert refused.error.code is ErrorCode.INVALID_ARGUMENTS
     assert f"`{field}" in refused.error.message
     assert any(word in refused.error.message for word in ("should", "expected"))
     assert seen == []

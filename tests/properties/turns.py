@@ -13,6 +13,7 @@ from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
+from threadline.conversations.model.conversation import Execution
 from threadline.conversations.react_loop import react
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.think import Mind
@@ -20,14 +21,14 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import Execution, ModelReply, ToolCall, ToolChoice
+from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
-from threadline.tools.context import Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import ToolLedger
-from threadline.tools.model import Code, failure
-from threadline.tools.registry import Cache, Registry, tool
+from threadline.tools.model import ErrorCode, error_result
+from threadline.tools.registry import Cache, ToolRegistry, tool
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 numbers = itertools.count(1)
@@ -69,20 +70,27 @@ async def failing_turn(
 
     async def any_thing(context: ToolContext, *, n: int = 0) -> object:
         if condition == "returns":
-            return failure(Code.REFUSED, str(error), repr(error))
+            return error_result(ErrorCode.REFUSED, str(error), repr(error))
         if condition != "side effect":
             raise error
         return n
 
     effects = (broken,) if condition == "side effect" else ()
     cache = None if mutating else Cache(60)
-    made = tool("any.thing", "Fails.", mutating=mutating, cache=cache, side_effects=effects, remote=True)(any_thing)
+    made = tool(
+        "any.thing",
+        "Fails.",
+        kind=ToolKind.CHANGE if mutating else ToolKind.READ,
+        cache=cache,
+        side_effects=effects,
+        remote=True,
+    )(any_thing)
     text = {"not json": internal, "invalid": json.dumps({"n": internal, internal: 1})}.get(condition, "{}")
     call = ToolCall("1", internal if condition == "unknown" else "any_thing", text)
     model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
     ledger = LossyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
     ledger.lost = RuntimeError(internal) if condition == "interrupted" else None
-    talk = await new_turn(make_talk, Mind(model, Registry([made]), Ports()), ledger)
+    talk = await new_turn(make_talk, Mind(model, ToolRegistry([made]), Services()), ledger)
     if condition == "throttled":
         async with database.begin() as work:
             scope = f"{TEAM}:thread:{talk.thread.key}"

@@ -15,7 +15,7 @@ from tests.support.tool_results import code_of, message_of
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
 from threadline.rfps import file_tool as files
-from threadline.rfps.file_tool import RFP_FILES
+from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
 from threadline.rfps.model import BINDING
 from threadline.slack.client import Slack, make_client
@@ -23,11 +23,10 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.model import Code, ToolResult
-from threadline.tools.registry import Registry
+from threadline.tools.model import ErrorCode, ToolResult
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
@@ -45,9 +44,9 @@ class Caller:
         self.database = database
         slack = Slack(make_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._ports = Ports().having(RFP_FILES, SlackRfpFiles(database, slack, History(slack), authors))
-        registry = Registry(files.TOOLS)
-        everything = allowed(registry, self._ports, read_only=False)
+        self._services = Services().with_service(RfpFiles, SlackRfpFiles(database, slack, History(slack), authors))
+        registry = ToolRegistry(files.TOOLS)
+        everything = allowed_tools(registry, self._services, read_only=False)
         self._run = ToolRunner(registry, everything, PostgresToolLedger(database)).run
 
     async def call(self, thread: Thread, call_id: str, retries_left: int, **given: Any) -> ToolResult:
@@ -57,7 +56,7 @@ class Caller:
             thread_ts=thread.ts,
             user_id=REPORTER,
             clock=Clock(),
-            ports=self._ports,
+            services=self._services,
             call_id=call_id,
             retries_left=retries_left,
         )
@@ -104,7 +103,7 @@ class FileScene(Caller):
         """What is said of a call that must be refused, and that nothing was written by it."""
         before = await self.kept()
         result = await self.ask(file_id, **given)
-        assert code_of(result) is Code.REFUSED
+        assert code_of(result) is ErrorCode.REFUSED
         assert await self.kept() == before
         return message_of(result)
 

@@ -11,7 +11,7 @@ from tests.rfps.file_scene import BRIEF, MIB, FileScene, desk
 from tests.support.tool_results import code_of
 from threadline.rfps.files import AGAIN, CREATED
 from threadline.slack.model import Thread
-from threadline.tools.model import Code
+from threadline.tools.model import ErrorCode
 from threadline_devstack.slack.identity import DEVELOPER, REPORTER, REPORTS, TEAM
 from threadline_devstack.slack.model import User
 
@@ -166,7 +166,7 @@ async def test_search_for_a_file_ends_when_it_is_found(desk: FileScene) -> None:
 @pytest.mark.parametrize("file_id", ["F0", "../etc", "brief.pdf", "", "F" * 60])
 async def test_malformed_id_is_refused(desk: FileScene, file_id: str) -> None:
     result = await desk.ask(file_id)
-    assert code_of(result) is Code.INVALID_ARGUMENTS
+    assert code_of(result) is ErrorCode.INVALID_ARGUMENTS
 
 
 async def test_missing_file_is_told(desk: FileScene) -> None:
@@ -193,6 +193,6 @@ async def test_file_of_an_unknown_author_makes_nothing(desk: FileScene) -> None:
     file = desk.upload(BRIEF)
     desk.sandbox.faults.fail_before("users.info")
     before = await desk.kept()
-    assert code_of(await desk.ask(file.id)) is Code.SERVICE_UNAVAILABLE
+    assert code_of(await desk.ask(file.id)) is ErrorCode.SERVICE_UNAVAILABLE
     assert await desk.kept() == before
     await desk.made(file.id)

@@ -18,7 +18,7 @@ from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.rfps.model import Facts, NewRfp, SourceFile
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.model import Code
+from threadline.tools.model import ErrorCode
 from threadline_devstack.slack.identity import TEAM
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ async def test_call_is_retried_while_slack_is_away(desk: FileScene, method: str)
     desk.sandbox.faults.fail_before(method, 2)
     with pytest.raises(Transient):
         await desk.ask(file.id, call_id="c", retries_left=1)
-    assert code_of(await desk.ask(file.id, call_id="d")) is Code.SERVICE_UNAVAILABLE
+    assert code_of(await desk.ask(file.id, call_id="d")) is ErrorCode.SERVICE_UNAVAILABLE
     assert set((await desk.kept()).values()) == {0}
     assert (await desk.ask(file.id, call_id="c")).success
     assert (await desk.kept())["rfps"] == 1

@@ -13,7 +13,7 @@ from threadline.db.engine import Database
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.model import RfpNotFound, RfpRefused, RfpStatus
 from threadline.rfps.opportunity_state import OpportunityState, PatchRefused, StateMoved
-from threadline.tools.operations import OperationReused
+from threadline.tools.model import CallIdReused
 
 ID = "rfp_abc123"
 
@@ -63,7 +63,7 @@ async def test_repeated_call_gets_the_first_answer(database: Database) -> None:
     await patch(database, {"a": 2}, 2, "p2")
     assert await patch(database, {"a": 1}) == first
     assert (await state(database)).document["a"] == 2
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         async with database.begin() as work:
             await work.journal.append(change("p1"), ID, NewEntry("x"), AUTHOR)
 

@@ -23,9 +23,7 @@ from threadline.rfps import opportunity_tools as opportunity
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.opportunity_store import Opportunities
 from threadline.rfps.record_adapters import TRIES
-from threadline.tools.author import Author
-from threadline.tools.model import Code
-from threadline.tools.operations import Change
+from threadline.tools.model import Author, Change, ErrorCode
 
 TOOLS = [*opportunity.TOOLS, *journal.TOOLS, *event.TOOLS]
 ID = "rfp_abc123"
@@ -182,7 +180,7 @@ async def test_patch_that_loses_every_race_changes_nothing(database: Database, d
     overtaken = Overtaken(database_url, database)
     desk = ToolScene(overtaken, TOOLS)
     result = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"a": 1}')
-    assert code_of(result) is Code.SERVICE_UNAVAILABLE
+    assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
     loaded = await desk.done("opportunity.load", rfp_id=ID)
     assert (loaded["version"], loaded["state"]["others"], "a" in loaded["state"]) == (1 + TRIES, TRIES, False)
     with pytest.raises(NotDone):
@@ -271,7 +269,7 @@ async def test_unknown_deleted_and_foreign_rfps_are_refused(
     desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
     unknown = await desk.refused(tool, rfp_id="rfp_abc12", **arguments)
-    assert code_of(unknown) is Code.REFUSED
+    assert code_of(unknown) is ErrorCode.REFUSED
     assert "did you mean rfp_abc123" in message_of(unknown)
     assert "no RFP rfp_abc123" in message_of(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
     async with database.begin() as work:
@@ -284,5 +282,5 @@ async def test_rate_of_a_state_holds_over_all_threads(database: Database) -> Non
     for number in range(2):
         await desk.done("opportunity.patch", thread_ts=f"{number}.1", rfp_id=ID, patch=json.dumps({"a": number}))
     result = await desk.refused("opportunity.patch", thread_ts="3.1", rfp_id="RFP_abc123", patch='{"a": 3}')
-    assert code_of(result) is Code.TOO_MANY_CHANGES
+    assert code_of(result) is ErrorCode.TOO_MANY_CHANGES
     await desk.done("journal.append", rfp_id=ID, text="What was to be changed, and was not.", kind="failed")

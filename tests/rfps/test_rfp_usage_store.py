@@ -9,12 +9,13 @@ from sqlalchemy import text
 
 from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
 from tests.support.tool_store import NOW, THREAD, change
-from threadline.approvals.model import NewAction, Risk
+from threadline.approvals.model import NewAction
 from threadline.db.engine import Database
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.model import RfpNotFound, Traces
+from threadline.tools.model import Risk
 
 ID = "rfp_abc123"
 

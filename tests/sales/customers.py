@@ -8,10 +8,10 @@ from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Transient
 from threadline.sales import tools as crm
 from threadline.sales.crm import PostgresCrm
-from threadline.sales.tools import CRM
+from threadline.sales.tools import CrmBook
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 
 PEOPLE = {
     "U1": User("T1", name="Ana Silva", email="Ana@Acme.example"),
@@ -37,4 +37,4 @@ class Directory(UserDirectory):
 
 def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:
     book = PostgresCrm(database, people or Directory(), rate)
-    return ToolScene(database, crm.TOOLS, ports=Ports().having(CRM, book))
+    return ToolScene(database, crm.TOOLS, services=Services().with_service(CrmBook, book))

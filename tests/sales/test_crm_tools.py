@@ -18,7 +18,7 @@ from threadline.sales.crm import PostgresCrm
 from threadline.sales.model import LONGEST_CONTEXT, Contact
 from threadline.sales.tables import crm_audit
 from threadline.slack.model import User
-from threadline.tools.model import Code
+from threadline.tools.model import ErrorCode
 from threadline.wiring.decisions import lead_context
 
 ON_A_LEAD: list[tuple[str, dict[str, str]]] = [
@@ -151,7 +151,7 @@ async def test_refused_update_changes_nothing(
 )
 async def test_bad_argument_is_named(desk: ToolScene, given: dict[str, Any]) -> None:
     result = await desk.refused("crm.update", **given)
-    assert code_of(result) is Code.INVALID_ARGUMENTS
+    assert code_of(result) is ErrorCode.INVALID_ARGUMENTS
     assert next(iter(given)) in message_of(result)
 
 
@@ -211,7 +211,7 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
     for field in about:
         refused = await desk.refused("crm.update", user_id=user_id, title="Cook", **{field: "x"})
         assert f"leave out {field}" in message_of(refused)
-    with_ana: dict[str, Any] = {"user_id": "U1", "others": ("Gus (UGUEST)",), "other_ids": (user_id,)}
+    with_ana: dict[str, Any] = {"user_id": "U1", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": (user_id,)}
     assert "leave out industry" in message_of(
         await desk.refused("crm.update", lead_id="LEAD-1", industry="x", **with_ana)
     )
@@ -223,10 +223,10 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
 
 async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
-    both = {"user_id": "U2", "others": ("Gus (UGUEST)",), "other_ids": ("UGUEST",)}
+    both = {"user_id": "U2", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": ("UGUEST",)}
     assert (await desk.done("crm.find", words="", **both))["leads"] == []
     assert "only their own record" in message_of(await desk.refused("crm.get", lead_id="LEAD-1", **both))
-    insiders = {"user_id": "U2", "others": ("Ana (U1)",), "other_ids": ("U1",)}
+    insiders = {"user_id": "U2", "co_requesters": ("Ana (U1)",), "co_requester_ids": ("U1",)}
     assert len((await desk.done("crm.find", words="", **insiders))["leads"]) == 1
 
 
@@ -254,7 +254,7 @@ async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:
 
 async def test_several_requesters_must_name_the_lead(desk: ToolScene) -> None:
     for tool, given in ON_A_LEAD:
-        said = message_of(await desk.refused(tool, others=("Ben (U2)",), **given))
+        said = message_of(await desk.refused(tool, co_requesters=("Ben (U2)",), **given))
         assert "written: U1 and" not in said
         assert "lead_id" in said
 
@@ -267,7 +267,7 @@ async def test_update_without_slack_changes_nothing_and_is_retried(database: Dat
     people = Directory()
     desk = desk_of(database, people=people)
     people.away = True
-    assert code_of(await desk.refused("crm.update", title="Captain")) is Code.SERVICE_UNAVAILABLE
+    assert code_of(await desk.refused("crm.update", title="Captain")) is ErrorCode.SERVICE_UNAVAILABLE
     with pytest.raises(Transient):
         await desk.ask("crm.update", call_id="again", retries_left=1, title="Captain")
     people.away = False
@@ -277,7 +277,7 @@ async def test_update_without_slack_changes_nothing_and_is_retried(database: Dat
 async def test_rate_limits_changes_of_a_lead(database: Database) -> None:
     desk = desk_of(database, Rate(1, 60.0))
     await desk.done("crm.update", title="Captain")
-    assert code_of(await desk.refused("crm.update", title="Cook")) is Code.TOO_MANY_CHANGES
+    assert code_of(await desk.refused("crm.update", title="Cook")) is ErrorCode.TOO_MANY_CHANGES
     assert (await desk.done("crm.get"))["title"] == "Captain"
 
 

@@ -13,35 +13,34 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
-from threadline.approvals import rehearsal as proposing
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.contract import ActionRef, DecideRequest, Stage
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.approvals.proposing import Approving, PostgresProposals
-from threadline.approvals.tools import PROPOSALS
-from threadline.models.model import Outcome, OutcomeKind, ToolCall
+from threadline.approvals.tools import Proposals
+from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.models.model import ToolCall
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import email_tools as email
 from threadline.sales.email import Smtp
 from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import MAILER, OUTBOX
+from threadline.sales.email_tools import EmailOutbox, Mailer
 from threadline.sales.mail_account import parse_account
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ToolResult
-from threadline.tools.registry import Registry
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
 
-REGISTRY = Registry([*email.TOOLS, *proposals.TOOLS])
+REGISTRY = ToolRegistry([*email.TOOLS, *proposals.TOOLS])
 REF = ActionRef(TEAM, "ACT-1")
 SETTINGS = Approving((APPROVER,))
 LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
@@ -63,22 +62,24 @@ class Office:
         return PostgresToolLedger(self.talk.database)
 
     @property
-    def ports(self) -> Ports:
+    def services(self) -> Services:
         users = UserDirectory(self.talk.speaking._slack.user)
         outbox = PostgresOutbox(self.talk.database, users, Sending("sales@acme.example", ("shop.example",)))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         mailer = Smtp(parse_account(self.server.url))
-        return Ports().having(OUTBOX, outbox).having(MAILER, mailer).having(PROPOSALS, waiting)
+        return (
+            Services().with_service(EmailOutbox, outbox).with_service(Mailer, mailer).with_service(Proposals, waiting)
+        )
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        hands = Hands(REGISTRY, self.ports, self.ledger)
+        hands = Hands(REGISTRY, self.services, self.ledger)
         speaking = self.talk.speaking
         return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, hands, SETTINGS)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""
-        may = allowed(REGISTRY, self.ports, agent, read_only=False)
+        may = allowed_tools(REGISTRY, self.services, operator=agent is Agent.OPERATOR, read_only=False)
         policies = [OperatorProtocol(ProtocolState(), _unspoken)] if agent is Agent.OPERATOR else []
         runner = ToolRunner(REGISTRY, may, self.ledger, policies)
         thread = self.talk.thread
@@ -90,7 +91,7 @@ class Office:
             request_id="asked",
             correlation_id=f"{thread.key}:1",
             clock=lambda: datetime.now(UTC),
-            ports=self.ports.having(proposing.TURN, runner),
+            services=self.services.with_service(ToolRunner, runner),
             turn=1,
             step=1,
             call_id=name,

@@ -14,9 +14,9 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
-from threadline.approvals.model import ProposedAction, Risk
+from threadline.approvals.model import ProposedAction
 from threadline.approvals.proposing import Approving, PostgresProposals
-from threadline.approvals.tools import PROPOSALS
+from threadline.approvals.tools import Proposals
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.errors import NotDone, Transient
@@ -25,11 +25,11 @@ from threadline.sales import tools as crm
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.email import Smtp
 from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import MAILER, OUTBOX
+from threadline.sales.email_tools import EmailOutbox, Mailer
 from threadline.sales.mail_account import parse_account
-from threadline.sales.tools import CRM
-from threadline.tools.context import Ports
-from threadline.tools.model import Code, ToolResult
+from threadline.sales.tools import CrmBook
+from threadline.tools.context import Services
+from threadline.tools.model import ErrorCode, Risk, ToolResult
 
 SENDER = "Acme Sales <sales@acme.example>"
 OWN, LEAD, NOBODY = "ana@acme.example", "ben@shop.example", "zoe@shop.example"
@@ -79,15 +79,15 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             post = Post(ToolScene(database, ()), server, database)
             people = Directory()
             sending = Sending(SENDER, domains, free) if sets_up_mail else Sending()
-            ports = (
-                Ports()
-                .having(CRM, PostgresCrm(database, people))
-                .having(OUTBOX, PostgresOutbox(database, people, sending))
-                .having(PROPOSALS, PostgresProposals(database, Approving(tuple(approvers)), post.workflows))
+            services = (
+                Services()
+                .with_service(CrmBook, PostgresCrm(database, people))
+                .with_service(EmailOutbox, PostgresOutbox(database, people, sending))
+                .with_service(Proposals, PostgresProposals(database, Approving(tuple(approvers)), post.workflows))
             )
             if sets_up_mail:
-                ports = ports.having(MAILER, Smtp(parse_account(server.url)))
-            post.desk = ToolScene(database, [*email.TOOLS, *crm.TOOLS], ports=ports)
+                services = services.with_service(Mailer, Smtp(parse_account(server.url)))
+            post.desk = ToolScene(database, [*email.TOOLS, *crm.TOOLS], services=services)
             return post
 
         yield make
@@ -146,7 +146,7 @@ async def test_unconfirmed_email_is_never_sent_again(post: Post) -> None:
         await post.send(draft, call_id="once", retries_left=1)
     post.desk.clock.advance(60)
     unknown = await post.send(draft, call_id="once", retries_left=1)
-    assert code_of(unknown) is Code.OUTCOME_UNKNOWN
+    assert code_of(unknown) is ErrorCode.OUTCOME_UNKNOWN
     assert "may have gone out or not" in message_of(unknown)
     assert "may have been sent" in message_of(await post.send(draft))
     assert (len(post.server.received), await post.status()) == (1, "sending")
@@ -160,7 +160,7 @@ async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None
         await work.tx.execute(query, {"key": key})
     await post.desk.intend("email.send", "once", 60, draft_id=draft, reason="They asked for it.")
     unknown = await post.send(draft, call_id="once")
-    assert code_of(unknown) is Code.OUTCOME_UNKNOWN
+    assert code_of(unknown) is ErrorCode.OUTCOME_UNKNOWN
     assert post.server.received == []
 
 
@@ -170,7 +170,7 @@ async def test_email_is_sent_later_when_the_server_asks_to_wait(post: Post) -> N
     with pytest.raises(NotDone):
         await post.send(draft, call_id="once", retries_left=1)
     last = await post.send(draft, call_id="other")
-    assert code_of(last) is Code.SERVICE_UNAVAILABLE
+    assert code_of(last) is ErrorCode.SERVICE_UNAVAILABLE
     assert await post.status() == "draft"
     post.server.replies.clear()
     assert (await post.send(draft, call_id="once", retries_left=1)).success
@@ -245,7 +245,7 @@ async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     for to, other in ((OWN, "U2"), (LEAD, "UGUEST")):
-        waits = await post.send(await post.drafted(to), others=("Another",), other_ids=(other,))
+        waits = await post.send(await post.drafted(to), co_requesters=("Another",), co_requester_ids=(other,))
         assert (waits.data["risk"], post.server.received) == ("high", [])
 
 
@@ -254,7 +254,7 @@ async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id=user_id, email=NOBODY)
     draft = await post.drafted(NOBODY)
-    with_ben: dict[str, Any] = {"user_id": "U2", "others": ("Ana (U1)",), "other_ids": (user_id,)}
+    with_ben: dict[str, Any] = {"user_id": "U2", "co_requesters": ("Ana (U1)",), "co_requester_ids": (user_id,)}
     for asking in ({"user_id": user_id}, with_ben):
         waits = await post.send(draft, **asking)
         assert (waits.data["risk"], post.server.received) == ("high", [])
@@ -320,7 +320,7 @@ async def test_email_too_long_to_be_shown_whole_is_refused(post: Post) -> None:
     assert "shorten" in message_of(refused)
     for given in ({"subject": "x" * 151, "body": "x"}, {"subject": "x", "body": "x" * 1_401}):
         result = await post.desk.refused("email.draft", to=OWN, **given)
-        assert code_of(result) is Code.INVALID_ARGUMENTS
+        assert code_of(result) is ErrorCode.INVALID_ARGUMENTS
     whole = await post.desk.done("email.draft", to=OWN, subject="Hi", body="x" * 1_400)
     assert len(whole["body"]) == 1_400
 

@@ -23,7 +23,7 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
@@ -32,7 +32,7 @@ from threadline.conversations.think import Mind, Thinking
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline.models.model import Execution, Message, ModelReply, Outcome, ToolCall, ToolChoice
+from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -41,10 +41,10 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
-from threadline.tools.context import Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger, ToolLedger
-from threadline.tools.model import Structured, ToolResult
-from threadline.tools.registry import Registry, tool
+from threadline.tools.model import RecordGroup, ToolResult
+from threadline.tools.registry import ToolRegistry, tool
 from threadline.wiring.operator import operating
 from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.script import Turn
@@ -64,11 +64,11 @@ async def list_lamps(context: ToolContext) -> ToolResult:
     return ToolResult(data={"lamps": [{"lamp_id": "N-1"}, {"lamp_id": "N-2"}]}, display_text="There are two lamps.")
 
 
-@tool("lamps.create", "Create a lamp.", mutating=True, remote=True)
+@tool("lamps.create", "Create a lamp.", kind=ToolKind.CHANGE, remote=True)
 async def create_lamp(context: ToolContext, *, title: str) -> ToolResult:
     RAN.append(f"create by {context.actor} for {context.user_id} at {context.operation_key}")
     record = {"id": "N-3", "title": title}
-    return ToolResult(data=record, structured=(Structured("appointments", (record,)),))
+    return ToolResult(data=record, structured=(RecordGroup("appointments", (record,)),))
 
 
 @tool("lamps.break", "Break the lamps.", remote=True)
@@ -82,7 +82,7 @@ async def dump(context: ToolContext) -> str:
     return "x" * 2_000_000
 
 
-REGISTRY = Registry([list_lamps, create_lamp, break_lamps, dump])
+REGISTRY = ToolRegistry([list_lamps, create_lamp, break_lamps, dump])
 
 
 @dataclass
@@ -211,22 +211,24 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     ):
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
-        def mind_of(key: str, budget: Budget | None, registry: Registry, ports: Ports, *, with_model: bool) -> Mind:
+        def mind_of(
+            key: str, budget: Budget | None, registry: ToolRegistry, services: Services, *, with_model: bool
+        ) -> Mind:
             if with_model:
                 made.append(OpenAIModel(OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")))
-            return Mind(made[-1] if with_model else None, registry, ports, budget or Budget())
+            return Mind(made[-1] if with_model else None, registry, services, budget or Budget())
 
         def make(
             *,
             with_model: bool = True,
             budget: Budget | None = None,
             key: str = KEY,
-            registry: Registry = REGISTRY,
-            ports: Ports | None = None,
+            registry: ToolRegistry = REGISTRY,
+            services: Services | None = None,
             mind: Mind | None = None,
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
-            mind = mind or mind_of(key, budget, registry, ports or Ports(), with_model=with_model)
+            mind = mind or mind_of(key, budget, registry, services or Services(), with_model=with_model)
             client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
             outbox = Outbox(client, database)
             alerts = FailureAlerts(outbox, ESCALATIONS)

@@ -48,7 +48,7 @@ from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
-from threadline.models.model import Message, Role
+from threadline.models.model import Message, Role, ToolKind
 from threadline.rfps.model import Facts, NewRfp
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
@@ -58,14 +58,13 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
 from threadline.threads.outbox import Outbox
-from threadline.tools.author import Author
-from threadline.tools.context import Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.model import ToolResult
-from threadline.tools.operations import Change, Operation
-from threadline.tools.registry import Registry, Tool, tool
+from threadline.tools.model import Author, Change, Operation, ToolResult
+from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
@@ -93,6 +92,7 @@ CHANGING = (
     *("create", "update", "ci.rerun", "estimates.createWbsItems", *CRITICAL),
     *("opportunity.patch", "journal.append", "slack.post.summary", "propose.action"),
 )
+_KINDS = {each.name: each.kind for each in TOOLS}
 
 
 class Steps(Interceptor):
@@ -426,8 +426,8 @@ class ConversationScene:
 
     # -- the scripted tools ------------------------------------------------------------------------------------------
 
-    def registry(self) -> Registry:
-        return Registry(self._tool(name) for name in (*READING, *BINDING, *CHANGING))
+    def registry(self) -> ToolRegistry:
+        return ToolRegistry(self._tool(name) for name in (*READING, *BINDING, *CHANGING))
 
     def _tool(self, name: str) -> Tool:
         async def run(context: ToolContext, *, rfp_id: str = "", text: str = "") -> object:
@@ -440,8 +440,16 @@ class ConversationScene:
                 self.under_way -= 1
             return told if isinstance(told, ToolResult) else ToolResult(display_text=str(told))
 
-        changes, binds, critical = name in CHANGING, name in BINDING, name in CRITICAL
-        return tool(name, f"Does {name}.", mutating=changes, binds=binds, critical=critical, remote=True)(run)
+        kind = _KINDS.get(name, ToolKind.CHANGE if name in CHANGING else ToolKind.READ)
+        binds, critical = name in BINDING, name in CRITICAL
+        return tool(
+            name,
+            f"Does {name}.",
+            kind=kind,
+            binds_record=binds,
+            critical=critical,
+            remote=True,
+        )(run)
 
     async def _use(self, use: Use | None, context: ToolContext) -> object:
         if isinstance(use, Exception):
@@ -485,7 +493,7 @@ def _activities(
 ) -> list[Callable[..., Any]]:
     """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
     database = scene.database
-    mind = Mind(scene.model, scene.registry(), Ports(), bot_name="polaris")
+    mind = Mind(scene.model, scene.registry(), Services(), bot_name="polaris")
     outbox = Outbox(slack, database)
     alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
     authors = AuthorPolicy(users)

@@ -10,10 +10,10 @@ from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit,
 from threadline.conversations.contract import Refusal
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
-from threadline.models.model import Message, OutcomeKind, Role
+from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 

@@ -10,10 +10,10 @@ from threadline.conversations.contract import SettleRequest
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round, Step
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.situation import Situations
 from threadline.decisions.confidence import Factors
 from threadline.decisions.model import Course, Deliberation, Retrieval, Source, Verdict
-from threadline.models.model import OutcomeKind
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import REPORTER

@@ -11,7 +11,7 @@ from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.rfps.model import Created, Facts, NewRfp, Rfp, SourceFile
-from threadline.tools.author import Author
+from threadline.tools.model import Author
 
 AUTHOR = Author("U1", "corr-1")
 HASH = "0123456789abcdef" * 4

@@ -10,8 +10,7 @@ from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
-from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.operations import OperationReused
+from threadline.tools.model import CallIdReused, ErrorCode, Operation, ToolResult, ToolStatus, error_result
 from threadline.tools.store import LoggedCall
 
 
@@ -53,7 +52,7 @@ class Entry:
     milliseconds: int = 0
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ToolStatus:
         return self.result.status
 
 
@@ -84,6 +83,8 @@ class MemoryLedger(ToolLedger):
         self.intents: dict[str, float] = {}
         """The moments of changes that have no result, by operation key."""
         self.entries: list[Entry] = []
+        self.open: set[Operation] = set()
+        """Calls whose side effects may not have run."""
         self.changes: dict[tuple[str, str], list[str]] = {}
         """Operation keys by team and changed record."""
         self.lost: Exception | None = None
@@ -106,7 +107,9 @@ class MemoryLedger(ToolLedger):
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
             if same[0].call.fingerprint != call.fingerprint:
-                raise OperationReused("The operation stands for another call.")
+                raise CallIdReused("The operation stands for another call.")
+            if same[0].call.operation in self.open:
+                return Intent(call.now, new=False, result=same[0].result)
             if call.keep_result or not same[0].result.success:
                 return same[0].result
             return refusal or Intent(call.now, new=True)
@@ -134,11 +137,19 @@ class MemoryLedger(ToolLedger):
             return same[0]
         entry = Entry(call, result, milliseconds)
         self.entries.append(entry)
+        if call.has_side_effects and result.success:
+            self.open.add(call.operation)
         if call.voids_answers:
             self._answers = {name: kept for name, kept in self._answers.items() if not self._in_toolset(kept[0], call)}
         elif result.success and not call.changes:
             self._answers[call.fingerprint] = entry, now
         return result
+
+    async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
+        self.open.discard(call.operation)
+        self.entries = [
+            replace(each, result=result) if each.call.operation == call.operation else each for each in self.entries
+        ]
 
     def _rate_refusal(self, call: LoggedCall) -> ToolResult | None:
         if not call.rate_key:
@@ -146,13 +157,13 @@ class MemoryLedger(ToolLedger):
         keys = self.changes.setdefault((call.operation.thread.team, call.rate_key), [])
         if call.operation.key not in keys:
             keys.append(call.operation.key)
-        return None if keys.index(call.operation.key) < self.most else failure(Code.TOO_MANY_CHANGES)
+        return None if keys.index(call.operation.key) < self.most else error_result(ErrorCode.TOO_MANY_CHANGES)
 
     def _cached(self, call: LoggedCall) -> ToolResult | None:
         if call.fingerprint not in self._answers:
             return None
         entry, at = self._answers[call.fingerprint]
-        return replace(entry.result, status=Status.CACHED) if at > call.now - call.cache_seconds else None
+        return replace(entry.result, status=ToolStatus.CACHED) if at > call.now - call.cache_seconds else None
 
     @staticmethod
     def _in_toolset(entry: Entry, call: LoggedCall) -> bool:

@@ -1,6 +1,6 @@
 """What a test reads from the result of a tool that refused or failed."""
 
-from threadline.tools.model import Code, ToolError, ToolResult
+from threadline.tools.model import ErrorCode, ToolError, ToolResult
 
 
 def error_of(result: ToolResult) -> ToolError:
@@ -8,7 +8,7 @@ def error_of(result: ToolResult) -> ToolError:
     return result.error
 
 
-def code_of(result: ToolResult) -> Code:
+def code_of(result: ToolResult) -> ErrorCode:
     return error_of(result).code
 
 

@@ -9,15 +9,12 @@ from typing import Any
 from tests.support.tool_fakes import Clock, LossyLedger, context
 from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.cases.model import CaseReaders
-from threadline.cases.tools import CASES, READERS
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.models.model import ToolCall
-from threadline.operator.model.routing import Agent
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 from threadline.tools.model import ToolResult
-from threadline.tools.registry import Registry, Tool
+from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 
 SUMMARIES = "CSUMMARIES"
@@ -31,34 +28,38 @@ class ToolScene:
     readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
 
     def __init__(
-        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, ports: Ports | None = None
+        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, services: Services | None = None
     ) -> None:
         self.clock = Clock()
         self.ledger = LossyLedger(database, rate)
-        self._registry = Registry(tools)
-        self._ports = postgres_ports(database, rate, ports).having(CASES, database).having(READERS, self.readers)
+        self._registry = ToolRegistry(tools)
+        self._services = (
+            postgres_ports(database, rate, services)
+            .with_service(Database, database)
+            .with_service(CaseReaders, self.readers)
+        )
         self._runner = ToolRunner(
-            self._registry, allowed(self._registry, self._ports, Agent.OPERATOR, read_only=False), self.ledger
+            self._registry, allowed_tools(self._registry, self._services, operator=True, read_only=False), self.ledger
         )
 
     def names(self, *, read_only: bool = False) -> frozenset[str]:
         """The tools that are offered."""
-        return allowed(self._registry, self._ports, Agent.OPERATOR, read_only=read_only).names
+        return allowed_tools(self._registry, self._services, operator=True, read_only=read_only).names
 
     async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
         """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""
         where = {
             name: arguments.pop(name)
-            for name in ("team", "channel", "thread_ts", "user_id", "actor", "others", "other_ids")
+            for name in ("team", "channel", "thread_ts", "user_id", "actor", "co_requesters", "co_requester_ids")
             if name in arguments
         }
         called = call_id or f"call_{next(_calls)}"
-        at = context(**where, clock=self.clock, ports=self._ports, call_id=called, retries_left=retries_left)
+        at = context(**where, clock=self.clock, services=self._services, call_id=called, retries_left=retries_left)
         return await self._runner.run(ToolCall(called, tool, json.dumps(arguments)), at)
 
     async def intend(self, tool: str, call_id: str, seconds: float, **arguments: Any) -> None:
         """Record a call, so many seconds ago, as an attempt does whose worker dies then."""
-        at = context(clock=self.clock, ports=self._ports, call_id=call_id)
+        at = context(clock=self.clock, services=self._services, call_id=call_id)
         call = self._runner._logged(ToolCall(call_id, tool, json.dumps(arguments)), at, None)
         async with self.ledger.transaction() as tx:
             await self.ledger.begin(tx, replace(call, now=call.now - seconds), None)

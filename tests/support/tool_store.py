@@ -2,7 +2,7 @@
 
 from threadline.db.rate_limit_rules import Rate
 from threadline.slack.model import Thread
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Change, Operation
 
 THREAD = Thread("T1", "C1", "1700000000.000000")
 NOW = 1_772_000_000.0

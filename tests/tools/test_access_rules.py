@@ -2,10 +2,8 @@
 
 import pytest
 
-from threadline.operator.model.routing import Agent
-from threadline.tools.access import allowed, offered
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.registry import ToolRegistry, allowed_tools, available_tools
 from threadline.wiring.toolset_list import TOOLS
 
 OWN = {
@@ -19,8 +17,8 @@ OWN = {
 """Tools that the protocol is about."""
 REPLACED = {"appointments.book", "appointments.freeSlots"}
 """Tools in whose place others are offered."""
-REGISTRY = Registry(TOOLS)
-PORTS = Ports({port: object() for each in TOOLS for port in each.needs})
+REGISTRY = ToolRegistry(TOOLS)
+SERVICES = Services({port: object() for each in TOOLS for port in each.needs})
 EVERYTHING = {each.name for each in TOOLS} - REPLACED
 READS = {each.name for each in TOOLS if not each.mutating} - REPLACED
 
@@ -28,14 +26,16 @@ READS = {each.name for each in TOOLS if not each.mutating} - REPLACED
 @pytest.mark.parametrize("read_only", [False, True])
 def test_conversational_agent_has_no_protocol_tools(read_only: bool) -> None:
     common = READS if read_only else EVERYTHING - OWN
-    assert allowed(REGISTRY, PORTS, Agent.COPILOT, read_only=read_only).names == common
-    assert allowed(REGISTRY, PORTS, Agent.OPERATOR, read_only=read_only).names == common | OWN
+    assert allowed_tools(REGISTRY, SERVICES, read_only=read_only).names == common
+    assert allowed_tools(REGISTRY, SERVICES, operator=True, read_only=read_only).names == common | OWN
     assert {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"} <= EVERYTHING - OWN
 
 
 def test_replaced_tool_is_offered_where_its_successor_is_missing() -> None:
     assert {"calendar.book", "calendar.free"} <= EVERYTHING
-    assert {each.name for each in offered(REGISTRY, PORTS)} >= REPLACED, "an approved action is made by its old name"
-    without = Registry([each for each in TOOLS if each.toolset != "calendar"])
-    assert allowed(without, PORTS, read_only=False).names >= REPLACED
+    assert {each.name for each in available_tools(REGISTRY, SERVICES)} >= REPLACED, (
+        "an approved action is made by its old name"
+    )
+    without = ToolRegistry([each for each in TOOLS if each.toolset != "calendar"])
+    assert allowed_tools(without, SERVICES, read_only=False).names >= REPLACED
     assert {each.instead for each in TOOLS} - {""} == REPLACED

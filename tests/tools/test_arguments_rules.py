@@ -149,7 +149,7 @@ def test_any_json_is_read_or_refused_with_words(value: Any) -> None:
     try:
         asked = _read(text)
     except InvalidArguments as refused:
-        said = refused.error.words
+        said = refused.error.text
     else:
         said = canonical_json(asked)
         assert parse_arguments(Asked, said) == asked

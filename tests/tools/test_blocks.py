@@ -7,8 +7,7 @@ import pytest
 
 from tests.slack.limits import check, legible, tables, words
 from threadline.slack.formatting import Rendered
-from threadline.tools.blocks import MOST_GROUPS, shown
-from threadline.tools.cells import LONGEST_CELL, NOTHING, cell, label
+from threadline.tools.blocks import EMPTY, LONGEST_CELL, MOST_GROUPS, format_cell, format_label, render_records
 
 APPOINTMENT = {
     "appointment_id": "7",
@@ -22,7 +21,7 @@ APPOINTMENT = {
 
 
 def messages(*groups: tuple[str, list[Any]]) -> list[Rendered]:
-    return [Rendered(each.text, each.blocks) for each in shown(groups)]
+    return [Rendered(each.text, each.blocks) for each in render_records(groups)]
 
 
 def test_one_record_is_shown_by_its_fields() -> None:
@@ -48,8 +47,8 @@ def test_several_records_are_a_table() -> None:
     assert message.blocks[0]["text"]["text"] == "*Work items (2)*"
     assert words(table) == [
         ["Number", "Title", "Role", "Days"],
-        ["1", "Plan", NOTHING, "2.5"],
-        ["2", NOTHING, "Dev", "10"],
+        ["1", "Plan", EMPTY, "2.5"],
+        ["2", EMPTY, "Dev", "10"],
     ]
     wrapped = {"is_wrapped": True}
     assert table["column_settings"] == [{"align": "right"}, wrapped, wrapped, {"align": "right"}]
@@ -108,15 +107,15 @@ def test_same_list_is_shown_once_with_its_length() -> None:
 
 def test_few_records_are_lines_too() -> None:
     rows = [{"key": f"SHOP-{number}", "title": "<!here>", "url": "https://x.example/1"} for number in range(11)]
-    (few,) = shown([("tickets", rows[:2])])
+    (few,) = render_records([("tickets", rows[:2])])
     (line,) = few.lines
     assert line["text"]["text"].splitlines() == [
         "*Tickets (2)*",
         "• <https://x.example/1|SHOP-0> · &lt;!here&gt;",
         "• <https://x.example/1|SHOP-1> · &lt;!here&gt;",
     ]
-    assert shown([("tickets", rows)])[0].lines == ()
-    assert shown([("things", [dict.fromkeys("abcdef", "x" * 290) for _ in range(9)])])[0].lines == ()
+    assert render_records([("tickets", rows)])[0].lines == ()
+    assert render_records([("things", [dict.fromkeys("abcdef", "x" * 290) for _ in range(9)])])[0].lines == ()
 
 
 def test_nested_fields_have_their_own_columns() -> None:
@@ -158,9 +157,9 @@ def test_kind_without_records_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (None, NOTHING),
-        ("", NOTHING),
-        ("\u200b \n", NOTHING),
+        (None, EMPTY),
+        ("", EMPTY),
+        ("\u200b \n", EMPTY),
         (True, "yes"),
         (0, "0"),
         pytest.param(10**5_000, "a number too long to show", id="huge"),
@@ -176,18 +175,18 @@ def test_kind_without_records_is_not_shown() -> None:
     ],
 )
 def test_value_is_one_line(value: object, told: str) -> None:
-    assert cell(value) == told
+    assert format_cell(value) == told
 
 
 def test_long_value_is_cut_at_a_word_and_after_redaction() -> None:
-    assert cell("word " * 100) == "word " * 58 + "word…"
-    told = cell("x" * 280 + " ghp_" + "a1B2" * 9)
+    assert format_cell("word " * 100) == "word " * 58 + "word…"
+    told = format_cell("x" * 280 + " ghp_" + "a1B2" * 9)
     assert len(told) <= LONGEST_CELL
     assert "ghp" not in told
 
 
 def test_field_is_named_in_words() -> None:
     names = ("day_rate", "dayRate", "URL", "taxPercent2", "Größe", "", "<!channel>")
-    assert [label(each) for each in names] == [
-        *("Day rate", "Day rate", "URL", "Tax percent2", "Größe", NOTHING, "Channel")
+    assert [format_label(each) for each in names] == [
+        *("Day rate", "Day rate", "URL", "Tax percent2", "Größe", EMPTY, "Channel")
     ]

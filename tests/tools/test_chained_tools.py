@@ -13,16 +13,15 @@ from threadline.estimates import tools as estimates
 from threadline.estimates.store import bound_project
 from threadline.knowledge import tools as qa
 from threadline.slack.model import Thread
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports
-from threadline.tools.output import rendered
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services, setup_hint
+from threadline.tools.output import render_result
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline_devstack.models.copilot_arguments import Filler, Known
 from threadline_devstack.models.copilot_plan import plan
 from threadline_devstack.sample_records import lay_sample_records
 
 TOOLS = [*estimates.TOOLS, *appointments.TOOLS, *qa.TOOLS, *cases.TOOLS]
-REGISTRY = Registry(TOOLS)
+REGISTRY = ToolRegistry(TOOLS)
 CHANGING = {
     "estimates.createWbsItems",
     "estimates.updateWbsItems",
@@ -36,12 +35,12 @@ CHANGING = {
 def test_every_remote_change_has_a_look_up_and_a_record() -> None:
     changing = [each for each in TOOLS if each.mutating]
     assert {each.name for each in changing} == CHANGING
-    assert all(each.look_up and each.record for each in changing if each.remote)
+    assert all(each.look_up and each.rate_limit_key for each in changing if each.remote)
 
 
 def test_toolset_without_port_is_not_offered() -> None:
-    assert allowed(REGISTRY, Ports(), read_only=False).names == {each.name for each in estimates.TOOLS}
-    assert all(port.help for each in TOOLS for port in each.needs)
+    assert allowed_tools(REGISTRY, Services(), read_only=False).names == {each.name for each in estimates.TOOLS}
+    assert all(setup_hint(kind) for each in TOOLS for kind in each.needs)
 
 
 async def test_project_can_be_switched_in_read_only(desk: ToolScene) -> None:
@@ -71,8 +70,8 @@ async def play(desk: ToolScene, words: str) -> list[tuple[str, str]]:
             schema: dict[str, Any] = offered[planned.tool]["parameters"]
             given = Filler(schema, planned, words, known).arguments()
             result = await desk.ask(planned.tool, **json.loads(json.dumps(given)))
-            known.add(rendered(result))
-            told.append((planned.tool, result.text))
+            known.add(render_result(result))
+            told.append((planned.tool, result.user_text))
     return told
 
 

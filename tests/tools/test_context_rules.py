@@ -7,9 +7,11 @@ import pytest
 
 from tests.support.tool_fakes import context
 from threadline.errors import Permanent
-from threadline.tools.context import Port, Ports
+from threadline.tools.context import Services
 
-WORDS = Port[str]("Words", "Set THREADLINE_WORDS.")
+
+class Words(str):
+    setup_hint = "Set THREADLINE_WORDS."
 
 
 @pytest.mark.parametrize("name", ["team", "channel", "thread_ts", "user_id", "request_id", "correlation_id"])
@@ -39,10 +41,10 @@ def test_operation_key_differs_for_each_call_and_stays_for_a_retry() -> None:
 
 
 def test_missing_port_says_what_to_set() -> None:
-    none = Ports()
-    some = none.having(WORDS, "hello")
-    assert some[WORDS] == "hello"
-    assert WORDS in some
-    assert WORDS not in none
+    none = Services()
+    some = none.with_service(Words, Words("hello"))
+    assert some[Words] == "hello"
+    assert Words in some
+    assert Words not in none
     with pytest.raises(Permanent, match="Set THREADLINE_WORDS"):
-        none[WORDS]
+        none[Words]

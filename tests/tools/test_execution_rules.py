@@ -8,9 +8,10 @@ from structlog.testing import capture_logs
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
 from threadline.errors import InternalError, Permanent, Transient
-from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.model import Code, ToolResult, failure
-from threadline.tools.registry import Cache, Registry, Success, tool
+from threadline.models.model import ToolKind
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, ToolResult, error_result
+from threadline.tools.registry import Cache, ToolRegistry, ToolSuccess, tool
 
 
 class Stage:
@@ -21,41 +22,38 @@ class Stage:
         self.error: BaseException = RuntimeError()
 
 
-STAGE = Port[Stage]("Stage", "")
-
-
 @tool("stage.fail", "Raise.", remote=True)
 async def fail(context: ToolContext) -> None:
-    raise context.ports[STAGE].error
+    raise context.services[Stage].error
 
 
 @tool("stage.refuse", "Give an error of its own.", remote=True)
 async def refuse(context: ToolContext) -> ToolResult:
-    return failure(Code.REFUSED, "The stage is closed.", "Come back tomorrow.")
+    return error_result(ErrorCode.REFUSED, "The stage is closed.", "Come back tomorrow.")
 
 
-async def _applaud(success: Success) -> str:
-    success.context.ports[STAGE].played.append("applause")
+async def _applaud(success: ToolSuccess) -> str:
+    success.context.services[Stage].played.append("applause")
     return f"{success.arguments.name} was applauded"
 
 
-async def _stumble(success: Success) -> str:
+async def _stumble(success: ToolSuccess) -> str:
     raise ValueError("/srv/secret at db.internal")
 
 
-async def _decline(success: Success) -> str:
+async def _decline(success: ToolSuccess) -> str:
     raise Permanent("The audience has left.")
 
 
-async def _silent(success: Success) -> None:
-    success.context.ports[STAGE].played.append("silence")
+async def _silent(success: ToolSuccess) -> None:
+    success.context.services[Stage].played.append("silence")
 
 
-@tool("stage.play", "Play.", mutating=True, side_effects=(_applaud, _stumble, _decline, _silent), remote=True)
+@tool("stage.play", "Play.", kind=ToolKind.CHANGE, side_effects=(_applaud, _stumble, _decline, _silent), remote=True)
 async def play(context: ToolContext, *, name: str, well: bool = True) -> str:
     if not well:
         raise Permanent("It was not played.")
-    context.ports[STAGE].played.append(name)
+    context.services[Stage].played.append(name)
     return name
 
 
@@ -64,13 +62,13 @@ async def read(context: ToolContext) -> str:
     return "read"
 
 
-REGISTRY = Registry([fail, refuse, play, read])
+REGISTRY = ToolRegistry([fail, refuse, play, read])
 
 
 class Theatre(Caller):
     def __init__(self) -> None:
         self.stage = Stage()
-        super().__init__(REGISTRY, Ports().having(STAGE, self.stage))
+        super().__init__(REGISTRY, Services().with_service(Stage, self.stage))
 
 
 @pytest.fixture
@@ -101,22 +99,24 @@ async def test_failure_and_cached_answer_have_no_side_effects(theatre: Theatre) 
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (Permanent("The project is locked."), Code.REFUSED, "The project is locked."),
-        (Transient("Jira is away."), Code.SERVICE_UNAVAILABLE, "Jira is away."),
-        (Transient("Jira is away.", retry_after=30), Code.SERVICE_UNAVAILABLE, "30 seconds"),
-        (InternalError("the database refused: there is no table calendar"), Code.TOOL_EXECUTION_FAILED, ""),
-        (KeyError("database"), Code.TOOL_EXECUTION_FAILED, ""),
-        (TimeoutError("database"), Code.TOOL_EXECUTION_FAILED, ""),
+        (Permanent("The project is locked."), ErrorCode.REFUSED, "The project is locked."),
+        (Transient("Jira is away."), ErrorCode.SERVICE_UNAVAILABLE, "Jira is away."),
+        (Transient("Jira is away.", retry_after=30), ErrorCode.SERVICE_UNAVAILABLE, "30 seconds"),
+        (InternalError("the database refused: there is no table calendar"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
+        (KeyError("database"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
+        (TimeoutError("database"), ErrorCode.TOOL_EXECUTION_FAILED, ""),
     ],
 )
-async def test_exception_of_a_tool_becomes_an_error(theatre: Theatre, error: Exception, code: Code, told: str) -> None:
+async def test_exception_of_a_tool_becomes_an_error(
+    theatre: Theatre, error: Exception, code: ErrorCode, told: str
+) -> None:
     theatre.stage.error = error
     with capture_logs() as logs:
         result = await theatre.call("stage.fail")
     assert code_of(result) is code
-    assert told in result.text
-    assert "database" not in result.text
-    assert [each["event"] for each in logs] == ["tool_failed"] * (code is Code.TOOL_EXECUTION_FAILED)
+    assert told in result.user_text
+    assert "database" not in result.user_text
+    assert [each["event"] for each in logs] == ["tool_failed"] * (code is ErrorCode.TOOL_EXECUTION_FAILED)
 
 
 async def test_transient_fault_is_raised_while_the_caller_can_retry(theatre: Theatre) -> None:
@@ -124,7 +124,7 @@ async def test_transient_fault_is_raised_while_the_caller_can_retry(theatre: The
     with pytest.raises(Transient, match="Jira is away"):
         await theatre.call("stage.fail", "1", retries_left=1)
     assert theatre.ledger.entries == [], "it has not ended"
-    assert code_of(await theatre.call("stage.fail", "1")) is Code.SERVICE_UNAVAILABLE
+    assert code_of(await theatre.call("stage.fail", "1")) is ErrorCode.SERVICE_UNAVAILABLE
 
 
 async def test_cancelled_call_stays_cancelled(theatre: Theatre) -> None:
@@ -135,11 +135,11 @@ async def test_cancelled_call_stays_cancelled(theatre: Theatre) -> None:
 
 
 async def test_error_that_a_tool_returns_is_kept(theatre: Theatre) -> None:
-    assert (await theatre.call("stage.refuse")).text == "The stage is closed. Come back tomorrow."
+    assert (await theatre.call("stage.refuse")).user_text == "The stage is closed. Come back tomorrow."
 
 
 def test_result_is_a_success_or_has_an_error() -> None:
     with pytest.raises(ValueError, match="must have an error"):
-        ToolResult(error=failure(Code.REFUSED).error)
+        ToolResult(error=error_result(ErrorCode.REFUSED).error)
     with pytest.raises(ValueError, match="must have an error"):
-        ToolResult(status=failure(Code.REFUSED).status)
+        ToolResult(status=error_result(ErrorCode.REFUSED).status)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
-from threadline.tools.model import Status
+from threadline.tools.model import ToolStatus
 from threadline.tools.store import LoggedCall, ToolExecution
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
@@ -26,10 +26,12 @@ async def intend(database: Database, made: LoggedCall, now: float = NOW) -> Tool
         return await work.tool_executions.intend(replace(made, now=now))
 
 
-async def finish(database: Database, made: LoggedCall, result: object, status: Status = Status.OK) -> ToolExecution:
+async def finish(
+    database: Database, made: LoggedCall, result: object, status: ToolStatus = ToolStatus.OK
+) -> ToolExecution:
     async with database.begin() as work:
         await work.tool_executions.finish(made, status, result, 12, NOW + 1)
-        kept = await work.tool_executions.recorded(made.operation)
+        kept = await work.tool_executions.get(made.operation)
     assert kept
     return kept
 
@@ -73,7 +75,7 @@ async def test_call_id_belongs_to_its_step_turn_and_thread(database: Database) -
 
 async def test_success_follows_from_the_status(database: Database) -> None:
     await intend(database, call("intent"))
-    for status in Status:
+    for status in ToolStatus:
         await finish(database, call(status), None, status)
     async with database.begin() as work:
         rows = await work.tx.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
@@ -88,7 +90,7 @@ async def test_any_result_is_kept_as_postgres_can_hold_it(database: Database) ->
 
 
 async def test_made_up_name_is_kept_as_far_as_it_fits(database: Database) -> None:
-    done = await finish(database, call(tool_name="a\x00" * 300), "no such tool", Status.ERROR)
+    done = await finish(database, call(tool_name="a\x00" * 300), "no such tool", ToolStatus.ERROR)
     assert done.tool_name == "a" * 100
 
 
@@ -99,10 +101,10 @@ async def test_records_come_in_the_order_of_the_calls(database: Database) -> Non
     for each in begun[:4]:
         await finish(database, call(operation=each), {"data": "not read", "structured": [{"kind": each.call_id}]})
     await finish(database, call("n"), None)
-    await finish(database, call("f"), {"structured": [{"kind": "none"}]}, Status.ERROR)
+    await finish(database, call("f"), {"structured": [{"kind": "none"}]}, ToolStatus.ERROR)
     async with database.begin() as work:
-        shown = await work.tool_executions.shown(THREAD, 1)
-        assert await work.tool_executions.shown(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
+        shown = await work.tool_executions.record_groups(THREAD, 1)
+        assert await work.tool_executions.record_groups(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
     assert shown == [None, [{"kind": "z"}], [{"kind": "a"}], [{"kind": "b"}]]
 
 
@@ -110,7 +112,7 @@ async def test_outcomes_of_a_turn_have_status_and_code(database: Database) -> No
     for number, name in enumerate(("a", "b", "c")):
         await intend(database, call(name), NOW + number)
     await finish(database, call("a"), {"data": "much", "error": None})
-    await finish(database, call("b"), {"error": {"code": "REFUSED"}}, Status.ERROR)
+    await finish(database, call("b"), {"error": {"code": "REFUSED"}}, ToolStatus.ERROR)
     async with database.begin() as work:
         ended = await work.tool_executions.outcomes(THREAD, 1)
         assert await work.tool_executions.outcomes(THREAD, 2) == []
@@ -121,7 +123,7 @@ async def test_old_calls_are_deleted_in_steps(database: Database) -> None:
     for number in range(5):
         await intend(database, call(f"call_{number}"), NOW + number)
     async with database.begin() as work:
-        counts = [await work.tool_executions.prune(NOW + 3, 2) for _ in range(3)]
-        left = [await work.tool_executions.recorded(operation(f"call_{number}")) for number in range(5)]
+        counts = [await work.tool_executions.delete_older_than(NOW + 3, 2) for _ in range(3)]
+        left = [await work.tool_executions.get(operation(f"call_{number}")) for number in range(5)]
     assert counts == [2, 1, 0]
     assert [bool(each) for each in left] == [False, False, False, True, True]

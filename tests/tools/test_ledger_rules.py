@@ -12,11 +12,11 @@ from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
 from threadline.db.engine import Transaction
 from threadline.errors import NotDone, Transient
-from threadline.models.model import ToolCall
-from threadline.tools.context import Port, Ports, ToolContext
+from threadline.models.model import ToolCall, ToolKind
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import Intent
-from threadline.tools.model import Code, ToolResult
-from threadline.tools.registry import Registry, Success, tool
+from threadline.tools.model import ErrorCode, ToolResult
+from threadline.tools.registry import ToolRegistry, ToolSuccess, tool
 from threadline.tools.runner import MAX_RETRY_AFTER
 from threadline.tools.store import LoggedCall
 
@@ -44,17 +44,14 @@ class Accounts:
             raise fault
 
 
-ACCOUNTS = Port[Accounts]("Accounts", "")
-
-
-@tool("accounts.post", "Post an amount.", mutating=True, remote=True)
+@tool("accounts.post", "Post an amount.", kind=ToolKind.CHANGE, remote=True)
 async def post(context: ToolContext, *, amount: int) -> int:
-    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    context.services[Accounts].post(context.operation_key, amount)
     return amount
 
 
 async def _find(context: ToolContext, given: object) -> ToolResult | None:
-    accounts = context.ports[ACCOUNTS]
+    accounts = context.services[Accounts]
     accounts.slow()
     if accounts.unreachable:
         raise accounts.unreachable
@@ -64,38 +61,38 @@ async def _find(context: ToolContext, given: object) -> ToolResult | None:
     return None if amount is None else ToolResult(data=amount, display_text="found")
 
 
-@tool("accounts.postOnce", "Post an amount; knows how to look it up.", mutating=True, look_up=_find, remote=True)
+@tool("accounts.postOnce", "Post an amount; knows how to look it up.", kind=ToolKind.CHANGE, look_up=_find, remote=True)
 async def post_once(context: ToolContext, *, amount: int) -> int:
-    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    context.services[Accounts].post(context.operation_key, amount)
     return amount
 
 
-async def _tell(success: Success) -> str:
+async def _tell(success: ToolSuccess) -> str:
     return f"{success.arguments.amount} was told"
 
 
 @tool(
     "accounts.postSlowly",
     "Post an amount; the bank may take its time.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
     look_up=_find,
     timeout=0.05,
-    settles=45,
+    settle_seconds=45,
     side_effects=(_tell,),
     remote=True,
 )
 async def post_slowly(context: ToolContext, *, amount: int) -> int:
-    context.ports[ACCOUNTS].post(context.operation_key, amount)
+    context.services[Accounts].post(context.operation_key, amount)
     return amount
 
 
 @tool("accounts.total", "The sum.", remote=True)
 async def total(context: ToolContext) -> int:
-    context.ports[ACCOUNTS].tried += 1
-    return sum(context.ports[ACCOUNTS].posted.values())
+    context.services[Accounts].tried += 1
+    return sum(context.services[Accounts].posted.values())
 
 
-REGISTRY = Registry([post, post_once, post_slowly, total])
+REGISTRY = ToolRegistry([post, post_once, post_slowly, total])
 
 
 class Office(Caller):
@@ -103,7 +100,7 @@ class Office(Caller):
 
     def __init__(self) -> None:
         self.accounts = Accounts()
-        super().__init__(REGISTRY, Ports().having(ACCOUNTS, self.accounts))
+        super().__init__(REGISTRY, Services().with_service(Accounts, self.accounts))
 
     async def post(self, name: str, retries_left: int = 0) -> ToolResult:
         return await self.call(f"accounts.{name}", "c1", retries_left, amount=5)
@@ -138,14 +135,14 @@ async def test_repeated_call_gets_the_recorded_result(office: Office, name: str,
 
 async def test_call_id_of_another_call_is_refused(office: Office) -> None:
     await office.post("post")
-    assert code_of(await office.call("accounts.post", "c1", amount=6)) is Code.REPEATED_CALL_ID
+    assert code_of(await office.call("accounts.post", "c1", amount=6)) is ErrorCode.REPEATED_CALL_ID
     assert list(office.accounts.posted.values()) == [5]
 
 
 async def test_change_with_lost_result_has_an_unknown_outcome(office: Office) -> None:
     await office.post_and_lose_the_result("post")
     again = await office.post("post")
-    assert code_of(again) is Code.OUTCOME_UNKNOWN
+    assert code_of(again) is ErrorCode.OUTCOME_UNKNOWN
     assert office.accounts.tried == 1
     assert await office.post("post") == again, "the unknown outcome is on record, too"
 
@@ -179,15 +176,15 @@ async def test_long_wait_is_told_and_not_waited_for(office: Office) -> None:
         await office.post("postOnce", retries_left=2)
     office.accounts.fault = NotDone("The bank limits the rate.", retry_after=MAX_RETRY_AFTER + 1)
     result = await office.post("postOnce", retries_left=2)
-    assert code_of(result) is Code.SERVICE_UNAVAILABLE
-    assert f"{MAX_RETRY_AFTER + 1:.0f} seconds" in result.text
+    assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
+    assert f"{MAX_RETRY_AFTER + 1:.0f} seconds" in result.user_text
 
 
 async def test_change_without_look_up_is_never_tried_again(office: Office) -> None:
     office.accounts.fault = Transient("The bank is closed.")
     result = await office.post("post", retries_left=5)
-    assert code_of(result) is Code.OUTCOME_UNKNOWN
-    assert "The bank is closed." in result.text
+    assert code_of(result) is ErrorCode.OUTCOME_UNKNOWN
+    assert "The bank is closed." in result.user_text
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("boom"), Transient("The rate is limited.", retry_after=3600), None])
@@ -195,7 +192,7 @@ async def test_failed_look_up_leaves_the_outcome_unknown(office: Office, fault: 
     await office.fail_to_post_slowly()
     office.clock.advance(45)
     office.accounts.unreachable, office.accounts.hangs = fault, fault is None
-    assert code_of(await office.post("postSlowly", retries_left=1)) is Code.OUTCOME_UNKNOWN
+    assert code_of(await office.post("postSlowly", retries_left=1)) is ErrorCode.OUTCOME_UNKNOWN
     assert office.accounts.tried == 1
 
 
@@ -247,7 +244,7 @@ async def test_time_to_take_effect_is_counted_from_the_change_and_not_from_its_l
 async def test_last_try_that_comes_too_early_makes_no_change(office: Office) -> None:
     await office.fail_to_post_slowly()
     office.clock.advance(1)
-    assert code_of(await office.post("postSlowly")) is Code.OUTCOME_UNKNOWN
+    assert code_of(await office.post("postSlowly")) is ErrorCode.OUTCOME_UNKNOWN
     assert office.accounts.tried == 1
 
 
@@ -293,7 +290,7 @@ async def test_fingerprint_is_the_same_for_the_same_question_alone(office: Offic
         ("accounts.post", '{"amount":5}', "U2"),
     ]
     for number, (name, arguments, user) in enumerate(calls):
-        where = context(ports=office.ports, call_id=f"c{number}", user_id=user)
+        where = context(services=office.services, call_id=f"c{number}", user_id=user)
         await office.run(ToolCall(f"c{number}", name, arguments), where)
     one, same, *others = [entry.call.fingerprint for entry in office.ledger.entries]
     assert one == same

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +16,23 @@ from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Permanent, Transient
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
-from threadline.tools.access import allowed
-from threadline.tools.context import Port, Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
-from threadline.tools.model import Code, Status, Structured, ToolError, ToolResult, failure
-from threadline.tools.operations import Change, Operation, OperationReused
-from threadline.tools.output import fitted
-from threadline.tools.registry import Cache, Registry, tool
+from threadline.tools.model import (
+    CallIdReused,
+    Change,
+    ErrorCode,
+    Operation,
+    RecordGroup,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    error_result,
+)
+from threadline.tools.output import fit_json
+from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 from threadline.tools.store import LoggedCall
 
@@ -38,16 +45,18 @@ any_json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
-).map(lambda value: fitted(value, 4_000).value)
+).map(lambda value: fit_json(value, 4_000).value)
 """What a tool may answer, as the policies let it pass."""
-any_text = st.text(max_size=40).map(lambda words: str(fitted(words, 1_000).value))
+any_text = st.text(max_size=40).map(lambda words: str(fit_json(words, 1_000).value))
 any_records = st.builds(
-    Structured, any_text, st.lists(st.dictionaries(st.sampled_from("abc"), any_json, max_size=3), max_size=3).map(tuple)
+    RecordGroup,
+    any_text,
+    st.lists(st.dictionaries(st.sampled_from("abc"), any_json, max_size=3), max_size=3).map(tuple),
 )
 any_notes = st.lists(any_text, max_size=2).map(tuple)
 any_result = st.builds(
     ToolResult,
-    st.sampled_from([Status.OK, Status.CACHED]),
+    st.sampled_from([ToolStatus.OK, ToolStatus.CACHED]),
     any_json,
     any_text,
     st.lists(any_records, max_size=2).map(tuple),
@@ -55,9 +64,9 @@ any_result = st.builds(
     any_notes,
 ) | st.builds(
     ToolResult,
-    st.sampled_from([Status.ERROR, Status.BLOCKED]),
+    st.sampled_from([ToolStatus.ERROR, ToolStatus.BLOCKED]),
     any_json,
-    error=st.builds(ToolError, st.sampled_from(Code), st.text(max_size=40), st.text(max_size=40)),
+    error=st.builds(ToolError, st.sampled_from(ErrorCode), st.text(max_size=40), st.text(max_size=40)),
     notes=any_notes,
 )
 of_many = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -97,14 +106,16 @@ def ledger(request: pytest.FixtureRequest, database: Database) -> ToolLedger:
 @of_many
 @given(any_result)
 @example(ToolResult(data=[1e23, 123456789012345678.0, -0.0, 5e-324, 2**53 + 1, 10**18]))
-@example(failure(Code.OUTCOME_UNKNOWN, "Traceback (most recent call last)"))
+@example(error_result(ErrorCode.OUTCOME_UNKNOWN, "Traceback (most recent call last)"))
 async def test_any_result_comes_back_equal(database: Database, result: ToolResult) -> None:
     ledger, number = PostgresToolLedger(database), next(_examples)
     done = call(call_id=f"c{number}", arguments=f"{number}", cache_seconds=10.0)
     await finish(ledger, done, result, 0.0, 12)
     assert await begin(ledger, done, None) == result
     again = await begin(ledger, replace(done, operation=replace(done.operation, call_id=f"again{number}")), None)
-    assert again == (replace(result, status=Status.CACHED) if result.status is Status.OK else Intent(0.0, new=True))
+    assert again == (
+        replace(result, status=ToolStatus.CACHED) if result.status is ToolStatus.OK else Intent(0.0, new=True)
+    )
 
 
 async def test_change_is_begun_once_and_its_first_result_stands(ledger: ToolLedger) -> None:
@@ -123,7 +134,7 @@ async def test_read_is_begun_by_each_attempt_until_it_has_a_result(ledger: ToolL
 
 
 async def test_refusal_is_recorded_and_leaves_no_intent(ledger: ToolLedger) -> None:
-    refusal = failure(Code.NOT_ALLOWED)
+    refusal = error_result(ErrorCode.NOT_ALLOWED)
     assert await begin(ledger, change(), refusal) == refusal
     assert await begin(ledger, change(), None) == refusal
 
@@ -131,9 +142,9 @@ async def test_refusal_is_recorded_and_leaves_no_intent(ledger: ToolLedger) -> N
 async def test_refusal_does_not_hide_what_an_earlier_attempt_has_done(ledger: ToolLedger) -> None:
     """The project was locked between two attempts of the call."""
     await begin(ledger, change(), None)
-    assert await begin(ledger, change(), failure(Code.NOT_ALLOWED)) == Intent(0.0, new=False)
+    assert await begin(ledger, change(), error_result(ErrorCode.NOT_ALLOWED)) == Intent(0.0, new=False)
     await finish(ledger, change(), ToolResult(data=1), 0.0, 12)
-    assert await begin(ledger, change(), failure(Code.NOT_ALLOWED)) == ToolResult(data=1)
+    assert await begin(ledger, change(), error_result(ErrorCode.NOT_ALLOWED)) == ToolResult(data=1)
 
 
 async def test_withdrawn_intent_leaves_others_and_results(ledger: ToolLedger) -> None:
@@ -151,36 +162,36 @@ async def test_withdrawn_intent_leaves_others_and_results(ledger: ToolLedger) ->
 
 async def test_call_id_of_another_call_is_refused(ledger: ToolLedger) -> None:
     await finish(ledger, call(), ToolResult(), 0.0, 12)
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         await begin(ledger, call(arguments='{"a":1}'), None)
 
 
 async def test_intent_of_another_call_is_refused(database: Database) -> None:
     ledger = PostgresToolLedger(database)
     await begin(ledger, change(), None)
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         await begin(ledger, change(arguments='{"a":1}'), None)
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         await finish(ledger, change(arguments='{"a":1}'), ToolResult(), 0.0, 12)
 
 
 @pytest.mark.parametrize("call_id", ["a\x00b", "half \ud800", "x" * 100_000, "".join(map(chr, range(33, 40_033)))])
 async def test_call_id_may_be_any_text(database: Database, call_id: str) -> None:
     ledger = PostgresToolLedger(database)
-    registry = Registry([post])
-    runner = ToolRunner(registry, allowed(registry, PORTS, read_only=False), ledger)
+    registry = ToolRegistry([post])
+    runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), ledger)
     asked = ToolCall(call_id, "accounts.post", '{"amount":5}')
-    first = await runner.run(asked, context(ports=PORTS, call_id=call_id))
+    first = await runner.run(asked, context(services=SERVICES, call_id=call_id))
     assert first.success, first.error
-    assert await runner.run(asked, context(ports=PORTS, call_id=call_id)) == first
-    assert await runner.run(asked, context(ports=PORTS, call_id=f"{call_id}.")) != first
+    assert await runner.run(asked, context(services=SERVICES, call_id=call_id)) == first
+    assert await runner.run(asked, context(services=SERVICES, call_id=f"{call_id}.")) != first
 
 
 async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Database) -> None:
-    registry = Registry([post])
-    runner = ToolRunner(registry, allowed(registry, PORTS, read_only=False), PostgresToolLedger(database))
+    registry = ToolRegistry([post])
+    runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), PostgresToolLedger(database))
     given = json.dumps({"amount": 5, "token": SECRET})
-    await runner.run(ToolCall("c1", "accounts.post", given), context(ports=PORTS, call_id="c1"))
+    await runner.run(ToolCall("c1", "accounts.post", given), context(services=SERVICES, call_id="c1"))
     async with database.begin() as work:
         rows = await work.tx.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
         row = rows.one()
@@ -190,13 +201,26 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
     assert row.fingerprint != json.dumps(given)
 
 
+async def test_success_with_side_effects_stays_open_until_they_have_run(ledger: ToolLedger) -> None:
+    booked = change(has_side_effects=True)
+    done, noted = ToolResult(data=1), ToolResult(data=1, notes=("[Side Effect] An invitation is attached.",))
+    assert await begin(ledger, booked, None) == Intent(0.0, new=True)
+    assert await finish(ledger, booked, done, 1.0, 5) == done
+    open_ = await begin(ledger, booked, None)
+    assert isinstance(open_, Intent)
+    assert (open_.new, open_.result) == (False, done)
+    async with ledger.transaction() as tx:
+        await ledger.complete(tx, booked, noted, 2.0)
+    assert await begin(ledger, booked, None) == noted
+
+
 async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database, ledger: ToolLedger) -> None:
     read = call(keep_result=False)
     await finish(ledger, read, ToolResult(data="what somebody may delete"), 0.0, 12)
     assert await begin(ledger, read, None) == Intent(0.0, new=True)
     refused = call(keep_result=False, call_id="c2")
-    await finish(ledger, refused, failure(Code.REFUSED), 0.0, 12)
-    assert await begin(ledger, refused, None) == failure(Code.REFUSED)
+    await finish(ledger, refused, error_result(ErrorCode.REFUSED), 0.0, 12)
+    assert await begin(ledger, refused, None) == error_result(ErrorCode.REFUSED)
     async with database.begin() as work:
         rows = await work.tx.execute(text("SELECT e::text FROM agent_tool_executions e"))
         assert "somebody" not in str(rows.all())
@@ -207,7 +231,7 @@ async def test_answer_is_given_again_until_it_is_too_old(ledger: ToolLedger) -> 
         return await begin(ledger, call(call_id=call_id, cache_seconds=10.0, now=now), None)
 
     await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 5.0, 12)
-    cached = ToolResult(Status.CACHED, 1)
+    cached = ToolResult(ToolStatus.CACHED, 1)
     assert await asked("c2", 14.9) == cached
     assert await asked("c3", 15.0) == Intent(15.0, new=True), "the cached answer of c2 does not make it younger"
     assert await asked("c2", 99.0) == cached, "a recorded answer is given to its own call for ever"
@@ -279,41 +303,38 @@ async def test_unreachable_database_is_transient() -> None:
     await away.dispose()
 
 
-LEDGER = Port[Iterator[int]]("Accounts", "")
-PORTS = Ports().having(LEDGER, itertools.count(1))
+SERVICES = Services().with_service(itertools.count, itertools.count(1))
 
 
-@tool("accounts.post", "Post an amount.", mutating=True, remote=True)
+@tool("accounts.post", "Post an amount.", kind=ToolKind.CHANGE, remote=True)
 async def post(context: ToolContext, *, amount: int, token: str = "") -> int:
-    numbers = context.ports[LEDGER]
-    return next(numbers)
+    return int(next(context.services[itertools.count]))
 
 
 @tool("accounts.total", "The sum.", cache=Cache(60.0), remote=True)
 async def total(context: ToolContext) -> int:
-    numbers = context.ports[LEDGER]
-    return next(numbers)
+    return int(next(context.services[itertools.count]))
 
 
 async def test_two_workers_run_each_call_once(database: Database, database_url: str) -> None:
-    registry, clock, other = Registry([post, total]), Clock(), Database(database_url)
-    ports = Ports().having(LEDGER, itertools.count(1))
-    everything = allowed(registry, ports, read_only=False)
+    registry, clock, other = ToolRegistry([post, total]), Clock(), Database(database_url)
+    services = Services().with_service(itertools.count, itertools.count(1))
+    everything = allowed_tools(registry, services, read_only=False)
     runners = [ToolRunner(registry, everything, PostgresToolLedger(each, Rate(1, 60.0))) for each in (database, other)]
 
     async def call(worker: int, call_id: str, name: str, given: str = "{}") -> ToolResult:
-        where = context(ports=ports, clock=clock, call_id=call_id)
+        where = context(services=services, clock=clock, call_id=call_id)
         return await runners[worker].run(ToolCall(call_id, name, given), where)
 
     try:
         first = await call(0, "c1", "accounts.total")
-        assert (first.status, first.data) == (Status.OK, 1)
+        assert (first.status, first.data) == (ToolStatus.OK, 1)
         assert await call(1, "c1", "accounts.total") == first
         again = await call(1, "c2", "accounts.total")
-        assert (again.status, again.data) == (Status.CACHED, 1)
+        assert (again.status, again.data) == (ToolStatus.CACHED, 1)
         assert (await call(1, "c3", "accounts.post", '{"amount":1}')).data == 2
         assert (await call(0, "c3", "accounts.post", '{"amount":1}')).data == 2
-        assert code_of(await call(0, "c4", "accounts.post", '{"amount":1}')) is Code.TOO_MANY_CHANGES
+        assert code_of(await call(0, "c4", "accounts.post", '{"amount":1}')) is ErrorCode.TOO_MANY_CHANGES
         assert (await call(0, "c5", "accounts.total")).data == 3
         clock.advance(61)
         assert (await call(0, "c6", "accounts.total")).data == 4
@@ -323,10 +344,10 @@ async def test_two_workers_run_each_call_once(database: Database, database_url: 
 
 async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Database) -> None:
     """What was done elsewhere cannot be rolled back, so the next attempt must find its result."""
-    registry, told = Registry([post]), list[ToolResult]()
-    ports = Ports().having(LEDGER, itertools.count(1))
-    runner = ToolRunner(registry, allowed(registry, ports, read_only=False), PostgresToolLedger(database))
-    asked, where = ToolCall("c1", "accounts.post", '{"amount":5}'), context(ports=ports, call_id="c1")
+    registry, told = ToolRegistry([post]), list[ToolResult]()
+    services = Services().with_service(itertools.count, itertools.count(1))
+    runner = ToolRunner(registry, allowed_tools(registry, services, read_only=False), PostgresToolLedger(database))
+    asked, where = ToolCall("c1", "accounts.post", '{"amount":5}'), context(services=services, call_id="c1")
 
     async def fail(tx: Transaction, _: ToolResult) -> None:
         await tx.execute(text("SELECT nothing"))

@@ -3,7 +3,11 @@
 import asyncio
 import itertools
 import json
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,18 +18,17 @@ from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
-from threadline.models.model import ToolCall
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports, ToolContext
-from threadline.tools.model import Code, ToolResult, failure
-from threadline.tools.registry import BadTool, Registry, tool
+from threadline.models.model import ToolCall, ToolKind
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, ToolResult, error_result
+from threadline.tools.registry import InvalidTool, ToolRegistry, ToolSuccess, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 _then: list[Callable[[ToolContext], Any]] = []
 """What the next call does after its change."""
 
 
-@tool("desks.assign", "Give a colleague a desk.", mutating=True, timeout=0.5)
+@tool("desks.assign", "Give a colleague a desk.", kind=ToolKind.CHANGE, timeout=0.5)
 async def assign(context: ToolContext, *, desk: str, person: str) -> object:
     await context.tx.execute(text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person})
     if _then:
@@ -38,7 +41,24 @@ async def listed(context: ToolContext) -> list[str]:
     return list((await context.tx.scalars(text("SELECT person FROM desks ORDER BY person"))).all())
 
 
-REGISTRY = Registry([assign, listed])
+async def _announce(success: ToolSuccess) -> str:
+    """Posts under a key, as a side effect must: doing it again changes nothing."""
+    office: Office = success.context.services[Office]
+    office.posts += 1
+    if office.lost:
+        lost, office.lost = office.lost, None
+        raise lost
+    office.posted.add(success.context.operation_key)
+    return "The move is announced."
+
+
+@tool("desks.move", "Give a colleague another desk.", kind=ToolKind.CHANGE, side_effects=(_announce,))
+async def move(context: ToolContext, *, desk: str) -> str:
+    await context.tx.execute(text("INSERT INTO desks VALUES (:desk, 'moved')"), {"desk": desk})
+    return desk
+
+
+REGISTRY = ToolRegistry([assign, listed, move])
 
 
 class Office:
@@ -46,12 +66,15 @@ class Office:
         self.database = database
         self.ledger = LossyLedger(database)
         self.told: list[ToolResult] = []
+        self.posts = 0
+        self.posted: set[str] = set()
+        self.lost: BaseException | None = None
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
-        runner = ToolRunner(REGISTRY, allowed(REGISTRY, Ports(), read_only=False), self.ledger)
+        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, Services(), read_only=False), self.ledger)
         id_ = call_id or next(self._ids)
-        where = context(call_id=id_, retries_left=retries_left)
+        where = context(call_id=id_, retries_left=retries_left, services=Services().with_service(Office, self))
         return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)
 
     async def assign(self, call_id: str = "", retries_left: int = 0) -> ToolResult:
@@ -116,18 +139,18 @@ async def _raise(error: Exception) -> None:
 @pytest.mark.parametrize(
     ("then", "code"),
     [
-        (lambda _: _raise(Permanent("The desk is taken.")), Code.REFUSED),
-        (lambda _: _raise(ValueError("a bug")), Code.TOOL_EXECUTION_FAILED),
-        (lambda _: _raise(Transient("Not now.")), Code.SERVICE_UNAVAILABLE),
-        (lambda at: at.tx.execute(text("INSERT INTO desks VALUES ('', 'nobody')")), Code.TOOL_EXECUTION_FAILED),
-        (lambda at: at.tx.execute(text("SELECT nothing")), Code.TOOL_EXECUTION_FAILED),
-        (lambda _: asyncio.sleep(0, failure(Code.REFUSED, "The desk is taken.")), Code.REFUSED),
-        (lambda at: at.tx.execute(text("SELECT pg_sleep(5)")), Code.TOOL_TIMEOUT),
+        (lambda _: _raise(Permanent("The desk is taken.")), ErrorCode.REFUSED),
+        (lambda _: _raise(ValueError("a bug")), ErrorCode.TOOL_EXECUTION_FAILED),
+        (lambda _: _raise(Transient("Not now.")), ErrorCode.SERVICE_UNAVAILABLE),
+        (lambda at: at.tx.execute(text("INSERT INTO desks VALUES ('', 'nobody')")), ErrorCode.TOOL_EXECUTION_FAILED),
+        (lambda at: at.tx.execute(text("SELECT nothing")), ErrorCode.TOOL_EXECUTION_FAILED),
+        (lambda _: asyncio.sleep(0, error_result(ErrorCode.REFUSED, "The desk is taken.")), ErrorCode.REFUSED),
+        (lambda at: at.tx.execute(text("SELECT pg_sleep(5)")), ErrorCode.TOOL_TIMEOUT),
     ],
     ids=["refusal", "bug", "unavailable", "refused value", "bad statement", "error result", "timeout"],
 )
 async def test_call_that_fails_changes_nothing_and_is_on_record(
-    office: Office, then: Callable[[ToolContext], Any], code: Code
+    office: Office, then: Callable[[ToolContext], Any], code: ErrorCode
 ) -> None:
     _then.append(then)
     failed = await office.assign("c1")
@@ -139,7 +162,7 @@ async def test_call_that_fails_changes_nothing_and_is_on_record(
 
 async def test_change_that_timed_out_is_told_as_not_made(office: Office) -> None:
     _then.append(lambda at: at.tx.execute(text("SELECT pg_sleep(5)")))
-    assert "nothing was changed" in (await office.assign("c1")).text
+    assert "nothing was changed" in (await office.assign("c1")).user_text
     assert (await office.assign("c2")).success
 
 
@@ -175,7 +198,7 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
     _then.append(wait)
     first = asyncio.create_task(office.assign("c1"))
     await changed.wait()
-    locked = ToolRunner(REGISTRY, allowed(REGISTRY, Ports(), read_only=True), office.ledger)
+    locked = ToolRunner(REGISTRY, allowed_tools(REGISTRY, Services(), read_only=True), office.ledger)
     call = ToolCall("c1", "desks.assign", json.dumps({"desk": "4-12", "person": "Rina"}))
     second = asyncio.create_task(locked.run(call, context(call_id="c1")))
     async with office.database.begin() as other:  # it waits for the first one's transaction
@@ -188,9 +211,59 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
 
 async def test_call_whose_connection_is_cut_on_its_last_attempt_is_told_as_not_made(office: Office) -> None:
     _then.append(lambda at: at.tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())")))
-    assert code_of(await office.assign("c1")) is Code.SERVICE_UNAVAILABLE
+    assert code_of(await office.assign("c1")) is ErrorCode.SERVICE_UNAVAILABLE
     assert await office.people() == []
     assert (await office.executions())[0] == ("desks.assign", "error")
+
+
+async def test_side_effect_follows_the_committed_change_once(office: Office) -> None:
+    moved = await office.call("desks.move", "c1", desk="4-12")
+    assert moved.notes == ("[Side Effect] The move is announced.",)
+    assert await office.call("desks.move", "c1", desk="4-12") == moved
+    assert (office.posts, office.told) == (1, [moved, moved])
+    assert await office.people() == ["moved"]
+
+
+async def test_side_effect_of_a_worker_that_died_is_made_up_for(office: Office) -> None:
+    office.lost = asyncio.CancelledError()
+    with pytest.raises(asyncio.CancelledError):
+        await office.call("desks.move", "c1", desk="4-12")
+    assert office.told == []
+    assert await office.people() == ["moved"], "the change is committed"
+    moved = await office.call("desks.move", "c1", desk="4-12")
+    assert moved.notes == ("[Side Effect] The move is announced.",)
+    assert (len(office.posted), await office.people()) == (1, ["moved"])
+
+
+async def test_change_that_failed_has_no_side_effect(office: Office) -> None:
+    assert not (await office.call("desks.move", desk="")).success
+    assert office.posts == 0
+
+
+async def test_example_of_the_documentation_works(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`desks` is a feature that does not exist: its store is written here."""
+
+    class DeskStore:
+        def __init__(self, tx: Transaction) -> None:
+            self._tx = tx
+
+        async def assign(self, team: str, desk: str, person: str) -> dict[str, str]:
+            await self._tx.execute(text("INSERT INTO desks VALUES (:desk, :person)"), {"desk": desk, "person": person})
+            return {"desk": desk, "person": person}
+
+    store = ModuleType("threadline.desks.store")
+    store.DeskStore = DeskStore  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "threadline.desks.store", store)
+    page = (Path(__file__).parents[2] / "docs" / "tools.md").read_text("utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(compile(example, "example.py", "exec"), namespace)  # noqa: S102 - our own documentation
+    registry = ToolRegistry(namespace["TOOLS"])
+    runner = ToolRunner(registry, allowed_tools(registry, Services(), read_only=False), office.ledger)
+    for _ in range(2):
+        result = await runner.run(ToolCall("c1", "desks_assign", '{"desk": "4-12"}'), context(call_id="c1"))
+        assert result.display_text == "4-12 is taken by U1 now."
+    assert await office.people() == ["U1"]
 
 
 async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(office: Office) -> None:
@@ -200,11 +273,13 @@ async def test_tool_that_swallows_an_error_of_the_database_has_changed_nothing(o
         return ToolResult(data="fine")
 
     _then.append(swallow)
-    assert code_of(await office.assign("c1")) is Code.TOOL_EXECUTION_FAILED
+    assert code_of(await office.assign("c1")) is ErrorCode.TOOL_EXECUTION_FAILED
     assert await office.people() == []
 
 
-@pytest.mark.parametrize("said", [{"look_up": None, "settles": 5.0}, {"look_up": lambda *_: None}, {"timeout": 21.0}])
+@pytest.mark.parametrize(
+    "said", [{"look_up": None, "settle_seconds": 5.0}, {"look_up": lambda *_: None}, {"timeout": 21.0}]
+)
 def test_local_tool_looks_nothing_up(said: dict[str, Any]) -> None:
-    with pytest.raises(BadTool, match="local"):
-        tool("x.y", "Something.", mutating=True, **said)(assign.function)
+    with pytest.raises(InvalidTool, match="local"):
+        tool("x.y", "Something.", kind=ToolKind.CHANGE, **said)(assign.function)

@@ -10,7 +10,7 @@ from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate, RateExceeded
 from threadline.errors import Permanent
-from threadline.tools.operations import Change, OperationReused
+from threadline.tools.model import CallIdReused, Change
 
 ID = "PRJ-1"
 _NUMBER = TypeAdapter(int)
@@ -47,9 +47,9 @@ async def test_repeated_call_changes_nothing_twice(database: Database) -> None:
 
 async def test_one_call_cannot_stand_for_two_changes(database: Database) -> None:
     await mark(database, change("c1"))
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         await mark(database, change("c1"), record="PRJ-2")
-    with pytest.raises(OperationReused):
+    with pytest.raises(CallIdReused):
         await mark(database, change("c1"), kind="another")
 
 

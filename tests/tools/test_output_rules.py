@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from threadline.tools.model import Code, ToolResult, failure
-from threadline.tools.output import FOR_MODEL, fitted, rendered
+from threadline.tools.model import ErrorCode, ToolResult, error_result
+from threadline.tools.output import MODEL_LIMIT, fit_json, render_result
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.decimals() | st.binary(),
@@ -46,7 +46,7 @@ def _bytes(value: Any) -> int:
 @settings(max_examples=300)
 @given(JSON, st.integers(256, 5_000))
 def test_any_value_fits_into_its_limit_as_json_for_postgres(value: Any, limit: int) -> None:
-    fits = fitted(value, limit)
+    fits = fit_json(value, limit)
     text = json.dumps(fits.value, ensure_ascii=False, allow_nan=False)
     assert len(text.encode()) <= limit
     assert "\\u0000" not in text.replace("\\\\", "")
@@ -57,9 +57,9 @@ def test_any_value_fits_into_its_limit_as_json_for_postgres(value: Any, limit: i
 def test_model_is_shown_json_within_its_limit(data: Any, text: str, notes: list[str], limit: int) -> None:
     for result in (
         ToolResult(data=data, display_text=text * 500, notes=tuple(notes * 200)),
-        failure(Code.REFUSED, text * 100, text * 100),
+        error_result(ErrorCode.REFUSED, text * 100, text * 100),
     ):
-        shown = rendered(result, limit)
+        shown = render_result(result, limit)
         assert len(shown.encode()) <= (limit if result.success else max(limit, 4_300))
         assert json.loads(shown)["success"] is result.success
 
@@ -71,8 +71,8 @@ def test_50_mb_are_cut_and_the_cut_is_told(kind: str) -> None:
         "mapping": {f"key {n}": "z" * 500 for n in range(100_000)},
         "rows": {"rows": [{"id": n, "note": "n" * 100} for n in range(300_000)]},
     }[kind]
-    shown = rendered(ToolResult(data=big))
-    assert FOR_MODEL // 3 < len(shown.encode()) <= FOR_MODEL
+    shown = render_result(ToolResult(data=big))
+    assert MODEL_LIMIT // 3 < len(shown.encode()) <= MODEL_LIMIT
     assert "shown" in json.loads(shown)["data_cut"]
 
 
@@ -95,14 +95,14 @@ def test_only_what_is_shown_is_read() -> None:
             return ((key, 1) for key in self)
 
     endless = Endless()
-    (cut,) = fitted(endless, 1_000).cuts
+    (cut,) = fit_json(endless, 1_000).cuts
     assert "75 of 1,000,000,000" in cut
     assert endless.read < 100
 
 
 def test_long_value_leaves_room_for_those_behind_it() -> None:
     run = {"log": "l" * 100_000, "steps": [{"out": "o" * 9_000, "name": str(n)} for n in range(3)], "state": "failed"}
-    fits = fitted(run, 4_000)
+    fits = fit_json(run, 4_000)
     assert fits.value["state"] == "failed"
     assert [step["name"] for step in fits.value["steps"]] == ["0", "1", "2"]
     assert fits.cuts[0].startswith("log: ")
@@ -112,8 +112,8 @@ def test_long_value_leaves_room_for_those_behind_it() -> None:
 
 def test_small_value_stays_whole() -> None:
     whole = {"a": [1, 2.5, None, True, "ä\n"], "b": {"c": []}}
-    assert fitted(whole, 256).value == whole
-    assert fitted(whole, 256).cuts == []
+    assert fit_json(whole, 256).value == whole
+    assert fit_json(whole, 256).cuts == []
 
 
 def test_python_values_become_json() -> None:
@@ -130,7 +130,7 @@ def test_python_values_become_json() -> None:
         "other": object(),
         7: ("a", frozenset({1})),
     }
-    assert fitted(given, 4_000).value == {
+    assert fit_json(given, 4_000).value == {
         "at": "2026-03-01T09:00:00Z",
         "day": "2026-03-01",
         "sum": "10.10",
@@ -148,12 +148,12 @@ def test_python_values_become_json() -> None:
 def test_value_within_itself_is_cut() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    assert "what lies deeper was left out" in fitted(circle, 1_000).cuts[0]
+    assert "what lies deeper was left out" in fit_json(circle, 1_000).cuts[0]
 
 
 def test_no_secret_is_shown_where_a_text_is_cut() -> None:
     for limit in range(256, 400, 7):
-        fits = fitted({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
+        fits = fit_json({"note": "w " * (limit // 4) + TOKEN + " w" * 40_000, "bot_token": "abcdef", TOKEN: 1}, limit)
         text = json.dumps(fits.value)
         assert "ghp_a1B2" not in text
         assert "abcdef" not in text
@@ -165,6 +165,6 @@ def test_no_half_secret_is_shown_behind_many_redactions() -> None:
     shown = []
     for length in range(18_000, 20_800, 61):
         key = f"-----BEGIN PRIVATE KEY-----\n{body[:length]}\n-----END PRIVATE KEY-----\n"
-        shown.append(fitted(key + (TOKEN + " ") * 5_000, 800).value)
+        shown.append(fit_json(key + (TOKEN + " ") * 5_000, 800).value)
     assert not [text for text in shown if "ghp_" in text]
     assert shown[0].startswith("[redacted: private key]")

@@ -8,44 +8,53 @@ import pytest
 from tests.support.tool_results import code_of
 from tests.tools.tool_calls import Caller
 from threadline.errors import Permanent
-from threadline.tools.access import allowed
-from threadline.tools.context import Port, Ports, ToolContext
-from threadline.tools.model import Code, Status, Structured, ToolResult
-from threadline.tools.registry import Cache, Registry, tool
+from threadline.models.model import ToolKind
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, RecordGroup, ToolResult, ToolStatus
+from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 
-BOOKS = Port[list[str]]("Books", "Set THREADLINE_BOOKS.")
+
+class Books(list[str]):
+    setup_hint = "Set THREADLINE_BOOKS."
+
+
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-@tool("books.list", "The titles.", needs=(BOOKS,), cache=Cache(60), remote=True)
+@tool("books.list", "The titles.", needs=(Books,), cache=Cache(60), remote=True)
 async def list_books(context: ToolContext, *, shelf: str = "all", limit: int = 10) -> ToolResult:
-    titles = context.ports[BOOKS]
-    return ToolResult(data=list(titles), structured=(Structured("books", tuple({"title": each} for each in titles)),))
+    titles = context.services[Books]
+    return ToolResult(data=list(titles), structured=(RecordGroup("books", tuple({"title": each} for each in titles)),))
 
 
-@tool("books.shared", "The number of titles.", needs=(BOOKS,), cache=Cache(60, shared=True), remote=True)
+@tool("books.shared", "The number of titles.", needs=(Books,), cache=Cache(60, shared=True), remote=True)
 async def count_books(context: ToolContext) -> int:
-    return len(context.ports[BOOKS])
+    return len(context.services[Books])
 
 
-@tool("books.first", "The first title.", needs=(BOOKS,), cache=Cache(60), remote=True)
+@tool("books.first", "The first title.", needs=(Books,), cache=Cache(60), remote=True)
 async def first_book(context: ToolContext) -> str:
-    if not (titles := context.ports[BOOKS]):
+    if not (titles := context.services[Books]):
         raise Permanent("The shelf is empty.")
     return titles[0]
 
 
 @tool(
-    "books.add", "Add a title.", needs=(BOOKS,), mutating=True, record=lambda given: f"shelf:{given.shelf}", remote=True
+    "books.add",
+    "Add a title.",
+    needs=(Books,),
+    kind=ToolKind.CHANGE,
+    rate_limit_key=lambda given: f"shelf:{given.shelf}",
+    remote=True,
 )
 async def add_book(context: ToolContext, *, title: str, shelf: str = "all") -> str:
-    context.ports[BOOKS].append(title)
+    context.services[Books].append(title)
     return f"{title} was added"
 
 
-@tool("books.burn", "Change something without a record.", needs=(BOOKS,), mutating=True, remote=True)
+@tool("books.burn", "Change something without a record.", needs=(Books,), kind=ToolKind.CHANGE, remote=True)
 async def burn(context: ToolContext) -> None:
-    context.ports[BOOKS].clear()
+    context.services[Books].clear()
 
 
 @tool("clock.hang", "Never answers.", timeout=0.01, remote=True)
@@ -53,7 +62,7 @@ async def hang(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
 
-@tool("clock.hangWriting", "Never answers, and may have written.", timeout=0.01, mutating=True, remote=True)
+@tool("clock.hangWriting", "Never answers, and may have written.", timeout=0.01, kind=ToolKind.CHANGE, remote=True)
 async def hang_writing(context: ToolContext) -> None:
     await asyncio.Event().wait()
 
@@ -63,18 +72,18 @@ async def leak(context: ToolContext, *, size: int = 1) -> ToolResult:
     return ToolResult(
         data={"bot_token": "abcdefgh", "log": f"with {TOKEN} " * size},
         display_text=f"I used {TOKEN}.",
-        structured=(Structured("rows", ({"key": TOKEN},) * size),),
+        structured=(RecordGroup("rows", ({"key": TOKEN},) * size),),
         notes=(f"note {TOKEN}",),
     )
 
 
-REGISTRY = Registry([list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak])
+REGISTRY = ToolRegistry([list_books, count_books, first_book, add_book, burn, hang, hang_writing, leak])
 
 
 class Library(Caller):
     def __init__(self, *, read_only: bool = False, most: int = 100) -> None:
         self.titles: list[str] = ["one"]
-        super().__init__(REGISTRY, Ports().having(BOOKS, self.titles), read_only=read_only, most=most)
+        super().__init__(REGISTRY, Services().with_service(Books, self.titles), read_only=read_only, most=most)
 
 
 @pytest.fixture
@@ -83,44 +92,54 @@ def library() -> Library:
 
 
 @pytest.mark.parametrize(
-    ("ports", "read_only", "names"),
+    ("services", "read_only", "names"),
     [
-        (Ports(), False, {"clock_hang", "clock_hangWriting", "leak_all"}),
-        (Ports().having(BOOKS, []), True, {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"}),
+        (Services(), False, {"clock_hang", "clock_hangWriting", "leak_all"}),
+        (
+            Services().with_service(Books, []),
+            True,
+            {"books_list", "books_shared", "books_first", "clock_hang", "leak_all"},
+        ),
     ],
 )
 def test_tools_without_port_and_changes_in_read_only_are_not_offered(
-    ports: Ports, read_only: bool, names: set[str]
+    services: Services, read_only: bool, names: set[str]
 ) -> None:
-    assert {each["name"] for each in allowed(REGISTRY, ports, read_only=read_only).definitions(REGISTRY)} == names
+    assert {
+        each["name"] for each in allowed_tools(REGISTRY, services, read_only=read_only).definitions(REGISTRY)
+    } == names
 
 
 @pytest.mark.parametrize("name", ["books.add", "books_add"])
 async def test_change_in_read_only_is_blocked_and_recorded(name: str) -> None:
     library = Library(read_only=True)
     result = await library.call(name, title="two")
-    assert result.status is Status.BLOCKED
-    assert "the shelf is locked" in result.text
+    assert result.status is ToolStatus.BLOCKED
+    assert "the shelf is locked" in result.user_text
     assert library.titles == ["one"]
-    assert [(each.call.tool_name, each.status) for each in library.ledger.entries] == [("books.add", Status.BLOCKED)]
+    assert [(each.call.tool_name, each.status) for each in library.ledger.entries] == [
+        ("books.add", ToolStatus.BLOCKED)
+    ]
     assert (library.ledger.intents, library.ledger.changes) == ({}, {})
 
 
 async def test_tool_without_port_is_blocked() -> None:
-    result = await Caller(REGISTRY, Ports()).call("books.list")
-    assert result.status is Status.BLOCKED
-    assert "not set up here" in result.text
+    result = await Caller(REGISTRY, Services()).call("books.list")
+    assert result.status is ToolStatus.BLOCKED
+    assert "not set up here" in result.user_text
 
 
 async def test_unknown_tool_is_refused_and_recorded(library: Library) -> None:
-    assert code_of(await library.call("books.read" * 100)) is Code.UNKNOWN_TOOL
-    assert [(len(each.call.tool_name) <= 100, each.status) for each in library.ledger.entries] == [(True, Status.ERROR)]
+    assert code_of(await library.call("books.read" * 100)) is ErrorCode.UNKNOWN_TOOL
+    assert [(len(each.call.tool_name) <= 100, each.status) for each in library.ledger.entries] == [
+        (True, ToolStatus.ERROR)
+    ]
 
 
 async def test_changes_are_counted_by_record_or_else_by_thread() -> None:
     library = Library(most=2)
     assert [(await library.call("books.add", title=each)).status for each in "ab"] == ["ok", "ok"]
-    assert code_of(await library.call("books.add", title="c")) is Code.TOO_MANY_CHANGES
+    assert code_of(await library.call("books.add", title="c")) is ErrorCode.TOO_MANY_CHANGES
     assert (await library.call("books.add", title="d", shelf="other")).success
     assert (await library.call("books.list")).data == ["one", "a", "b", "d"]
     await library.call("books.burn")
@@ -135,10 +154,10 @@ async def test_answer_is_given_again_until_it_is_too_old(library: Library) -> No
     first = await library.call("books.list", shelf="all")
     library.titles.append("two")
     again = await library.call("books.list", limit=10)
-    assert (again.status, again.data, again.structured) == (Status.CACHED, ["one"], first.structured)
-    assert (await library.call("books.list", limit=3)).status is Status.OK
+    assert (again.status, again.data, again.structured) == (ToolStatus.CACHED, ["one"], first.structured)
+    assert (await library.call("books.list", limit=3)).status is ToolStatus.OK
     library.clock.advance(59.9)
-    assert (await library.call("books.list")).status is Status.CACHED
+    assert (await library.call("books.list")).status is ToolStatus.CACHED
     library.clock.advance(0.1)
     assert (await library.call("books.list")).data == ["one", "two"]
     assert [entry.status for entry in library.ledger.entries] == ["ok", "cached", "ok", "cached", "ok"]
@@ -154,13 +173,13 @@ async def test_error_is_not_given_again(library: Library) -> None:
 @pytest.mark.parametrize("other", [{"user_id": "U2"}, {"thread_ts": "1760000001.000100"}, {"team": "T2"}])
 async def test_answer_is_for_one_person_in_one_thread(library: Library, other: dict[str, str]) -> None:
     await library.call("books.list")
-    assert (await library.call("books.list", at=other)).status is Status.OK
+    assert (await library.call("books.list", at=other)).status is ToolStatus.OK
 
 
 async def test_shared_answer_is_for_one_team(library: Library) -> None:
     await library.call("books.shared")
-    assert (await library.call("books.shared", at={"user_id": "U2", "channel": "C2"})).status is Status.CACHED
-    assert (await library.call("books.shared", at={"team": "T2"})).status is Status.OK
+    assert (await library.call("books.shared", at={"user_id": "U2", "channel": "C2"})).status is ToolStatus.CACHED
+    assert (await library.call("books.shared", at={"team": "T2"})).status is ToolStatus.OK
 
 
 async def test_change_is_seen_by_the_next_question(library: Library) -> None:
@@ -170,12 +189,12 @@ async def test_change_is_seen_by_the_next_question(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("clock.hang", Code.TOOL_TIMEOUT), ("clock.hangWriting", Code.OUTCOME_UNKNOWN)]
+    ("name", "code"), [("clock.hang", ErrorCode.TOOL_TIMEOUT), ("clock.hangWriting", ErrorCode.OUTCOME_UNKNOWN)]
 )
-async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, code: Code) -> None:
+async def test_hanging_tool_is_left_after_its_time(library: Library, name: str, code: ErrorCode) -> None:
     result = await library.call(name)
     assert code_of(result) is code
-    assert "0.01 seconds" in result.text
+    assert "0.01 seconds" in result.user_text
 
 
 async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
@@ -184,7 +203,7 @@ async def test_secrets_are_neither_kept_nor_shown(library: Library) -> None:
     told = repr(result) + repr([(each.call.parameters, each.result) for each in library.ledger.entries])
     assert "ghp_a1" not in told
     assert "abcdefgh" not in told
-    assert result.structured == (Structured("rows", ({"key": "[redacted: GitHub token]"},)),)
+    assert result.structured == (RecordGroup("rows", ({"key": "[redacted: GitHub token]"},)),)
 
 
 async def test_huge_result_is_cut_and_says_so(library: Library) -> None:

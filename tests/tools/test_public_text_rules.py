@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.privacy.secrets_corpus import SECRETS
-from threadline.tools.model import Category, Code, Status, ToolError, failure
-from threadline.tools.public_text import LONGEST, account, sentence
+from threadline.tools.model import ErrorCategory, ErrorCode, ToolError, ToolStatus, error_result
+from threadline.tools.public_text import MAX_SENTENCE, public_lines, public_sentence
 
 PROGRAMS = (
     'Traceback (most recent call last):\n  File "/srv/app/x.py", line 3, in f\nValueError: no',
@@ -42,42 +42,45 @@ INNOCENT = (
 
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_text_of_a_program_is_replaced_as_a_whole(text: str) -> None:
-    assert sentence(text, "-") == sentence(f"Could not do it: {text}", "-") == "-"
+    assert public_sentence(text, "-") == public_sentence(f"Could not do it: {text}", "-") == "-"
 
 
 @pytest.mark.parametrize(("text", "shown"), [*PLACES.items(), *zip(INNOCENT, INNOCENT, strict=True)])
 def test_places_are_masked_and_other_sentences_stay(text: str, shown: str) -> None:
-    assert sentence(text, "-") == shown
+    assert public_sentence(text, "-") == shown
 
 
 @given(st.text(max_size=2_000))
 @example("a " * 1_000)
 @example("x" * 100_000)
 def test_sentence_is_one_bounded_line(text: str) -> None:
-    said = sentence(text, "otherwise")
-    assert 0 < len(said) <= LONGEST
+    said = public_sentence(text, "otherwise")
+    assert 0 < len(said) <= MAX_SENTENCE
     assert said.isprintable()
-    assert sentence(said, "otherwise") in (said, "otherwise")
+    assert public_sentence(said, "otherwise") in (said, "otherwise")
 
 
 def test_no_secret_reaches_an_error() -> None:
     known = [each for each in SECRETS if each.kind == "GitHub" or "Slack" in each.kind]
     assert known
     for each in known:
-        assert each.value not in ToolError(Code.REFUSED, f"It failed with {each.text} today.").words
+        assert each.value not in ToolError(ErrorCode.REFUSED, f"It failed with {each.text} today.").text
 
 
 def test_every_error_says_what_happened_and_what_to_try() -> None:
-    for code in Code:
+    for code in ErrorCode:
         error = ToolError(code)
-        assert error.code.category in Category
-        assert sentence(error.message, "") == error.message != ""
-        assert sentence(error.suggestion, "") == error.suggestion != ""
-    assert {each for each in Code if failure(each).status is Status.BLOCKED} == {Code.NOT_ALLOWED, Code.PROTOCOL}
+        assert error.code.category in ErrorCategory
+        assert public_sentence(error.message, "") == error.message != ""
+        assert public_sentence(error.suggestion, "") == error.suggestion != ""
+    assert {each for each in ErrorCode if error_result(each).status is ToolStatus.BLOCKED} == {
+        ErrorCode.NOT_ALLOWED,
+        ErrorCode.PROTOCOL,
+    }
 
 
 def test_account_keeps_its_lines() -> None:
     text = "I could not reach db.internal.\n\n- `estimates.listRoles`: done\n- `ci.rerun`: ValueError: x=0x7f12a4c0\n"
     clean = "I could not reach [host].\n\n- `estimates.listRoles`: done\nSomething went wrong."
-    assert account(text, "Something went wrong.") == clean
-    assert account(" \n\n", "Something went wrong.") == "Something went wrong."
+    assert public_lines(text, "Something went wrong.") == clean
+    assert public_lines(" \n\n", "Something went wrong.") == "Something went wrong."

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
 from tests.support.tool_fakes import context
+from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
-from threadline.tools.registry import BadTool, Cache, Registry, Tool, tool, wire_name
+from threadline.tools.registry import Cache, InvalidTool, Tool, ToolRegistry, tool, wire_name
 
 PART = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,40}", fullmatch=True)
 NAMES = st.lists(PART, min_size=1, max_size=4).map(".".join).filter(lambda name: len(name) <= 100)
@@ -36,7 +37,7 @@ class NewItems(BaseModel):
     limit: int = Field(default=20, ge=1, le=100, description="At most.")
 
 
-@tool("estimates.createWbsItems", "Add items to a project.", mutating=True)
+@tool("estimates.createWbsItems", "Add items to a project.", kind=ToolKind.CHANGE)
 async def create_items(context: ToolContext, given: NewItems) -> object:
     return [item.title for item in given.items]
 
@@ -57,7 +58,7 @@ def named(name: str) -> Tool:
 
 
 def test_tool_is_found_by_its_own_and_its_wire_name() -> None:
-    registry = Registry([create_items, search])
+    registry = ToolRegistry([create_items, search])
     assert registry.get("estimates.createWbsItems") is create_items
     assert registry.get("estimates_createWbsItems") is create_items
     assert registry.get("estimates.createwbsitems") is None
@@ -66,13 +67,13 @@ def test_tool_is_found_by_its_own_and_its_wire_name() -> None:
 
 @pytest.mark.parametrize("names", [["a.b", "a.b"], ["a.b", "a_b"], ["a_b", "a.b"]])
 def test_names_that_could_be_mixed_up_are_refused(names: list[str]) -> None:
-    with pytest.raises(BadTool, match=r"a.b"):
-        Registry(map(named, names))
+    with pytest.raises(InvalidTool, match=r"a.b"):
+        ToolRegistry(map(named, names))
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a.", ".a", "a..b", "a b", "ä.b", "a\n", "x" * 101])
 def test_malformed_name_is_refused(name: str) -> None:
-    with pytest.raises(BadTool):
+    with pytest.raises(InvalidTool):
         named(name)
 
 
@@ -90,7 +91,7 @@ def test_wire_names_stay_as_transcripts_have_them() -> None:
 
 
 def test_definitions_have_the_strict_form() -> None:
-    (made,) = Registry([create_items]).definitions()
+    (made,) = ToolRegistry([create_items]).definitions()
     assert (made["type"], made["name"], made["strict"]) == ("function", "estimates_createWbsItems", True)
     item = {"$ref": "#/$defs/Item"}
     assert made["parameters"] == {
@@ -127,7 +128,7 @@ def test_definitions_have_the_strict_form() -> None:
 
 
 def test_definitions_do_not_depend_on_the_order_of_tools() -> None:
-    one, other = Registry([search, create_items]), Registry([create_items, search])
+    one, other = ToolRegistry([search, create_items]), ToolRegistry([create_items, search])
     before = json.dumps(one.definitions())
     one.definitions()[0]["parameters"].clear()
     assert json.dumps(one.definitions()) == json.dumps(other.definitions()) == before
@@ -159,20 +160,20 @@ def _sync(context: ToolContext) -> None: ...
     "function", [_plain, _free, _pair, _open, _positional, _many, _other, _untyped, _underscored, _sync]
 )
 def test_function_that_no_model_can_call_is_refused(function: Callable[..., Any]) -> None:
-    with pytest.raises(BadTool, match=r"x\.y"):
+    with pytest.raises(InvalidTool, match=r"x\.y"):
         tool("x.y", "Something.")(function)
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        {"mutating": True, "cache": Cache(60)},
+        {"kind": ToolKind.CHANGE, "cache": Cache(60)},
         {"cache": Cache(0)},
         {"timeout": 0},
-        {"record": str},
+        {"rate_limit_key": str},
         {"description": " "},
     ],
 )
 def test_contradicting_options_are_refused(said: dict[str, Any]) -> None:
-    with pytest.raises(BadTool):
+    with pytest.raises(InvalidTool):
         tool("x.y", **({"description": "Something."} | said))(search.function)

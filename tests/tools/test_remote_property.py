@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from tests.properties.internals import INTERNALS, WORD
 from tests.support.remote_tools import Office, opened
 from threadline.errors import Permanent, Transient
-from threadline.tools.output import rendered
+from threadline.tools.output import render_result
 from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
@@ -44,7 +44,7 @@ PLACE = re.compile(r"[/\\@]|\w:\d|\b\d+\.\d+\.\d+\.\d+|localhost|Traceback|0x[0-
 def _is_clean(said: str, office: Office) -> None:
     assert said.strip()
     assert not PLACE.search(said), said
-    for secret in (office.services.url.removeprefix("http://"), jira_api.TOKEN, jira_api.EMAIL, github_api.TOKEN):
+    for secret in (office.sandbox.url.removeprefix("http://"), jira_api.TOKEN, jira_api.EMAIL, github_api.TOKEN):
         assert secret not in said
 
 
@@ -68,15 +68,15 @@ def test_no_error_of_a_service_names_a_place_or_a_secret() -> None:
         def holds(fault: dict[str, Any], call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call
             service = "jira" if name.startswith("jira") else "github"
-            office.services.forgive()
-            office.services.order(service, **fault, count=1)
+            office.sandbox.forgive()
+            office.sandbox.order(service, **fault, count=1)
             with capture_logs():
                 result = runner.run(office.call(name, call_id=f"c{next(count)}", **arguments))
                 assert result.error
-                _is_clean(result.error.words, office)
-                assert rendered(result)
-                office.services.forgive()
-                office.services.order(service, **fault, count=1)
+                _is_clean(result.error.text, office)
+                assert render_result(result)
+                office.sandbox.forgive()
+                office.sandbox.order(service, **fault, count=1)
                 _is_clean(runner.run(_raised(office, name)), office)
 
         try:

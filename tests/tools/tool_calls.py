@@ -6,10 +6,9 @@ from typing import Any
 
 from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.models.model import ToolCall
-from threadline.tools.access import allowed
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 from threadline.tools.model import ToolResult
-from threadline.tools.registry import Registry
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 
 
@@ -18,15 +17,15 @@ class Caller:
 
     def __init__(
         self,
-        registry: Registry,
-        ports: Ports,
+        registry: ToolRegistry,
+        services: Services,
         *,
         read_only: bool = False,
         most: int = 100,
     ) -> None:
         self.clock = Clock()
-        self.ports, self._registry = ports, registry
-        self._allowed = allowed(registry, ports, read_only=read_only, because="the shelf is locked")
+        self.services, self._registry = services, registry
+        self._allowed = allowed_tools(registry, services, read_only=read_only, reason="the shelf is locked")
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.use(MemoryLedger(most))
 
@@ -39,5 +38,7 @@ class Caller:
     ) -> ToolResult:
         """`at`: other fields of the call's context."""
         id_ = call_id or next(self._ids)
-        where = {"ports": self.ports, "clock": self.clock, "call_id": id_, "retries_left": retries_left} | (at or {})
+        where = {"services": self.services, "clock": self.clock, "call_id": id_, "retries_left": retries_left} | (
+            at or {}
+        )
         return await self.run(ToolCall(id_, name, json.dumps(given)), context(**where))

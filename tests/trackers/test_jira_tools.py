@@ -16,7 +16,7 @@ from tests.support.remote_tools import Office, opened
 from tests.support.temporal import until
 from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
-from threadline.tools.model import Code, Status, ToolResult
+from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.trackers.jira import PROPERTY, JiraClient
 from threadline.trackers.model import NewTicket, TicketQuery
 from threadline_devstack.server import HOST, bound, serving
@@ -42,18 +42,18 @@ def keys(result: ToolResult) -> list[str]:
 
 
 def made(office: Office) -> list[Issue]:
-    return [each for each in office.services.jira.site.issues.values() if each.summary == NEW["summary"]]
+    return [each for each in office.sandbox.jira.site.issues.values() if each.summary == NEW["summary"]]
 
 
 def times_done(office: Office, name: str) -> int:
-    issues = office.services.jira.site.issues
+    issues = office.sandbox.jira.site.issues
     match name:
         case "jira.create":
             return len(made(office))
         case "jira.comment":
             return sum(COMMENT["text"] in each.body for each in issues["SHOP-2"].comments)
         case _:
-            return office.services.jira.requests.count("POST /issue/SHOP-1/transitions")
+            return office.sandbox.jira.requests.count("POST /issue/SHOP-1/transitions")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_created_ticket_names_the_requester_and_hides_its_mark(office: Off
 async def test_comment_names_all_requesters(office: Office) -> None:
     office.others = ("Ann (U2)", "Ben (U3)")
     await office.call("jira.comment", **COMMENT)
-    body = office.services.jira.site.issues["SHOP-2"].comments[-1].body
+    body = office.sandbox.jira.site.issues["SHOP-2"].comments[-1].body
     assert body.startswith("Seen again today.\n\n")
     assert "Rina (U1), Ann (U2) and Ben (U3)" in body
 
@@ -114,74 +114,74 @@ async def test_change_with_lost_answer_or_record_is_made_once(
     office: Office, name: str, given: dict[str, Any], lost: str
 ) -> None:
     if lost == "answer":
-        office.services.order("jira", Kind.LOSE, method="POST", status=502)
+        office.sandbox.order("jira", Kind.LOSE, method="POST", status=502)
     else:
         office.ledger.lost = Transient("The record cannot be reached.")
-    assert (await office.persist(name, **given)).status is Status.OK
+    assert (await office.persist(name, **given)).status is ToolStatus.OK
     assert times_done(office, name) == 1
 
 
 @of_each_change
 async def test_rate_limited_change_is_made_by_the_next_try(office: Office, name: str, given: dict[str, Any]) -> None:
-    office.services.order("jira", Kind.REFUSE, method="POST", status=429, retry_after=7)
+    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=429, retry_after=7)
     began = office.clock()
-    assert (await office.persist(name, **given)).status is Status.OK
+    assert (await office.persist(name, **given)).status is ToolStatus.OK
     assert times_done(office, name) == 1
     assert (office.clock() - began).total_seconds() == 7, "nobody waits for an effect that cannot be"
 
 
 async def test_failed_change_is_made_by_a_later_try(office: Office) -> None:
-    office.services.order("jira", Kind.REFUSE, method="POST", status=503)
-    assert (await office.persist("jira.comment", **COMMENT)).status is Status.OK
+    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=503)
+    assert (await office.persist("jira.comment", **COMMENT)).status is ToolStatus.OK
     assert times_done(office, "jira.comment") == 1
 
 
 @pytest.mark.parametrize("lost", [True, False])
 async def test_interrupted_move_of_a_ticket_is_not_repeated(office: Office, lost: bool) -> None:
     """It may have been moved, and put back by a person."""
-    ticket = office.services.jira.site.issues[MOVE["key"]]
+    ticket = office.sandbox.jira.site.issues[MOVE["key"]]
     before = ticket.status
     if lost:
         office.ledger.lost = Transient("The record cannot be reached.")
     else:
-        office.services.order("jira", Kind.REFUSE, method="POST", status=500)
+        office.sandbox.order("jira", Kind.REFUSE, method="POST", status=500)
     with pytest.raises(Transient):
         await office.call("jira.transition", retries_left=2, **MOVE)
     ticket.status = before
     result = await office.persist("jira.transition", **MOVE)
-    assert code_of(result) is Code.OUTCOME_UNKNOWN
-    assert "SHOP-1 is in In Progress now" in result.text
+    assert code_of(result) is ErrorCode.OUTCOME_UNKNOWN
+    assert "SHOP-1 is in In Progress now" in result.user_text
     assert (ticket.status, times_done(office, "jira.transition")) == (before, int(lost))
 
 
 async def test_move_that_failed_before_its_request_is_retried_at_once(office: Office) -> None:
-    office.services.order("jira", method="GET", status=500)
+    office.sandbox.order("jira", method="GET", status=500)
     result = await office.call("jira.transition", **MOVE)
-    assert code_of(result) is Code.SERVICE_UNAVAILABLE
-    office.services.order("jira", method="GET", status=500)
+    assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
+    office.sandbox.order("jira", method="GET", status=500)
     began = office.clock()
-    assert (await office.persist("jira.transition", call_id="c2", **MOVE)).status is Status.OK
+    assert (await office.persist("jira.transition", call_id="c2", **MOVE)).status is ToolStatus.OK
     assert (office.clock() - began).total_seconds() == 1, "nobody waits for an effect that cannot be"
 
 
 async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) -> None:
     """It may be there and the search behind: more hidden ones before it than are looked through."""
-    site = office.services.jira.site
+    site = office.sandbox.jira.site
     site.lagging = True
     for number in range(5, 15):
         site.add("SHOP", type="Task", summary=f"Hidden {number}")
-    office.services.order("jira", Kind.LOSE, method="POST", status=504)
+    office.sandbox.order("jira", Kind.LOSE, method="POST", status=504)
     with pytest.raises(Transient):
         await office.call("jira.create", retries_left=2, **NEW)
     for number in range(5, 15):
         del site.issues[f"SHOP-{number}"]
     result = await office.persist("jira.create", **NEW)
-    assert code_of(result) is Code.OUTCOME_UNKNOWN
+    assert code_of(result) is ErrorCode.OUTCOME_UNKNOWN
     assert times_done(office, "jira.create") == 1
 
 
 async def test_missing_comment_is_waited_for(office: Office) -> None:
-    office.services.order("jira", Kind.REFUSE, method="POST", status=504)
+    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=504)
     with pytest.raises(Transient):
         await office.call("jira.comment", retries_left=2, **COMMENT)
     office.clock.advance(5)
@@ -191,11 +191,11 @@ async def test_missing_comment_is_waited_for(office: Office) -> None:
 
 
 async def test_created_ticket_is_found_behind_a_lagging_search(office: Office) -> None:
-    office.services.jira.site.lagging = True
+    office.sandbox.jira.site.lagging = True
     for number in range(3):  # others create tickets in the same moment
-        office.services.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
-    del office.services.jira.site.issues["SHOP-6"]
-    office.services.order("jira", Kind.LOSE, method="POST", status=504)
+        office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
+    del office.sandbox.jira.site.issues["SHOP-6"]
+    office.sandbox.order("jira", Kind.LOSE, method="POST", status=504)
     result = await office.persist("jira.create", **NEW)
     assert (result.data["key"], times_done(office, "jira.create")) == ("SHOP-8", 1)
 
@@ -224,15 +224,15 @@ async def test_ticket_in_the_wanted_status_is_not_moved(office: Office) -> None:
 )
 async def test_refusal_says_what_to_change(office: Office, name: str, given: dict[str, Any], said: str) -> None:
     result = await office.call(name, **given)
-    assert code_of(result) is Code.REFUSED
-    assert said in result.text
+    assert code_of(result) is ErrorCode.REFUSED
+    assert said in result.user_text
 
 
 @pytest.mark.parametrize("key", ["SHOP", "SHOP-1/../../myself", "../x-1", "SHOP-1?expand=x", ""])
 async def test_malformed_key_is_not_sent_to_jira(office: Office, key: str) -> None:
     result = await office.call("jira.get", key=key)
-    assert code_of(result) is Code.INVALID_ARGUMENTS
-    assert office.services.jira.requests == []
+    assert code_of(result) is ErrorCode.INVALID_ARGUMENTS
+    assert office.sandbox.jira.requests == []
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_malformed_key_is_not_sent_to_jira(office: Office, key: str) -> No
 async def test_fault_of_jira_is_transient_or_permanent(
     office: Office, fault: dict[str, Any], side: type[Exception], said: str
 ) -> None:
-    office.services.order("jira", **fault)
+    office.sandbox.order("jira", **fault)
     with pytest.raises(side, match=said):
         await office.jira.ticket("SHOP-1")
     assert (await office.jira.ticket("SHOP-1")).ticket.key == "SHOP-1", "the next call is as if nothing had been"
@@ -261,7 +261,7 @@ async def test_fault_of_jira_is_transient_or_permanent(
 
 async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     for kind in (Kind.GARBLE, Kind.PAGE):
-        office.services.order("jira", kind)
+        office.sandbox.order("jira", kind)
         await office.call("jira.get", key="SHOP-1")
     assert "broken" not in caplog.text
     assert "doctype" not in caplog.text
@@ -269,14 +269,14 @@ async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.Lo
 
 async def test_hanging_jira_is_left_after_the_timeout() -> None:
     async with opened(patience=1) as office:
-        office.services.order("jira", Kind.HANG)
+        office.sandbox.order("jira", Kind.HANG)
         with pytest.raises(Transient, match="did not answer in time"):
             await office.jira.account()
 
 
 async def no_request_hangs(office: Office) -> None:
     async def condition() -> bool:
-        return office.services.hanging == 0
+        return office.sandbox.hanging == 0
 
     await until(condition, "the end of the request", seconds=5)
 
@@ -287,24 +287,24 @@ async def no_request_hangs(office: Office) -> None:
 async def test_call_that_is_given_up_leaves_no_request_behind(name: str, given: dict[str, Any]) -> None:
     async with opened(patience=60) as office:
         office.limit_calls(0.5)
-        office.services.order("jira", Kind.HANG)
+        office.sandbox.order("jira", Kind.HANG)
         result = await office.call(name, **given)
-        assert "no answer within 0.5 seconds" in result.text
+        assert "no answer within 0.5 seconds" in result.user_text
         await no_request_hangs(office)
-        assert len(office.services.jira.requests) == 1
+        assert len(office.sandbox.jira.requests) == 1
 
 
 async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
     async with opened(patience=60) as office:
-        office.services.jira.site.lagging = True
+        office.sandbox.jira.site.lagging = True
         for number in range(10):
-            office.services.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
-        office.services.order("jira", Kind.HANG, path="/issue/SHOP-6")
+            office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
+        office.sandbox.order("jira", Kind.HANG, path="/issue/SHOP-6")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
                 await office.jira.find_created("SHOP", "a mark")
         await no_request_hangs(office)
-        assert office.services.jira.requests[-1] == "GET /issue/SHOP-6"
+        assert office.sandbox.jira.requests[-1] == "GET /issue/SHOP-6"
 
 
 async def test_answer_without_end_is_not_read(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +338,7 @@ async def test_unreachable_jira_is_transient() -> None:
 
 async def test_wrong_token_is_told(office: Office) -> None:
     async with aiohttp.ClientSession() as session:
-        stranger = JiraClient(session, f"{office.services.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
+        stranger = JiraClient(session, f"{office.sandbox.url}/jira", jira_api.EMAIL, SecretStr("wrong"))
         with pytest.raises(Permanent, match="THREADLINE_JIRA_EMAIL"):
             await stranger.account()
 
@@ -353,4 +353,4 @@ async def test_ticket_on_the_second_page_of_the_search_is_found(
     found = await office.jira.find_created("SHOP", "first")
     assert found is not None
     assert found.summary == "The first"
-    assert office.services.jira.requests.count("GET /search/jql") == 2
+    assert office.sandbox.jira.requests.count("GET /search/jql") == 2

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.approvals.model import NewAction, Risk
+from threadline.approvals.model import NewAction
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.operator.model.memory import MemoryKind, NewMemory
@@ -17,8 +17,7 @@ from threadline.sales.email_model import NewLetter
 from threadline.sales.model import Contact
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation, Risk
 from threadline.wiring import core_worker
 from threadline.wiring.catch_up import thread_sources
 from threadline.wiring.core_worker import CoreSettings, Feature, all_sweeps, connect_core, core_features, prune_all

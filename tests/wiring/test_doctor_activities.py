@@ -9,16 +9,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.sales.mail_server import serving
-from threadline.ci.tools import CI
 from threadline.errors import Permanent, Transient
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
-from threadline.trackers.tools import JIRA
+from threadline.forge.actions import Actions
+from threadline.tools.context import Services, setup_hint
+from threadline.tools.registry import ToolRegistry
+from threadline.trackers.jira import JiraClient
 from threadline.wiring import doctor_machine, integrations
 from threadline_devstack.server import HOST, bound
 from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import SlackSandbox, identity
-from threadline_devstack.trackers import Services
+from threadline_devstack.trackers import TrackerSandbox
 
 JIRA_NAMES = [f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")]
 CI_NAMES = [f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")]
@@ -37,13 +37,13 @@ async def test_services_without_settings_are_off_and_their_variables_named() -> 
     assert told.startswith("on: none; ci is off: ")
     for name in (*CI_NAMES[:2], *JIRA_NAMES):
         assert name in told
-    off = integrations.told(Registry(integrations.REMOTE), Ports())
-    assert (off.count("is off"), JIRA.help in off) == (2, True)
+    off = integrations.told(ToolRegistry(integrations.REMOTE), Services())
+    assert (off.count("is off"), setup_hint(JiraClient) in off) == (2, True)
 
 
 async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytest.MonkeyPatch) -> None:
-    async with Services.running() as services:
-        for name, value in services.settings.items():
+    async with TrackerSandbox.running() as sandbox:
+        for name, value in sandbox.settings.items():
             nothing_set.setenv(name, value)
         assert (await integrations.examined()).startswith("on: ci, jira; no mail is sent: Set THREADLINE_SMTP_URL")
         nothing_set.setenv("THREADLINE_JIRA_TOKEN", "another")
@@ -61,32 +61,32 @@ async def test_jira_is_reached_through_the_proxy_of_the_environment(nothing_set:
                 nothing_set.setenv(name, value)
             nothing_set.setenv("http_proxy", f"http://{HOST}:{listener.getsockname()[1]}")
             nothing_set.delenv("no_proxy", raising=False)
-            async with integrations.remote_ports() as ports:
-                assert await ports[JIRA].account() == "Bot of jira.invalid"
+            async with integrations.remote_ports() as services:
+                assert await services[JiraClient].account() == "Bot of jira.invalid"
             nothing_set.setenv("no_proxy", "jira.invalid")
-            async with integrations.remote_ports() as ports:
+            async with integrations.remote_ports() as services:
                 with pytest.raises(Transient, match="could not be reached"):
-                    await ports[JIRA].account()
+                    await services[JiraClient].account()
 
 
 async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("default login another password word\n")
     nothing_set.setenv("NETRC", str(netrc))
-    async with Services.running() as services:
+    async with TrackerSandbox.running() as sandbox:
         for name in JIRA_NAMES:
-            nothing_set.setenv(name, services.settings[name])
-        async with integrations.remote_ports() as ports:
-            assert await ports[JIRA].account() == "Shop Bot"
+            nothing_set.setenv(name, sandbox.settings[name])
+        async with integrations.remote_ports() as services:
+            assert await services[JiraClient].account() == "Shop Bot"
 
 
 async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.MonkeyPatch) -> None:
-    async with Services.running() as services:
-        nothing_set.setenv("GITHUB_TOKEN", services.settings["THREADLINE_GITHUB_TOKEN"])
-        nothing_set.setenv("GITHUB_API_URL", services.settings["THREADLINE_GITHUB_API_URL"])
-        async with integrations.remote_ports() as ports:
-            assert CI not in ports, "without a repository there is nothing to show"
-        nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", services.settings["THREADLINE_GITHUB_REPOSITORY"])
+    async with TrackerSandbox.running() as sandbox:
+        nothing_set.setenv("GITHUB_TOKEN", sandbox.settings["THREADLINE_GITHUB_TOKEN"])
+        nothing_set.setenv("GITHUB_API_URL", sandbox.settings["THREADLINE_GITHUB_API_URL"])
+        async with integrations.remote_ports() as services:
+            assert Actions not in services, "without a repository there is nothing to show"
+        nothing_set.setenv("THREADLINE_GITHUB_REPOSITORY", sandbox.settings["THREADLINE_GITHUB_REPOSITORY"])
         assert (await integrations.examined()).startswith("on: ci; jira is off")
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from threadline.approvals.model import Risk
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.conversations.contract import SUMMARISE, THINK
 from threadline.decisions.confidence import Thresholds
@@ -24,7 +23,8 @@ from threadline.settings import (
 from threadline.settings.base import parse_duration, parse_targets
 from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads.contract import LOOK_BACK
-from threadline.tools.registry import Registry, Tool
+from threadline.tools.model import Risk
+from threadline.tools.registry import Tool, ToolRegistry
 from threadline.wiring.catch_up import case_channels, followed_channels
 from threadline.wiring.conversations import TalkSettings
 from threadline.wiring.integrations import configured_embedder
@@ -112,7 +112,7 @@ def test_mail_domains_are_read_in_any_form_and_the_password_is_hidden(set_to: Se
 
 def test_all_tools_can_be_registered() -> None:
     assert all(isinstance(each, Tool) for each in TOOLS)
-    assert len(Registry(TOOLS).all()) == len(TOOLS)
+    assert len(ToolRegistry(TOOLS).all()) == len(TOOLS)
 
 
 def test_workflow_waits_longer_than_the_slowest_answer_of_a_model() -> None:

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.appointments import tools as appointments
 from threadline.appointments.invitation_port import invite
-from threadline.appointments.tool_parameters import APPOINTMENTS, Minutes, ResourceName, Time
+from threadline.appointments.tool_parameters import Calendar, Minutes, ResourceName, Time
+from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Code, ToolResult, failure
+from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
 _WITH = "With whom or what, by its name. Null: the only one that can be booked, or the asker's own."
@@ -36,7 +37,7 @@ class Meeting(BaseModel):
 @tool(
     "calendar.free",
     "Times at which a meeting, or whatever else can be booked, is possible.",
-    needs=(APPOINTMENTS,),
+    needs=(Calendar,),
     instead="appointments.freeSlots",
     remote=True,
 )
@@ -65,11 +66,12 @@ async def _book(context: ToolContext, given: Meeting) -> ToolResult:
     "calendar.book",
     "Book a meeting, or whatever else can be booked, and attach an invitation to the thread. Where somebody else has "
     "the time, the answer names the nearest free ones.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
     critical=True,
-    needs=(APPOINTMENTS,),
-    record=lambda given: f"resource:{given.resource}" if given.resource else "",
-    look_up=by_effect(APPOINTMENTS, _book),
+    needs=(Calendar,),
+    rate_limit_key=lambda given: f"resource:{given.resource}" if given.resource else "",
+    look_up=by_effect(Calendar, _book),
     side_effects=(invite,),
     instead="appointments.book",
     remote=True,
@@ -85,7 +87,7 @@ async def _meant(context: ToolContext, resource: str | None) -> str | ToolResult
     """What is to be booked, or which names there are to choose from; a call that is tried again means what it meant."""
     if resource:
         return resource
-    calendar = context.ports[APPOINTMENTS]
+    calendar = context.services[Calendar]
     if effect := await calendar.effect(context.operation):
         return effect.record
     known = [each.name for each in await calendar.resources(context.team)]
@@ -94,6 +96,6 @@ async def _meant(context: ToolContext, resource: str | None) -> str | ToolResult
         return own[0] if own else known[0]
     if not known:
         said = "Nothing is set up to be booked yet: `threadline records load` does it."
-        return failure(Code.REFUSED, said, "Say so.")
+        return error_result(ErrorCode.REFUSED, said, "Say so.")
     said = f"There are several: {', '.join(known[:20])}. Give one of these names in resource."
-    return failure(Code.INVALID_ARGUMENTS, said, "Ask which is meant, unless it was said.")
+    return error_result(ErrorCode.INVALID_ARGUMENTS, said, "Ask which is meant, unless it was said.")

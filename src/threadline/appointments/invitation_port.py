@@ -4,8 +4,7 @@ from typing import Any, Protocol
 
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
-from threadline.tools.context import Port
-from threadline.tools.registry import Success
+from threadline.tools.registry import ToolSuccess
 
 
 class Invitations(Protocol):
@@ -20,16 +19,13 @@ class Invitations(Protocol):
         ...
 
 
-INVITATIONS = Port[Invitations]("Invitations", "They are posted as files: give the bot the scope files:write.")
-
-
-async def invite(success: Success) -> str | None:
+async def invite(success: ToolSuccess) -> str | None:
     """What follows when something was booked, moved or cancelled."""
     context, made = success.context, success.result.data
-    if INVITATIONS not in context.ports or not _is_appointment(made):
+    if Invitations not in context.services or not _is_appointment(made):
         return None
-    asker, now = Asker(context.user_id, context.other_ids), context.clock().timestamp()
-    await context.ports[INVITATIONS].attach(context.thread, asker, made["appointment_id"], now)
+    asker, now = Asker(context.user_id, context.co_requester_ids), context.clock().timestamp()
+    await context.services[Invitations].attach(context.thread, asker, made["appointment_id"], now)
     return f"The invitation to {made['appointment_id']} is attached in the thread as invite.ics."
 
 

@@ -18,8 +18,8 @@ from threadline.appointments.model import (
 )
 from threadline.appointments.tables import appointment_resources
 from threadline.db.values import storable
+from threadline.tools.model import Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _ZONE_IS_KNOWN = text("SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = :zone)")
 _SLOTS = """

@@ -5,13 +5,12 @@ A time is told in ISO 8601. With an offset it is that moment; without one it is 
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 from pydantic import BeforeValidator, Field
 
 from threadline.appointments.model import Appointment, Resource, Slot
-from threadline.tools.context import Port
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Change, Effect, Operation
 
 _EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
 _YEARS = range(2000, 2200)
@@ -24,6 +23,8 @@ class Calendar(Protocol):
         ResourceNotFound, AppointmentNotFound, NotBookable: the message says what is there instead.
         SlotTaken, RateExceeded: of a change; nothing was changed.
     """
+
+    setup_hint: ClassVar[str] = "Set DATABASE_URL."
 
     async def resources(self, team: str) -> Sequence[Resource]: ...
 
@@ -56,11 +57,6 @@ class Calendar(Protocol):
     async def effect(self, operation: Operation) -> Effect | None:
         """What the operation did; None when it changed nothing."""
         ...
-
-
-APPOINTMENTS = Port[Calendar](
-    "The appointments", "They are in the database: set DATABASE_URL, and fill it with `threadline records load FILE`."
-)
 
 
 def _time(value: object) -> datetime:

@@ -11,10 +11,11 @@ from pydantic import BaseModel, Field
 
 from threadline.appointments.invitation_port import invite
 from threadline.appointments.model import Appointment, Resource, Slot, SlotTaken, clock_of
-from threadline.appointments.tool_parameters import APPOINTMENTS, AppointmentId, Minutes, ResourceName, Time
+from threadline.appointments.tool_parameters import AppointmentId, Calendar, Minutes, ResourceName, Time
+from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Code, Status, Structured, ToolError, ToolResult, failure
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolError, ToolResult, ToolStatus, error_result
 from threadline.tools.registry import Cache, tool
 
 MOST = 50
@@ -45,12 +46,12 @@ class Cancel(BaseModel):
 @tool(
     "appointments.listResources",
     "What can be booked, with its opening hours and time zone.",
-    needs=(APPOINTMENTS,),
+    needs=(Calendar,),
     cache=Cache(60, shared=True),
     remote=True,
 )
 async def list_resources(context: ToolContext) -> ToolResult:
-    found = [_resource(each) for each in await context.ports[APPOINTMENTS].resources(context.team)]
+    found = [_resource(each) for each in await context.services[Calendar].resources(context.team)]
     return ToolResult(
         data={"resources": found},
         display_text="" if found else "Nothing is set up to be booked yet.",
@@ -58,7 +59,7 @@ async def list_resources(context: ToolContext) -> ToolResult:
     )
 
 
-@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(APPOINTMENTS,), remote=True)
+@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(Calendar,), remote=True)
 async def free_slots(
     context: ToolContext,
     *,
@@ -72,7 +73,7 @@ async def free_slots(
 
 async def free(context: ToolContext, resource: str, after: datetime | None, minutes: int, days: int) -> ToolResult:
     """The next free times of what is booked by this name."""
-    calendar = context.ports[APPOINTMENTS]
+    calendar = context.services[Calendar]
     slots = await calendar.free(context.team, resource, after, minutes, days, context.clock())
     zone = await _zone(context, resource)
     shown = [_slot(each, zone) for each in slots]
@@ -87,7 +88,7 @@ async def free(context: ToolContext, resource: str, after: datetime | None, minu
 @tool(
     "appointments.listUpcoming",
     "Booked times to come, with their ids; of everybody unless a person is named.",
-    needs=(APPOINTMENTS,),
+    needs=(Calendar,),
     remote=True,
 )
 async def list_upcoming(
@@ -96,7 +97,7 @@ async def list_upcoming(
     resource: Annotated[str | None, Field(max_length=200, description="Only of this one.")] = None,
     attendee_id: Annotated[str | None, Field(max_length=100, description="Slack id of whom they are for.")] = None,
 ) -> ToolResult:
-    calendar = context.ports[APPOINTMENTS]
+    calendar = context.services[Calendar]
     found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "", MOST + 1)
     zones = {each.name: each.time_zone for each in await calendar.resources(context.team)}
     shown = [_appointment(each, zones[each.resource]) for each in found[:MOST]]
@@ -117,10 +118,10 @@ def _appointment_of(given: Move | Cancel) -> str:
 
 async def booked(context: ToolContext, given: Book) -> ToolResult:
     """Book a time, or say which are free around it."""
-    calendar, attendee = context.ports[APPOINTMENTS], given.attendee_id or context.user_id
-    if context.others and not given.attendee_id:
-        said = f"Several people have written: {', '.join(context.people)}. Give one's id in attendee_id."
-        return failure(Code.INVALID_ARGUMENTS, said)
+    calendar, attendee = context.services[Calendar], given.attendee_id or context.user_id
+    if context.co_requesters and not given.attendee_id:
+        said = f"Several people have written: {', '.join(context.requester_labels)}. Give one's id in attendee_id."
+        return error_result(ErrorCode.INVALID_ARGUMENTS, said)
     try:
         booked = await calendar.book(
             context.change, given.resource, given.starts_at, given.minutes, given.title, attendee
@@ -133,10 +134,11 @@ async def booked(context: ToolContext, given: Book) -> ToolResult:
 @tool(
     "appointments.book",
     "Book a time. Where somebody else has it, the answer names the nearest free ones.",
-    mutating=True,
-    needs=(APPOINTMENTS,),
-    record=_resource_of,
-    look_up=by_effect(APPOINTMENTS, booked),
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Calendar,),
+    rate_limit_key=_resource_of,
+    look_up=by_effect(Calendar, booked),
     side_effects=(invite,),
     remote=True,
 )
@@ -145,7 +147,7 @@ async def book(context: ToolContext, given: Book) -> ToolResult:
 
 
 async def _move(context: ToolContext, given: Move) -> ToolResult:
-    calendar = context.ports[APPOINTMENTS]
+    calendar = context.services[Calendar]
     try:
         moved = await calendar.move(context.change, given.appointment_id, given.starts_at, given.minutes)
     except SlotTaken as taken:
@@ -158,10 +160,11 @@ async def _move(context: ToolContext, given: Move) -> ToolResult:
 @tool(
     "appointments.move",
     "Give an appointment another time, and another length where one is said.",
-    mutating=True,
-    needs=(APPOINTMENTS,),
-    record=_appointment_of,
-    look_up=by_effect(APPOINTMENTS, _move),
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Calendar,),
+    rate_limit_key=_appointment_of,
+    look_up=by_effect(Calendar, _move),
     side_effects=(invite,),
     remote=True,
 )
@@ -171,17 +174,18 @@ async def move(context: ToolContext, given: Move) -> ToolResult:
 
 async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     return await _told(
-        context, await context.ports[APPOINTMENTS].cancel(context.change, given.appointment_id), "Cancelled"
+        context, await context.services[Calendar].cancel(context.change, given.appointment_id), "Cancelled"
     )
 
 
 @tool(
     "appointments.cancel",
     "Cancel an appointment; its time is free again.",
-    mutating=True,
-    needs=(APPOINTMENTS,),
-    record=_appointment_of,
-    look_up=by_effect(APPOINTMENTS, _cancel),
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Calendar,),
+    rate_limit_key=_appointment_of,
+    look_up=by_effect(Calendar, _cancel),
     side_effects=(invite,),
     remote=True,
 )
@@ -204,16 +208,16 @@ async def _told(context: ToolContext, made: Appointment, what: str) -> ToolResul
 
 async def _others(context: ToolContext, taken: SlotTaken, resource: str, wanted: datetime, minutes: int) -> ToolResult:
     """Somebody was faster: what is free instead."""
-    slots = await context.ports[APPOINTMENTS].nearest(context.team, resource, wanted, minutes, context.clock())
+    slots = await context.services[Calendar].nearest(context.team, resource, wanted, minutes, context.clock())
     zone = await _zone(context, resource)
     free = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
-    error = ToolError(Code.REFUSED, f"{taken}; {free}.", "Offer these times, or look for others.")
-    return ToolResult(status=Status.ERROR, error=error, data={"slots": [_slot(each, zone) for each in slots]})
+    error = ToolError(ErrorCode.REFUSED, f"{taken}; {free}.", "Offer these times, or look for others.")
+    return ToolResult(status=ToolStatus.ERROR, error=error, data={"slots": [_slot(each, zone) for each in slots]})
 
 
 async def _zone(context: ToolContext, resource: str) -> str:
     """By whose clocks a resource's times are told; it may have been renamed since."""
-    known = await context.ports[APPOINTMENTS].resources(context.team)
+    known = await context.services[Calendar].resources(context.team)
     return next((each.time_zone for each in known if each.name.casefold() == resource.strip().casefold()), "")
 
 
@@ -244,5 +248,5 @@ def _times(at: Slot | Appointment) -> dict[str, str]:
     }
 
 
-def _shown(kind: str, records: list[dict[str, Any]]) -> tuple[Structured, ...]:
-    return (Structured(kind, tuple(records)),) if records else ()
+def _shown(kind: str, records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
+    return (RecordGroup(kind, tuple(records)),) if records else ()

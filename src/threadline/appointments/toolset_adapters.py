@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from threadline.appointments.model import Appointment, Resource, Slot
-from threadline.appointments.tool_parameters import APPOINTMENTS, Calendar
+from threadline.appointments.tool_parameters import Calendar
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.knowledge.search import search
-from threadline.knowledge.tools import KNOWLEDGE, Search
 from threadline.models.embeddings import Embedder
 from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
-from threadline.rfps.record_ports import MEMORIES, OPPORTUNITIES, RFPS, TEAM
-from threadline.tools.context import Ports
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.rfps.record_ports import MemoryBook, OpportunityBook, RfpBook, TeamBook
+from threadline.tools.context import Services
+from threadline.tools.model import Change, Effect, Operation
 
 _MOST_SLOTS = 40
 """Free times of one answer; later ones are asked for by their day."""
@@ -25,25 +22,23 @@ _MOST_SLOTS = 40
 def postgres_ports(
     database: Database,
     rate: Rate | None = None,
-    ports: Ports | None = None,
+    services: Services | None = None,
     embedder: Embedder | None = None,
-) -> Ports:
-    """The ports of all toolsets that are on Postgres.
+) -> Services:
+    """The services of all toolsets that are on Postgres.
 
     Args:
         rate: how often one record may be changed; None for as often as one likes.
-        ports: what there is besides.
+        services: what there is besides.
         embedder: by whose vectors documents are found, too; None for by words alone.
     """
-    search_knowledge: Search = partial(search, database, embedder)
     return (
-        (ports or Ports())
-        .having(APPOINTMENTS, PostgresAppointments(database, rate))
-        .having(KNOWLEDGE, search_knowledge)
-        .having(RFPS, PostgresRfps(database))
-        .having(OPPORTUNITIES, PostgresOpportunities(database, rate))
-        .having(TEAM, PostgresTeam(database))
-        .having(MEMORIES, PostgresMemories(database))
+        (services or Services())
+        .with_service(Calendar, PostgresAppointments(database, rate))
+        .with_service(RfpBook, PostgresRfps(database))
+        .with_service(OpportunityBook, PostgresOpportunities(database, rate))
+        .with_service(TeamBook, PostgresTeam(database))
+        .with_service(MemoryBook, PostgresMemories(database))
     )
 
 

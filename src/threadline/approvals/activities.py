@@ -29,7 +29,6 @@ from threadline.approvals.model import (
     Decision,
     DecisionRefused,
     ProposedAction,
-    Risk,
     hash_pressed,
 )
 from threadline.approvals.posts import operation_of, unjournalled
@@ -43,11 +42,10 @@ from threadline.slack.client import Slack
 from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostStore
-from threadline.tools import access
-from threadline.tools.access import Allowed
-from threadline.tools.context import Ports, ToolContext
+from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import ToolLedger
-from threadline.tools.registry import Registry
+from threadline.tools.model import Risk
+from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolRunner
 
 _log = structlog.get_logger(__name__)
@@ -59,8 +57,8 @@ _GONE = "This action is no longer on record, so nothing was decided. Please ask 
 class Hands:
     """What an approved action is carried out with: all tools, whoever asked. `clock`: seconds since 1970."""
 
-    registry: Registry
-    ports: Ports
+    registry: ToolRegistry
+    services: Services
     ledger: ToolLedger
     clock: Callable[[], float] = time.time
 
@@ -143,7 +141,7 @@ class LiveApprovalActivities(ApprovalActivities):
     async def post_outcome(self, ref: ActionRef) -> None:
         async with self._database.begin() as work:
             action = await work.proposed_actions.get(ref.team, ref.action_id)
-            record = await work.tool_executions.recorded(operation_of(ref.team, action))
+            record = await work.tool_executions.get(operation_of(ref.team, action))
         at = datetime.fromtimestamp(self._hands.clock(), UTC)
         await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
         await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
@@ -152,11 +150,11 @@ class LiveApprovalActivities(ApprovalActivities):
         """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
         registry = self._hands.registry
         name = str(action.action.get("tool", ""))
-        offered = {each.name for each in access.offered(registry, self._hands.ports)}
+        offered = {each.name for each in available_tools(registry, self._hands.services)}
         loaded = (action.rfp_id,) if action.rfp_id else ()
         state = ProtocolState(scope=action.rfp_id, loaded=loaded, did_load=bool(loaded))
         protocol = OperatorProtocol(state, unjournalled)
-        return ToolRunner(registry, Allowed(frozenset(offered & {name})), self._hands.ledger, [protocol])
+        return ToolRunner(registry, AllowedTools(frozenset(offered & {name})), self._hands.ledger, [protocol])
 
     def _context(self, team: str, action: ProposedAction, attempt: int) -> ToolContext:
         """It is made for whoever asked, as in the turn that proposed it."""
@@ -169,12 +167,12 @@ class LiveApprovalActivities(ApprovalActivities):
             request_id=action.action_id,
             correlation_id=action.author.correlation_id,
             clock=lambda: datetime.fromtimestamp(self._hands.clock(), UTC),
-            ports=self._hands.ports,
+            services=self._hands.services,
             turn=operation.turn,
             step=operation.step,
             call_id=operation.call_id,
             retries_left=max(0, CARRY_OUT_TRIES - attempt),
-            approved=action.action_id,
+            approved_action_id=action.action_id,
         )
 
 

@@ -12,9 +12,7 @@ from typing import Any
 
 from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
 from threadline.slack.formatting import Block, Rendered, context, mention, plain, section
-from threadline.tools import cells
-from threadline.tools.blocks import Shown
-from threadline.tools.cells import LONGEST_LABEL, NOTHING, cell, label
+from threadline.tools.blocks import EMPTY, LONGEST_LABEL, RenderedRecords, fits_whole, format_cell, format_label
 
 KIND = "approval"
 MOST_SHOWN = 30
@@ -42,7 +40,7 @@ def plain_groups(groups: Iterable[Group]) -> list[Group]:
     return [(kind, records) for kind, records in groups if kind != KIND]
 
 
-def shown(groups: Iterable[Group]) -> tuple[Shown, ...]:
+def shown(groups: Iterable[Group]) -> tuple[RenderedRecords, ...]:
     """Each approval among the groups; see `approvals/tools.py` for its fields."""
     waiting = (each for kind, records in groups if kind == KIND for each in records)
     return tuple(_card(each) for each in waiting if isinstance(each, Mapping))
@@ -79,13 +77,13 @@ def moment(at: float) -> str:
 def is_whole(arguments: Mapping[str, Any]) -> bool:
     """Whether all that a call is given is shown beside the buttons: nobody can decide what they cannot read."""
     values = [each for name, given in arguments.items() for each in _parts(name, given)]
-    fits = all(len(str(name)) <= LONGEST_LABEL and cells.is_whole(value, _LONGEST) for name, value in values)
+    fits = all(len(str(name)) <= LONGEST_LABEL and fits_whole(value, _LONGEST) for name, value in values)
     return fits and len(values) <= MOST_SHOWN and _room_left(_all_lines(arguments)) >= 0
 
 
-def _card(record: Mapping[str, Any]) -> Shown:
+def _card(record: Mapping[str, Any]) -> RenderedRecords:
     action_id, risk = str(record.get("action_id", "")), str(record.get("risk", ""))
-    does, reason = cell(record.get("does")), cell(record.get("reason"))
+    does, reason = format_cell(record.get("does")), format_cell(record.get("reason"))
     lines = _lines(record.get("arguments"))
     until = float(record.get("expires_at") or 0.0)
     head = f"*Proposed: {plain(does)}* ({plain(action_id)}, {plain(risk)} risk)"
@@ -101,7 +99,9 @@ def _card(record: Mapping[str, Any]) -> Shown:
         context(terms) | {"block_id": f"{KIND}:{action_id}:terms"},
         {"type": "actions", "block_id": _buttons_id(action_id), "elements": buttons},
     )
-    return Shown("\n".join([f"Proposed: {does} ({action_id}, {risk} risk)", *lines, f"Why: {reason}"]), blocks)
+    return RenderedRecords(
+        "\n".join([f"Proposed: {does} ({action_id}, {risk} risk)", *lines, f"Why: {reason}"]), blocks
+    )
 
 
 def _lines(arguments: object) -> list[str]:
@@ -131,9 +131,12 @@ def _parts(name: str, value: object) -> list[tuple[str, object]]:
 def _fields(name: str, value: object) -> list[str]:
     parts = _parts(name, value)
     if isinstance(_object(value), Mapping):
-        return [f"{label(each)}: {cell(what, _LONGEST) if what is not None else 'removed'}" for each, what in parts]
-    filled = value not in (None, "", [], {}) and cell(value) != NOTHING
-    return [f"{label(name)}: {cell(value, _LONGEST)}"] if filled else []
+        return [
+            f"{format_label(each)}: {format_cell(what, _LONGEST) if what is not None else 'removed'}"
+            for each, what in parts
+        ]
+    filled = value not in (None, "", [], {}) and format_cell(value) != EMPTY
+    return [f"{format_label(name)}: {format_cell(value, _LONGEST)}"] if filled else []
 
 
 def _object(value: object) -> object:

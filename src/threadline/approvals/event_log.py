@@ -10,8 +10,7 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps.journal_entries import NewEvent
 from threadline.slack.model import Thread
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 
 _log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from threadline.errors import Permanent
 from threadline.threads.model import ButtonPress, ButtonState
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Risk
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """The buttons' ids (`action_id` in Slack's words)."""
@@ -21,12 +21,12 @@ MOST_ACTION = 64_000
 _VALUE = re.compile(r"(ACT-[0-9]{1,18}):([0-9a-f]{64})")
 
 
-class Risk(StrEnum):
-    LOW = "low"
-    """Done at once, and reported."""
-    MEDIUM = "medium"
-    HIGH = "high"
-    """Never decided by who asked."""
+_RISKS = (Risk.LOW, Risk.MEDIUM, Risk.HIGH)
+
+
+def max_risk(risk: Risk, wanted: Risk | None) -> Risk:
+    """Return the higher one: a proposal may call an action riskier than its tool does, and never safer."""
+    return max(risk, wanted or risk, key=_RISKS.index)
 
 
 class Decision(StrEnum):

@@ -15,8 +15,8 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Post
 from threadline.threads.store import PostStore
-from threadline.tools.operations import Operation
-from threadline.tools.public_text import sentence
+from threadline.tools.model import Operation
+from threadline.tools.public_text import public_sentence
 from threadline.tools.store import ToolExecution
 
 _NOT_YET = 5.0
@@ -57,7 +57,7 @@ async def shown_in(work: Work, team: str, action: ProposedAction) -> Place | Non
     settled = await work.conversations.settled(thread, turn)
     if settled is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
-    groups = tuple(groups_of(await work.tool_executions.shown(thread, turn)))
+    groups = tuple(groups_of(await work.tool_executions.record_groups(thread, turn)))
     parts = answer_of(settled.answer, groups, settled.detail) if settled.answer else ()
     for number, part in enumerate(parts, start=1):
         if approvals.holds(part, action.action_id):
@@ -102,9 +102,9 @@ def _words(action: ProposedAction, record: ToolExecution | None, result: Mapping
         return f"{action.action_id} was approved and started. {_UNKNOWN}"
     error = result.get("error")
     if isinstance(error, Mapping):
-        told = sentence(f"{error.get('message', '')} {error.get('suggestion', '')}", "Something went wrong.")
+        told = public_sentence(f"{error.get('message', '')} {error.get('suggestion', '')}", "Something went wrong.")
         return f"{action.action_id} was approved but could not be carried out: {told}"
-    said = sentence(str(result.get("display_text") or ""), "Done.")
+    said = public_sentence(str(result.get("display_text") or ""), "Done.")
     return f"{action.action_id} was approved and carried out: {said}"
 
 

@@ -8,12 +8,11 @@ from typing import Any
 from threadline.approvals import blocks as approvals
 from threadline.approvals import event_log as approval_events
 from threadline.approvals.contract import approval_start
-from threadline.approvals.model import ActionRefused, NewAction, ProposedAction, Risk
+from threadline.approvals.model import ActionRefused, NewAction, ProposedAction
 from threadline.approvals.tools import Proposals
 from threadline.db.engine import Database
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.tools.author import Author
-from threadline.tools.operations import Change
+from threadline.tools.model import Author, Change, Risk
 
 
 @dataclass(frozen=True)

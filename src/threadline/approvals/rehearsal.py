@@ -5,15 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.enforcement import RFP_ID
-from threadline.operator.model.protocol import Kind, kind_of
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import Code, ToolError, ToolResult, failure
+from threadline.tools.context import ToolContext
+from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, error_result
 from threadline.tools.registry import CORRELATION_ID, Tool
 from threadline.tools.runner import ToolRunner
 
-TURN = Port[ToolRunner]("Proposals", "They belong to the operator's turns, and are made in those alone.")
 """Runs the calls of the turn that proposes, since what it may do is the turn's own."""
 
 
@@ -24,6 +22,7 @@ class Rehearsed:
     tool: Tool
     arguments: dict[str, Any]
     rfp_id: str
+    risk: Risk
 
     @property
     def action(self) -> dict[str, Any]:
@@ -38,13 +37,15 @@ def rehearsed(runner: ToolRunner, call: ToolCall, context: ToolContext) -> Rehea
         return refused
     checked = runner.check(call, context)
     if isinstance(checked, ToolResult):
-        error = checked.error or ToolError(Code.REFUSED)
-        return failure(error.code, f"The proposed call would fail: {error.message}", error.suggestion)
+        error = checked.error or ToolError(ErrorCode.REFUSED)
+        return error_result(error.code, f"The proposed call would fail: {error.message}", error.suggestion)
     named = getattr(checked.arguments, RFP_ID, "")
     # As they were written: so they are read once more when the call is made, be it days later.
     kept = json.loads(call.arguments or "{}")
     kept.pop(CORRELATION_ID, None)  # it is the turn's, and given to the call when it is made
-    return Rehearsed(checked.tool, kept, named if isinstance(named, str) else "")
+    return Rehearsed(
+        checked.tool, kept, named if isinstance(named, str) else "", checked.tool.risk_of(checked.arguments)
+    )
 
 
 def call_of(action: Mapping[str, Any], call_id: str) -> ToolCall:
@@ -54,11 +55,15 @@ def call_of(action: Mapping[str, Any], call_id: str) -> ToolCall:
 
 def _unfit(tool: Tool) -> ToolResult | None:
     """Why a tool cannot be proposed at all."""
-    if kind_of(tool.name, read_only=not tool.mutating) in (Kind.SPEAK, Kind.PROPOSE):
-        return failure(Code.REFUSED, f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something.")
-    if tool.asks:
+    if tool.kind in (ToolKind.SPEAK, ToolKind.PROPOSE):
+        return error_result(
+            ErrorCode.REFUSED, f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something."
+        )
+    if tool.needs_approval:
         said = f"{tool.wire_name} waits for its approval by itself, and so is not proposed."
-        return failure(Code.REFUSED, said, "Call it yourself.")
+        return error_result(ErrorCode.REFUSED, said, "Call it yourself.")
     if not tool.mutating:
-        return failure(Code.REFUSED, f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself.")
+        return error_result(
+            ErrorCode.REFUSED, f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself."
+        )
     return None

@@ -19,7 +19,6 @@ from threadline.approvals.model import (
     Decision,
     NewAction,
     ProposedAction,
-    Risk,
 )
 from threadline.approvals.tables import proposed_actions
 from threadline.db.values import storable_json, storable_key
@@ -27,9 +26,8 @@ from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
 from threadline.slack.model import Thread
 from threadline.threads.tables import posts
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change, Risk
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 OUTCOME_DUE = timedelta(days=1)
 """How long after its approval an action is taken up again. Records of executions are kept for longer, so that an action

@@ -7,15 +7,12 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from threadline.approvals import risk_table as risks
-from threadline.approvals.model import ProposedAction, Risk, deciders
-from threadline.approvals.rehearsal import TURN, rehearsed
-from threadline.models.model import ToolCall
-from threadline.tools.author import Author
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import Code, Structured, ToolResult, failure
-from threadline.tools.operations import Change
-from threadline.tools.public_text import sentence
+from threadline.approvals.model import ProposedAction, deciders, max_risk
+from threadline.approvals.rehearsal import rehearsed
+from threadline.models.model import ToolCall, ToolKind
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Author, Change, ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import tool
 from threadline.tools.runner import ToolRunner
 
@@ -47,9 +44,6 @@ class Proposals(Protocol):
             status: `error`, or `unknown` where nobody knows whether it took effect.
         """
         ...
-
-
-PROPOSALS = Port[Proposals]("Proposals", "They are in the database: set DATABASE_URL.")
 
 
 class Proposal(BaseModel):
@@ -84,29 +78,29 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
     "Propose one call of another tool that changes something, instead of making it: for what somebody else should "
     "decide. What is of low risk is done at once; everything else waits for an approval by buttons in the thread. "
     "It ends the turn.",
-    mutating=True,
-    needs=(PROPOSALS,),
+    kind=ToolKind.PROPOSE,
+    needs=(Proposals,),
     look_up=_repeatable,
     timeout=60.0,
     remote=True,
 )
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
-    runner = context.ports[TURN]
+    runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
     made = replace(context, call_id=call.id)
     meant = rehearsed(runner, call, made)
     if isinstance(meant, ToolResult):
         return meant
     if given.rfp_id and meant.rfp_id and given.rfp_id != meant.rfp_id:
-        return failure(
-            Code.REFUSED,
+        return error_result(
+            ErrorCode.REFUSED,
             "The proposed call names another RFP than the proposal does.",
             "Name the same one in rfp_id and in arguments.",
         )
-    risk = risks.raised(risks.assessed(meant.tool.name, meant.arguments), given.risk)
+    risk = max_risk(meant.risk, given.risk)
     author = Author(context.user_id, given.correlation_id or context.correlation_id)
     rfp_id = given.rfp_id or meant.rfp_id
-    proposals, others = context.ports[PROPOSALS], context.other_ids
+    proposals, others = context.services[Proposals], context.co_requester_ids
     action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
     if action.risk is Risk.LOW:
         return await _done(runner, call, made, action, proposals)
@@ -119,11 +113,11 @@ async def _done(
     """What came of the call itself; its records are shown as those of any call."""
     result = await runner.run(call, context)
     if result.error:
-        status = "unknown" if result.error.code is Code.OUTCOME_UNKNOWN else "error"
+        status = "unknown" if result.error.code is ErrorCode.OUTCOME_UNKNOWN else "error"
         await proposals.failed(context.team, action, status, context.change.now)
         return replace(result, structured=(), notes=())
     told = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
-    said = sentence(result.display_text, "It is done.")
+    said = public_sentence(result.display_text, "It is done.")
     words = f"I have done this at once, because it is low risk ({action.action_id}): {said}"
     return ToolResult(data=told, display_text=words, notes=result.notes)
 
@@ -150,7 +144,7 @@ def waiting(does: str, arguments: Mapping[str, Any], action: ProposedAction, rea
         "expires_at": action.expires_at.timestamp(),
     }
     words = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
-    return ToolResult(data=told, display_text=words, structured=(Structured(KIND, (record,)),))
+    return ToolResult(data=told, display_text=words, structured=(RecordGroup(KIND, (record,)),))
 
 
 TOOLS = (propose_action,)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
@@ -314,6 +314,8 @@ class CaseReaders:
 
     `workspace`: the address of the workspace, such as `https://example.slack.com/`, for links.
     """
+
+    setup_hint: ClassVar[str] = "Set THREADLINE_SUMMARIES_CHANNEL."
 
     developers: Collection[str]
     workspace: str

@@ -12,15 +12,13 @@ from threadline.cases.model import Action, CaseNotFound, CaseReaders, CaseStatus
 from threadline.cases.report import parse_bug_report
 from threadline.cases.store.lists import CardSource, CardTurn, CaseLists
 from threadline.db.engine import Database
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import Structured, ToolResult
+from threadline.tools.context import ToolContext
+from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import tool
 
 MOST = 20
 """Cases of one answer; further ones are found by more words."""
 
-CASES = Port[Database]("The cases", "They are in the database: set DATABASE_URL.")
-READERS = Port[CaseReaders]("Who reads which channel", "Set THREADLINE_SUMMARIES_CHANNEL.")
 
 Wanted = Annotated[str | None, Field(max_length=300)]
 
@@ -55,7 +53,7 @@ class CaseCard:
 @tool(
     "cases.search",
     "Bug cases of the team, such as those that are open for a component.",
-    needs=(CASES, READERS),
+    needs=(Database, CaseReaders),
     remote=True,
 )
 async def search(
@@ -66,7 +64,7 @@ async def search(
     component: Annotated[Wanted, Field(description="A part of the product, such as checkout.")] = None,
     open_only: Annotated[bool, Field(description="Leave out resolved cases, unless the status asks for them.")] = True,
 ) -> ToolResult:
-    async with context.ports[CASES].begin() as work:
+    async with context.services[Database].begin() as work:
         found = await CaseLists(work.tx).search(
             context.team,
             words=words or "",
@@ -81,14 +79,14 @@ async def search(
     return ToolResult(
         data={"cases": cards, "more": more},
         display_text=f"Found {counted}." if cards else "There is no such case.",
-        structured=(Structured("cases", tuple(cards)),) if cards else (),
+        structured=(RecordGroup("cases", tuple(cards)),) if cards else (),
     )
 
 
 @tool(
     "cases.get",
     "One bug case by its number: how it stands and what its reporter was told.",
-    needs=(CASES, READERS),
+    needs=(Database, CaseReaders),
     remote=True,
 )
 async def get(
@@ -97,7 +95,7 @@ async def get(
     bug_id: Annotated[str, Field(min_length=1, max_length=30, description="Its number, such as BUG-12.")],
 ) -> ToolResult:
     number = bug_id.strip().upper()
-    async with context.ports[CASES].begin() as work:
+    async with context.services[Database].begin() as work:
         found = await CaseLists(work.tx).for_cards(context.team, [number])
     if not found:
         raise CaseNotFound(f"there is no case {number}; search for it by its words")
@@ -105,7 +103,7 @@ async def get(
     return ToolResult(
         data=case.record(),
         display_text=f"{case.bug_id} ({case.title}) is {case.status.replace('_', ' ')}, severity {case.severity}.",
-        structured=(Structured("cases", (case.record(),)),),
+        structured=(RecordGroup("cases", (case.record(),)),),
     )
 
 
@@ -113,7 +111,7 @@ TOOLS = [search, get]
 
 
 def _card(context: ToolContext, source: CardSource) -> CaseCard:
-    case, turns, readers = source.case, source.turns, context.ports[READERS]
+    case, turns, readers = source.case, source.turns, context.services[CaseReaders]
     card = CaseCard(
         bug_id=case.bug_id,
         title=_title_for_everybody(source),

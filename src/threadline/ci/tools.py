@@ -1,15 +1,15 @@
 """Continuous integration: what ran lately, why it failed, and once more."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.errors import Permanent, before_a_change
-from threadline.forge.actions import Build, FailedJobs
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import Structured, ToolResult
+from threadline.forge.actions import Actions, Build
+from threadline.models.model import ToolKind
+from threadline.tools.context import ToolContext
+from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import tool
 
 MOST_RUNS = 30
@@ -18,24 +18,6 @@ _READING = 40.0
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a host that is slow."""
 
-
-class Builds(Protocol):
-    """Where the runs are. Its methods raise `Permanent` and `Transient` with sentences for people."""
-
-    async def recent(self, branch: str, status: str, limit: int) -> Sequence[Build]: ...
-
-    async def build(self, run_id: int) -> Build: ...
-
-    async def failed_jobs(self, run_id: int) -> FailedJobs: ...
-
-    async def rerun(self, run_id: int, *, failed_only: bool) -> None: ...
-
-
-CI = Port[Builds](
-    "Continuous integration",
-    "Set THREADLINE_GITHUB_REPOSITORY to owner/name, and THREADLINE_GITHUB_TOKEN to a token that may read and write "
-    "its actions.",
-)
 
 RunId = Annotated[int, Field(ge=1, le=2**53, description="As ci.recentRuns tells it.")]
 Outcome = Literal["success", "failure", "cancelled", "timed_out", "in_progress", "queued", "completed"]
@@ -49,7 +31,7 @@ class Rerun(BaseModel):
     failed_only: Annotated[bool, Field(description="Only the failed jobs and what depends on them.")] = True
 
 
-@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(CI,), remote=True)
+@tool("ci.recentRuns", "The newest runs of the repository's workflows.", needs=(Actions,), remote=True)
 async def recent_runs(
     context: ToolContext,
     *,
@@ -57,7 +39,7 @@ async def recent_runs(
     status: Annotated[Outcome | None, Field(description="Only those of this status or outcome.")] = None,
     limit: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 10,
 ) -> ToolResult:
-    found = await context.ports[CI].recent(branch, status or "", limit)
+    found = await context.services[Actions].recent(branch, status or "", limit)
     shown = [_record(each) for each in found]
     text = f"{len(shown)} runs, the newest first." if shown else "No run was found."
     return ToolResult(data={"runs": shown}, display_text=text, structured=_structured(shown))
@@ -66,12 +48,12 @@ async def recent_runs(
 @tool(
     "ci.failedJobs",
     "The failed jobs of one run, with the end of each log. Without a run: of the newest that failed.",
-    needs=(CI,),
+    needs=(Actions,),
     timeout=_READING,
     remote=True,
 )
 async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> ToolResult:
-    builds = context.ports[CI]
+    builds = context.services[Actions]
     if run_id is None:
         newest = await builds.recent("", "failure", 1)
         if not newest:
@@ -89,22 +71,23 @@ async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> T
 
 
 async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
-    build = await context.ports[CI].build(given.run_id)
+    build = await context.services[Actions].build(given.run_id)
     return _started(build) if build.attempt > given.attempt else None
 
 
 @tool(
     "ci.rerun",
     "Start a run once more that has ended; say which attempt of it, so that it is repeated only once.",
-    mutating=True,
-    needs=(CI,),
-    record=lambda given: f"ci:{given.run_id}",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Actions,),
+    rate_limit_key=lambda given: f"ci:{given.run_id}",
     look_up=_find_rerun,
-    settles=_SETTLES,
+    settle_seconds=_SETTLES,
     remote=True,
 )
 async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
-    builds = context.ports[CI]
+    builds = context.services[Actions]
     with before_a_change():
         build = await builds.build(given.run_id)
     if build.attempt > given.attempt:
@@ -130,8 +113,8 @@ def _record(build: Build) -> dict[str, Any]:
     return {name: value for name, value in asdict(build).items() if value != ""}
 
 
-def _structured(records: list[dict[str, Any]]) -> tuple[Structured, ...]:
-    return (Structured("builds", tuple(records)),) if records else ()
+def _structured(records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
+    return (RecordGroup("builds", tuple(records)),) if records else ()
 
 
 def _started(build: Build) -> ToolResult:

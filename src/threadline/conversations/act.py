@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from threadline.approvals import rehearsal as proposing
 from threadline.conversations import context_window as context
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import tool_execution as telling
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.message_reading import Asker
+from threadline.conversations.model.conversation import Execution
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.models.model import Execution, Message, ToolCall
+from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
@@ -25,12 +25,10 @@ from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
-from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ToolLedger
-from threadline.tools.model import Category, ToolResult
-from threadline.tools.operations import Change
-from threadline.tools.output import rendered, share
+from threadline.tools.model import Author, Change, ErrorCategory, ToolResult
+from threadline.tools.output import render_result, result_limit
 from threadline.tools.runner import ToolRunner
 
 
@@ -70,7 +68,7 @@ class Acting:
         async def keep(tx: Transaction, result: ToolResult) -> None:
             nonlocal appended
             # In a thread: a large result takes a while, in which others are to be served.
-            shown = await asyncio.to_thread(rendered, result, share(len(reply.calls)))
+            shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
             key = f"t:{request.turn}:{request.step}:{call.id}"
             work = self._database.work(tx)
             gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != deletions
@@ -79,8 +77,8 @@ class Acting:
             if gone:
                 await work.conversations.forget_read(request.thread)
 
-        result = await runner.run(call, replace(where, ports=where.ports.having(proposing.TURN, runner)), keep)
-        if appended and result.error and result.error.code.category is Category.INTERNAL:
+        result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
+        if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
             await self._alerts.record(call.name)
         told = telling.execution(call, result, self._mind.registry)
         if request.protocol is None:
@@ -121,13 +119,13 @@ class Acting:
             request_id=brief.request_id,
             correlation_id=turn_id(thread, request.turn),
             clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
-            ports=self._mind.ports,
+            services=self._mind.services,
             actor=brief.actor,
             turn=request.turn,
             step=request.step,
             call_id=request.call.id,
-            others=tuple(others.values()),
-            other_ids=tuple(others),
+            co_requesters=tuple(others.values()),
+            co_requester_ids=tuple(others),
             retries_left=max(0, self._attempts - attempt),
         )
 

@@ -20,13 +20,12 @@ from threadline.conversations.contract import (
     Thought,
 )
 from threadline.conversations.message_intake import Unjudged
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.settle import Settling
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.unit_of_work import Work
-from threadline.models.model import Execution
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message

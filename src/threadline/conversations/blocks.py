@@ -31,7 +31,7 @@ class _Draft:
     blocks: tuple[Block, ...] = ()
     has_table: bool = False
 
-    def joined(self, shown: records.Shown) -> "_Draft | None":
+    def joined(self, shown: records.RenderedRecords) -> "_Draft | None":
         """With these records in it, as lines where a second table would be too much; None where there is no room."""
         if self.has_table and shown.has_table:
             return self._and(shown.lines, shown.text) if shown.lines else None
@@ -61,7 +61,7 @@ def answer_of(
     """
     drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in _parts(text, detail)]
     groups = list(structured)
-    for shown in (*records.shown(plain_groups(groups)), *approvals.shown(groups)):
+    for shown in (*records.render_records(plain_groups(groups)), *approvals.shown(groups)):
         if drafts and (joined := drafts[-1].joined(shown)):
             drafts[-1] = joined
         else:

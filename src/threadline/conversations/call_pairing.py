@@ -7,8 +7,8 @@ stopped, a step that was stored twice, rows out of order.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from threadline.conversations.model.answers import is_blank
 from threadline.models.model import Message, Role
+from threadline.slack.text import is_blank
 
 
 def paired(messages: Sequence[Message]) -> list[Message]:

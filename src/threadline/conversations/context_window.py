@@ -14,8 +14,7 @@ from threadline.conversations.call_pairing import paired
 from threadline.models.chat_model import Prompt, shown
 from threadline.models.model import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef, Thread
-from threadline.tools.access import Allowed
-from threadline.tools.registry import Registry, wire_name
+from threadline.tools.registry import AllowedTools, ToolRegistry, wire_name
 
 Placed = tuple[int, Message]
 """A message of the transcript behind its place there; places rise."""
@@ -141,7 +140,7 @@ def prompt_of(
     thread: Thread,
     past: Past,
     current: Sequence[Message],
-    offered: tuple[Registry, Allowed],
+    offered: tuple[ToolRegistry, AllowedTools],
     choice: ToolChoice,
     *,
     tight: bool = False,
@@ -228,13 +227,13 @@ def _line(message: Message, limit: int) -> str:
     return shortened(f"{who.get(message.role, '')}{shown(message)}{called}", limit)
 
 
-def _by_wire_names(message: Message, registry: Registry) -> Message:
+def _by_wire_names(message: Message, registry: ToolRegistry) -> Message:
     """Calls under the names that the provider allows; notes without what only we read in them."""
     if message.role is not Role.ASSISTANT:
         return replace(message, opaque="") if message.opaque else message
     return replace(message, calls=tuple(_on_the_wire(call, registry) for call in message.calls))
 
 
-def _on_the_wire(call: ToolCall, registry: Registry) -> ToolCall:
+def _on_the_wire(call: ToolCall, registry: ToolRegistry) -> ToolCall:
     tool = registry.get(call.name)
     return replace(call, name=tool.wire_name if tool else wire_name(call.name))

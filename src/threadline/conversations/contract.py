@@ -15,11 +15,13 @@ from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
     ConversationMarks,
+    Execution,
+    OutcomeKind,
     Talk,
     WordKind,
     conversation_workflow_id,
 )
-from threadline.models.model import Execution, ModelReply, OutcomeKind, ToolCall, ToolChoice
+from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread

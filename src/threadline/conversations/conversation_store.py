@@ -15,7 +15,7 @@ from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.conversation_row import Conversation
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import Asker, Stays, TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.tables import (
     conversation_messages,
     conversation_turns,
@@ -30,7 +30,7 @@ from threadline.db.engine import Query
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
-from threadline.models.model import OutcomeKind, Usage
+from threadline.models.model import Usage
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, message_id

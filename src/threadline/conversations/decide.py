@@ -26,12 +26,12 @@ from threadline.knowledge.model import CRITICAL_TYPES
 from threadline.models.chat_model import ChatModel
 from threadline.models.model import Usage
 from threadline.models.structured import asking
-from threadline.tools.model import Code
+from threadline.tools.model import ErrorCode
 
 LookUp = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
 
-_BROKEN = tuple(code.value for code in Code if code.breaks)
+_BROKEN = tuple(code.value for code in ErrorCode if code.is_fault)
 """Of errors of tools: that a time is taken says nothing against the calendar."""
 
 _log = structlog.get_logger(__name__)
@@ -158,7 +158,7 @@ class Deciding:
         thread, turn = asked.thread, asked.turn
         situation = await self._situations.of(asked)
         async with self._database.begin() as work:
-            succeeded, failed = await work.tool_executions.tally(thread, _BROKEN)
+            succeeded, failed = await work.tool_executions.count_outcomes(thread, _BROKEN)
             questions = await work.decisions.questions_in_a_row(thread, turn)
             spent = Spent(asked.round >= ROUNDS, questions=questions, questions_allowed=self._rules.questions)
             found = made.retrieval

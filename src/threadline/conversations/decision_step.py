@@ -10,8 +10,8 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import TalkTurn
     from threadline.conversations.decision_contract import ROUNDS, DecisionActivities, Escalate, Round, Step
     from threadline.conversations.model import answers
+    from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
     from threadline.decisions.model import Course, Reason
-    from threadline.models.model import Execution, ExecutionStatus, Outcome, OutcomeKind
 
 from threadline.threads.calls import attempt, call, fault_of
 

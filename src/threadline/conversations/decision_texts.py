@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 
 from threadline.conversations.model import answers
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.model import FALLBACK, Action, Course, Deliberation, Reason, Source
 from threadline.knowledge.model import SECTION
-from threadline.models.model import OutcomeKind
 
 SAY_MORE = "I want to get this right: could you tell me a little more about what you need?"
 """Asked where the model has no question of its own."""

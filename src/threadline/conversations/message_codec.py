@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from threadline.models.model import Message, Role, ToolCall
+from threadline.models.model import Message, Role, ToolCall, ToolKind
 
 _MARK = "\ufdd0"
 _UNWRITABLE = re.compile(r"[\ud800-\udfff\ufdd0]")
@@ -25,7 +25,7 @@ def written(message: Message) -> str:
 
 def read(body: str) -> Message:
     raw = _each_text(_unmarked, json.loads(body))
-    calls = tuple(ToolCall(**call) for call in raw.pop("calls", ()))
+    calls = tuple(ToolCall(**{**call, "kind": ToolKind(call["kind"])}) for call in raw.pop("calls", ()))
     return Message(role=Role(raw.pop("role")), calls=calls, **raw)
 
 

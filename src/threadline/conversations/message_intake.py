@@ -13,13 +13,17 @@ from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.conversation_row import WANTS, Conversation
-from threadline.conversations.model.conversation import CONVERSATION, ConversationMarks, conversation_workflow_id
+from threadline.conversations.model.conversation import (
+    CONVERSATION,
+    ConversationMarks,
+    OutcomeKind,
+    conversation_workflow_id,
+)
 from threadline.conversations.ratings import Thumbs
 from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.decisions.store import Decisions
 from threadline.handovers.store import Handovers
-from threadline.models.model import OutcomeKind
 from threadline.operator.store import Memories
 from threadline.slack.model import Thread
 from threadline.threads.message_table import MessageTable, distinct, seconds

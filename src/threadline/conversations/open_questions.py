@@ -7,8 +7,8 @@ from decimal import Decimal
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.jobs.model import JOB_QUESTION
-from threadline.models.model import OutcomeKind
 
 _PENDING = text("""
 SELECT last.user_id, last.turn, last.said_at FROM (

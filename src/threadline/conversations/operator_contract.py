@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.conversation import ConversationMarks
-from threadline.models.model import OutcomeKind
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread

@@ -34,7 +34,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         thread = turn.thread
         async with self._database.begin() as work:
             settled = await work.conversations.settled(thread, turn.turn)
-            shown = await work.tool_executions.shown(thread, turn.turn)
+            shown = await work.tool_executions.record_groups(thread, turn.turn)
         if settled is None:
             raise Permanent("This turn has not ended, so it has no answer to post yet.")
         if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():

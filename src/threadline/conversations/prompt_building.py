@@ -30,8 +30,8 @@ from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone
 from threadline.threads.model import message_id
-from threadline.tools.model import Code, failure
-from threadline.tools.output import rendered
+from threadline.tools.model import ErrorCode, error_result
+from threadline.tools.output import render_result
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
@@ -279,8 +279,8 @@ def _without_result(placed: Sequence[Placed], turn: int) -> list[tuple[str, Mess
 
 
 def _lost(call_id: str, *, read_only: bool) -> Message:
-    code = Code.TOOL_EXECUTION_FAILED if read_only else Code.OUTCOME_UNKNOWN
-    return context.result(call_id, rendered(failure(code)))
+    code = ErrorCode.TOOL_EXECUTION_FAILED if read_only else ErrorCode.OUTCOME_UNKNOWN
+    return context.result(call_id, render_result(error_result(code)))
 
 
 async def bound_to(work: Work, thread: Thread) -> About:

@@ -9,16 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from threadline.conversations.model import answers
-from threadline.models.model import (
-    Execution,
-    ModelReply,
-    Outcome,
-    OutcomeKind,
-    StepFailed,
-    ToolCall,
-    ToolChoice,
-    touched,
-)
+from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind, touched
+from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
+from threadline.slack.text import is_blank
 
 MAX_TURNS = 5
 """Model calls that may ask for tools; beyond it the model is asked once more, and only for words."""
@@ -131,7 +124,7 @@ class _Turn:
         """The end that a reply is, whatever calls are in it; None when it says nothing."""
         if reply.silent and self._may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
-        if reply.silent or answers.is_blank(reply.text):
+        if reply.silent or is_blank(reply.text):
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 

@@ -4,11 +4,11 @@ import re
 from dataclasses import replace
 from itertools import dropwhile
 
-from threadline.conversations.model.answers import is_blank
 from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Answer
-from threadline.models.model import Message, ModelReply, Role, ToolCall
-from threadline.tools.registry import LONGEST_NAME, Registry
+from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolKind
+from threadline.slack.text import is_blank
+from threadline.tools.registry import MAX_NAME_LENGTH, ToolRegistry
 from threadline.tools.runner import MAX_CALLS
 
 BEGINNING = 300
@@ -36,7 +36,7 @@ def clear(answer: Answer, *, addressed: bool) -> ModelReply:
     return replace(reply, text=f"{words}\n\n{CUT}" if answer.cut and not (reply.calls or is_blank(words)) else words)
 
 
-def message(reply: ModelReply, registry: Registry) -> Message:
+def message(reply: ModelReply, registry: ToolRegistry) -> Message:
     """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
     calls = tuple(_own(call, registry) for call in reply.calls[:MAX_CALLS])
     return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
@@ -58,7 +58,7 @@ def told(kept: Message) -> ModelReply:
     """
     silent = is_silent(kept)
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
-    calls = tuple(replace(call.reference(), name=call.name[:LONGEST_NAME]) for call in kept.calls)
+    calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)
     return ModelReply(text[:BEGINNING], calls, silent=silent)
 
 
@@ -75,15 +75,15 @@ def question(text: str) -> str:
     return line if len(line) <= _QUESTION else line[: _QUESTION - 1] + "…"
 
 
-def _own(call: ToolCall, registry: Registry) -> ToolCall:
+def _own(call: ToolCall, registry: ToolRegistry) -> ToolCall:
     tool = registry.get(call.name)
     name = tool.name if tool else _whole(call.name)
     return ToolCall(
         _whole(call.id),
         name,
         _whole(call.arguments),
-        read_only=bool(tool and not tool.mutating),
-        binds=bool(tool and tool.binds),
+        kind=tool.kind if tool else ToolKind.CHANGE,
+        binds_record=bool(tool and tool.binds_record),
         critical=bool(tool and tool.critical),
     )
 

@@ -12,12 +12,12 @@ from threadline.conversations import replies
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.turn_plans import Plan, Spent
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import Course, Deliberation, Result, concluded
-from threadline.models.model import OutcomeKind, Role
+from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model import protocol
@@ -27,9 +27,8 @@ from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefus
 from threadline.rfps.model import RfpNotFound
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
-from threadline.tools.public_text import account
+from threadline.tools.model import Author, Change, Operation
+from threadline.tools.public_text import public_lines
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
@@ -143,12 +142,12 @@ async def _answer(
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.words_of(call.arguments) if call else ""
-        return (words, "", False) if words else (account(request.text, answers.TROUBLE), "", True)
+        return (words, "", False) if words else (public_lines(request.text, answers.TROUBLE), "", True)
     if request.kind in _ACCOUNTS:
-        return reply.content if reply else account(request.text, answers.TROUBLE), "", reply is None
+        return reply.content if reply else public_lines(request.text, answers.TROUBLE), "", reply is None
     notice = decision_words.passed_on(made)
     if reply is None:
-        return account(request.text, answers.TROUBLE), notice, True
+        return public_lines(request.text, answers.TROUBLE), notice, True
     found = await work.tool_executions.sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
     sources = decision_words.sources_of(reply.content, shown, found)

@@ -17,7 +17,7 @@ from threadline.knowledge import tools as qa
 from threadline.knowledge.model import DocumentType
 from threadline.models.model import Message
 from threadline.sales.model import LONGEST_CONTEXT
-from threadline.tools import access
+from threadline.tools.registry import allowed_tools
 
 Lead = Callable[[str, str], Awaitable[str]]
 """What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `LONGEST_CONTEXT`
@@ -72,7 +72,7 @@ class Situations:
 
     def _tools(self, *, read_only: bool) -> tuple[Offered, ...]:
         """Those that the turn may use; what looks into the documents is an action of its own."""
-        allowed = access.allowed(self._mind.registry, self._mind.ports, read_only=read_only)
+        allowed = allowed_tools(self._mind.registry, self._mind.services, read_only=read_only)
         definitions = self._mind.registry.definitions(allowed.names - {qa.answer.name})
         return tuple(Offered(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
 

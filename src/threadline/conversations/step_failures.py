@@ -4,7 +4,8 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.models.model import Execution, ExecutionStatus, StepFailed, ToolCall
+    from threadline.conversations.model.conversation import Execution, ExecutionStatus
+    from threadline.models.model import StepFailed, ToolCall
     from threadline.threads.retrying import FaultKind
 
 from threadline.threads.calls import fault_of, public_message
@@ -22,4 +23,4 @@ def broken_off(asked: ToolCall, error: FailureError) -> Execution:
     """What became of a call. Of one whose worker was lost on its last try, nobody knows what it changed."""
     status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
     note = public_message(error) or _BROKE_OFF
-    return Execution(asked.id, asked.name, status, note, read_only=asked.read_only, critical=asked.critical)
+    return Execution(asked.id, asked.name, status, note, kind=asked.kind, critical=asked.critical)

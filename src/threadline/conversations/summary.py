@@ -9,11 +9,11 @@ from threadline.conversations import context_window as context
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past, Placed
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.answers import is_blank
 from threadline.conversations.transcript_store import Transcript
 from threadline.db.engine import Database
 from threadline.db.values import storable
 from threadline.models.chat_model import ChatModel
+from threadline.slack.text import is_blank
 
 _log = structlog.get_logger(__name__)
 

@@ -31,10 +31,8 @@ from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
-from threadline.tools import access
-from threadline.tools.access import Allowed
-from threadline.tools.context import Ports
-from threadline.tools.registry import Registry
+from threadline.tools.context import Services
+from threadline.tools.registry import AllowedTools, ToolRegistry, allowed_tools, available_tools
 
 _NO_WAY = "This turn has no route yet, so the operator agent cannot answer it."
 _log = structlog.get_logger(__name__)
@@ -48,8 +46,8 @@ class Mind:
     """
 
     model: ChatModel | None
-    registry: Registry
-    ports: Ports
+    registry: ToolRegistry
+    services: Services
     budget: Budget = field(default_factory=Budget)
     clock: Callable[[], float] = time.time
     bot_name: str = BOT_NAME
@@ -59,13 +57,19 @@ class Mind:
     @cached_property
     def house(self) -> House:
         """What the operator is told of the house, with the tools that are its own."""
-        names = access.allowed(self.registry, self.ports, Agent.OPERATOR, read_only=False).names
+        names = allowed_tools(self.registry, self.services, operator=True, read_only=False).names
         return House([each for each in self.registry.all() if each.name in names], self.job_types, self.bot_name)
 
-    def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> Allowed:
+    def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> AllowedTools:
         """The tools of a turn, the same at each of its steps."""
-        because = briefing.because or "nothing may be changed"
-        return access.allowed(self.registry, self.ports, agent, read_only=briefing.read_only, because=because)
+        reason = briefing.because or "nothing may be changed"
+        return allowed_tools(
+            self.registry,
+            self.services,
+            operator=agent is Agent.OPERATOR,
+            read_only=briefing.read_only,
+            reason=reason,
+        )
 
 
 class Thinking:
@@ -108,7 +112,7 @@ class Thinking:
             return blocks.DELETED if addressed else NO_REPLY
         if request.agent is Agent.OPERATOR:
             return ""
-        tools = access.offered(self._mind.registry, self._mind.ports)
+        tools = available_tools(self._mind.registry, self._mind.services)
         for each in there:
             wanted = intent.extract(each.text)
             # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from threadline.rfps.json_documents import Document
 from threadline.rfps.tool_parameters import counted, moment
 from threadline.slack.model import FileRef, Thread, name_with_id
-from threadline.tools.context import Port, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool
 
@@ -56,9 +56,6 @@ class ThreadReader(Protocol):
         ...
 
 
-THREADS = Port[ThreadReader]("The threads in Slack", "Set SLACK_BOT_TOKEN.")
-
-
 def _time(value: object) -> datetime:
     try:
         told = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
@@ -78,7 +75,7 @@ Since = Annotated[
     "slack.get.thread",
     "The messages of this thread as Slack has them now, with their authors, times and files; a file's id is what other "
     "tools take. People write there what they like: facts are in the records.",
-    needs=(THREADS,),
+    needs=(ThreadReader,),
     keep_result=False,  # what its author deletes in Slack stays nowhere else
     timeout=60.0,
     remote=True,
@@ -89,7 +86,7 @@ async def get_thread(
     limit: Annotated[int, Field(ge=1, le=MOST, description="The thread's first message, and the newest.")] = 30,
     since: Since | None = None,
 ) -> ToolResult:
-    part = await context.ports[THREADS].read(context.thread, since, limit)
+    part = await context.services[ThreadReader].read(context.thread, since, limit)
     longest = max(_LEAST, _ROOM // max(len(part.messages), 1))
     told = [_record(each, longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)

@@ -11,8 +11,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.tables import conversation_messages, conversation_turns, conversations, model_calls
-from threadline.models.model import OutcomeKind
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 

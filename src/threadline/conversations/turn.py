@@ -23,9 +23,9 @@ with workflow.unsafe.imports_passed_through():
         Word,
     )
     from threadline.conversations.model import answers
-    from threadline.conversations.model.conversation import WordKind
+    from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind, WordKind, touched
     from threadline.conversations.operator_contract import Begun
-    from threadline.models.model import Execution, ModelReply, Outcome, OutcomeKind, ToolCall, ToolChoice, touched
+    from threadline.models.model import ModelReply, ToolCall, ToolChoice
     from threadline.operator.model.routing import Agent
     from threadline.threads.display import format_utc
     from threadline.threads.retrying import Fault, FaultKind
@@ -260,7 +260,7 @@ class Turn:
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
-        width = AT_ONCE if all(each.read_only and not each.binds for each in calls) else 1
+        width = AT_ONCE if all(each.read_only and not each.binds_record for each in calls) else 1
         done: list[Execution] = []
         for start in range(0, len(calls), width):
             if start and self._conversation.stopping:

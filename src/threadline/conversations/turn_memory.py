@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from threadline.conversations.model.conversation import ConversationNotFound
+from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import DELETED, Placed
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.models.model import ExecutionStatus, Role
+from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
 from threadline.operator.memory import TurnEnd, Used
 from threadline.operator.model.memory import MemoryKind
@@ -18,8 +18,8 @@ from threadline.operator.model.routing import Agent
 from threadline.rfps import model as rfps
 from threadline.rfps.rfp_ids import scope_of
 from threadline.slack.model import Thread
-from threadline.tools.registry import Registry
-from threadline.tools.store import CallOutcome
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import ToolOutcome
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 class Remembering:
     """Args: `clock` returns seconds since 1970."""
 
-    def __init__(self, database: Database, registry: Registry, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: Database, registry: ToolRegistry, clock: Callable[[], float] = time.time) -> None:
         self._database = database
         self._registry = registry
         self._clock = clock
@@ -84,14 +84,14 @@ class Remembering:
             whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
         )
 
-    def _used(self, outcomes: Sequence[CallOutcome]) -> list[Used]:
+    def _used(self, outcomes: Sequence[ToolOutcome]) -> list[Used]:
         """The calls under the tools' own names; a name that the model made up is none."""
         found = []
         for each in outcomes:
             tool = self._registry.get(each.tool_name)
             status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
-            read_only = tool is not None and not tool.mutating
-            found.append(Used(tool.name if tool else "", status, read_only, each.code))
+            kind = tool.kind if tool else ToolKind.CHANGE
+            found.append(Used(tool.name if tool else "", status, kind, each.code))
         return found
 
 

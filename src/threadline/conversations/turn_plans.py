@@ -14,7 +14,7 @@ from threadline.conversations import open_questions as pending_requests
 from threadline.conversations.tables import conversations, turn_plans
 from threadline.operator.model.routing import Route
 from threadline.slack.model import Thread
-from threadline.tools.store import ToolExecutions
+from threadline.tools.store import ToolExecutionStore
 
 _ROUTE = TypeAdapter(Route)
 _SPENT = text("""
@@ -119,7 +119,7 @@ class TurnPlans:
         which = {"id": row.id, "turn": turn}
         used = (await self._connection.execute(_SPENT, which)).one()
         seconds = (await self._connection.execute(_LASTED, which)).scalar_one_or_none()
-        tools = tuple(await ToolExecutions(self._connection).called(thread, turn))
+        tools = tuple(await ToolExecutionStore(self._connection).tool_names(thread, turn))
         return Spent(used.calls, used.tokens, float(used.cost_usd), float(seconds or 0), tools)
 
     async def awaiting(self, thread: Thread, user_id: str) -> int:

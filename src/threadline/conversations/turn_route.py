@@ -7,8 +7,9 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import TalkTurn
+    from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
     from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
-    from threadline.models.model import Execution, Outcome, OutcomeKind, ToolCall
+    from threadline.models.model import ToolCall
     from threadline.operator.model import protocol
     from threadline.operator.model.protocol import Asked, ProtocolState
     from threadline.operator.model.routing import Agent
@@ -67,8 +68,7 @@ class Way:
         """A call that broke off, with the state behind it: nobody knows whether it was done."""
         if self.protocol is None:
             return execution
-        kind = protocol.kind_of(asked.name, read_only=asked.read_only)
-        return replace(execution, protocol=protocol.after(self.protocol, Asked(kind), None))
+        return replace(execution, protocol=protocol.after(self.protocol, Asked(asked.kind), None))
 
     def learn(self, executions: Sequence[Execution]) -> None:
         """Take over what calls have done, in whatever order they ended."""

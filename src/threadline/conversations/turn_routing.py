@@ -13,14 +13,13 @@ from threadline.conversations import binding_replies as thread_words
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.request_texts import asked_in
 from threadline.conversations.turn_input import Said
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.models.model import OutcomeKind
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model import routing
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState

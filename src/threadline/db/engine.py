@@ -30,6 +30,8 @@ class Database:
         context_bytes: of a conversation, what the model is sent; see `ConversationMarks.crowded`.
     """
 
+    setup_hint = "Set DATABASE_URL."
+
     def __init__(
         self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int | None = None
     ) -> None:

@@ -28,7 +28,7 @@ from threadline.sales.email_store import Letters
 from threadline.sales.store import Crm
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
-from threadline.tools.store import ToolExecutions
+from threadline.tools.store import ToolExecutionStore
 
 
 class Work:
@@ -85,8 +85,8 @@ class Work:
         return Talked(self.tx)
 
     @cached_property
-    def tool_executions(self) -> ToolExecutions:
-        return ToolExecutions(self.tx)
+    def tool_executions(self) -> ToolExecutionStore:
+        return ToolExecutionStore(self.tx)
 
     @cached_property
     def conversations(self) -> Conversations:

@@ -20,9 +20,10 @@ from threadline.estimates.model import (
     stale_quotes,
 )
 from threadline.estimates.store import EstimateStore, bound_project
+from threadline.models.model import ToolKind
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Code, Structured, ToolResult, failure
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
 PAGE = 100
@@ -81,7 +82,7 @@ async def list_projects(context: ToolContext) -> ToolResult:
 @tool(
     "estimates.useProject",
     "Make a project the one that this thread is about. Changes nothing in it.",
-    binds=True,
+    binds_record=True,
 )
 async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
@@ -98,7 +99,7 @@ async def use_project(
 @tool(
     "estimates.getProjectDetails",
     "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
-    binds=True,
+    binds_record=True,
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
@@ -113,7 +114,7 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     )
 
 
-@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds=True)
+@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds_record=True)
 async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
     roles = [_role(each) for each in details.roles]
@@ -124,7 +125,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     )
 
 
-@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds=True)
+@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds_record=True)
 async def list_wbs_items(
     context: ToolContext,
     *,
@@ -144,7 +145,8 @@ async def list_wbs_items(
 @tool(
     "estimates.createWbsItems",
     "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
 )
 async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
     new = [NewItem(each.title, each.role, each.days) for each in given.items]
@@ -156,7 +158,8 @@ async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolR
 @tool(
     "estimates.updateWbsItems",
     "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
 )
 async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
     changes = [ItemChange(**vars(each)) for each in given.items]
@@ -168,7 +171,8 @@ async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolR
 @tool(
     "estimates.updateQuoteTotals",
     "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
 )
 async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
     project = await use_project_in_thread(context, given.project_id)
@@ -245,7 +249,7 @@ def _note_stale_quotes(details: ProjectDetails) -> tuple[str, ...]:
 
 def _refused(locked: ProjectLocked) -> ToolResult:
     """A locked project blocks a change, whichever project the thread is about and whenever it was locked."""
-    return failure(Code.NOT_ALLOWED, f"{locked}.")
+    return error_result(ErrorCode.NOT_ALLOWED, f"{locked}.")
 
 
 def _page(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -293,7 +297,7 @@ def _count(records: Sequence[object], what: str) -> str:
     return f"{len(records)} {what}{'' if len(records) == 1 else 's'}"
 
 
-def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[Structured, ...]:
+def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
     """With what tells a record from those of other projects, so that of one that changed the last state is shown."""
     about = {"project_id": of.project_id} if of else {}
-    return tuple(Structured(kind, tuple(about | each for each in rows)) for kind, rows in kinds.items() if rows)
+    return tuple(RecordGroup(kind, tuple(about | each for each in rows)) for kind, rows in kinds.items() if rows)

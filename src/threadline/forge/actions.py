@@ -94,6 +94,11 @@ class Actions:
         timeout: seconds to connect, and between two pieces of an answer.
     """
 
+    setup_hint = (
+        "Set THREADLINE_GITHUB_REPOSITORY to owner/name, and THREADLINE_GITHUB_TOKEN to a token that may read and "
+        "write its actions."
+    )
+
     def __init__(self, slug: str, token: SecretStr, api_url: str = "", *, timeout: float = TIMEOUT) -> None:
         self._timeout = aiohttp.ClientTimeout(sock_connect=timeout, sock_read=timeout)
         self._api_path = urlsplit(api_url or GITHUB_API).path.rstrip("/")

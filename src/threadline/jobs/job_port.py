@@ -6,9 +6,7 @@ from typing import Protocol
 
 from threadline.jobs.model import AgentJob, JobQuery, JobStanding, NewJob, WantedJob
 from threadline.slack.model import Thread
-from threadline.tools.author import Author
-from threadline.tools.context import Port
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Author, Change, Effect, Operation
 
 
 class JobDesk(Protocol):
@@ -43,6 +41,3 @@ class JobDesk(Protocol):
     async def effect(self, operation: Operation) -> Effect | None:
         """What the operation did; None when it changed nothing."""
         ...
-
-
-JOBS = Port[JobDesk]("The jobs", "They are in the database and in Temporal: the core worker brings them.")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from threadline.errors import Permanent
-from threadline.tools.author import Author
+from threadline.tools.model import Author
 
 JOB_QUESTION = r":run:[0-9]+$"
 """In the id of what a job asks, and in that of nothing else; a pattern of Python and of Postgres alike."""

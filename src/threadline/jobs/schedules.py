@@ -23,7 +23,7 @@ from threadline.jobs import cron as crons
 from threadline.jobs.activities import LiveAgentJobActivities
 from threadline.jobs.contract import job_start
 from threadline.jobs.cron import Calendar, Cron
-from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_port import JobDesk
 from threadline.jobs.job_runs import Asking
 from threadline.jobs.model import AgentJob, JobSchedule, JobStanding
 from threadline.jobs.scheduling import JobRunner, PostgresJobs
@@ -32,7 +32,7 @@ from threadline.slack.client import Slack
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 
 MADE_UP = timedelta(hours=6)
 """The longest time after which a run that Temporal has missed is made up for; less than the time to the next one."""
@@ -46,8 +46,8 @@ class Jobs:
     activities: LiveAgentJobActivities
 
     @property
-    def ports(self) -> Ports:
-        return Ports().having(JOBS, self.desk)
+    def services(self) -> Services:
+        return Services().with_service(JobDesk, self.desk)
 
 
 def live_jobs(

@@ -25,8 +25,7 @@ from threadline.slack import formatting
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.threads.outbox import Outbox, Post
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Author, Change, Effect, Operation
 
 MOST_OPEN = 200
 """Jobs of a team that are not over; a further one is refused."""

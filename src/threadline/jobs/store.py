@@ -24,9 +24,8 @@ from threadline.jobs.model import (
 from threadline.jobs.tables import agent_jobs
 from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _JOB = TypeAdapter(AgentJob)
 _OPEN = (JobStatus.SCHEDULED, JobStatus.RUNNING)

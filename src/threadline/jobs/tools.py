@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field
 
 from threadline.jobs import job_types
 from threadline.jobs import times as job_times
-from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_port import JobDesk
 from threadline.jobs.job_types import DeadlineReminder, FollowUp, StatusDigest
 from threadline.jobs.model import AgentJob, JobQuery, JobStanding, JobStatus, NewJob, WantedJob, When
-from threadline.tools.author import Author
+from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Code, Structured, ToolResult, failure
+from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
 MOST = 20
@@ -71,21 +71,21 @@ class Query(BaseModel):
 @tool(
     "job.plan",
     "Show what a job would do and when, the next five times, without scheduling it.",
-    needs=(JOBS,),
+    needs=(JobDesk,),
     remote=True,
 )
 async def plan(context: ToolContext, given: Plan) -> ToolResult:
     now = context.clock()
-    new = await context.ports[JOBS].plan(context.thread, context.user_id, given.wanted, now)
+    new = await context.services[JobDesk].plan(context.thread, context.user_id, given.wanted, now)
     data = _planned(new, now)
     return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {new.job_type} would run {data['when']}.")
 
 
 async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
     author = Author(context.user_id, given.correlation_id or context.correlation_id)
-    job = await context.ports[JOBS].schedule(context.change, author, given.wanted)
+    job = await context.services[JobDesk].schedule(context.change, author, given.wanted)
     if job.status is JobStatus.CANCELLED:  # since an earlier try of this call
-        return failure(Code.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
+        return error_result(ErrorCode.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
     now = context.clock()
     data = _told(context, job, None, now)
     what = f"{job.job_id} is scheduled: {job.job_type} runs {data['when']}."
@@ -96,16 +96,17 @@ async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
     "schedule.job",
     "Schedule a job: once now, after a delay or at a moment, or on a cron. Say when in one way; a deadline_reminder "
     "takes none, since it knows its time by the RFP. Tell the person the next runs.",
-    mutating=True,
-    needs=(JOBS,),
-    look_up=by_effect(JOBS, _schedule),
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(JobDesk,),
+    look_up=by_effect(JobDesk, _schedule),
     remote=True,
 )
 async def schedule(context: ToolContext, given: Schedule) -> ToolResult:
     return await _schedule(context, given)
 
 
-@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", needs=(JOBS,), remote=True)
+@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", needs=(JobDesk,), remote=True)
 async def list_jobs(context: ToolContext) -> ToolResult:
     return await _found(context, JobQuery(open_only=True), "No job is scheduled.")
 
@@ -113,7 +114,7 @@ async def list_jobs(context: ToolContext) -> ToolResult:
 @tool(
     "agent.job.query",
     "Jobs of all times, also those that are over: by type, status, RFP and time.",
-    needs=(JOBS,),
+    needs=(JobDesk,),
     remote=True,
 )
 async def query(context: ToolContext, given: Query) -> ToolResult:
@@ -123,9 +124,9 @@ async def query(context: ToolContext, given: Query) -> ToolResult:
     return await _found(context, asked, "There is no such job.")
 
 
-@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JOBS,), remote=True)
+@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JobDesk,), remote=True)
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
-    job, standing = await context.ports[JOBS].status(context.team, job_id)
+    job, standing = await context.services[JobDesk].status(context.team, job_id)
     data = _told(context, job, standing, context.clock())
     return ToolResult(data=data | {"temporal": _standing(job, standing)}, structured=_shown([data]))
 
@@ -135,7 +136,7 @@ def _job_of(given: Cancel) -> str:
 
 
 async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    job = await context.ports[JOBS].cancel(context.change, given.job_id, context.user_id)
+    job = await context.services[JobDesk].cancel(context.change, given.job_id, context.user_id)
     data = _told(context, job, None, context.clock())
     said = f"{job.job_id} is cancelled."
     if job.at_work:
@@ -147,10 +148,11 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     "agent.job.cancel",
     "Cancel a job: it does not run any more. What it has posted stays. It is for who asked for the job, for approvers, "
     "and in a channel where it was asked for or posts.",
-    mutating=True,
-    needs=(JOBS,),
-    record=_job_of,
-    look_up=by_effect(JOBS, _cancel),
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(JobDesk,),
+    rate_limit_key=_job_of,
+    look_up=by_effect(JobDesk, _cancel),
     remote=True,
 )
 async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
@@ -161,7 +163,7 @@ TOOLS = [plan, schedule, list_jobs, query, status, cancel]
 
 
 async def _found(context: ToolContext, asked: JobQuery, none: str) -> ToolResult:
-    found = await context.ports[JOBS].found(context.team, asked, MOST + 1)
+    found = await context.services[JobDesk].found(context.team, asked, MOST + 1)
     now = context.clock()
     told = [_told(context, job, standing, now) for job, standing in found[:MOST]]
     return ToolResult(
@@ -219,11 +221,11 @@ def _iso(times: Sequence[datetime]) -> list[str]:
     return [each.isoformat(timespec="minutes") for each in times]
 
 
-def _shown(told: Sequence[dict[str, Any]]) -> tuple[Structured, ...]:
+def _shown(told: Sequence[dict[str, Any]]) -> tuple[RecordGroup, ...]:
     """In the thread: short, and without what a job was told."""
     names = ("job_id", "job_type", "status", "rfp_id", "asked_by", "runs", "last_error")
     rows = [
         {name: each[name] for name in names} | {"when": each["when"], "next": next(iter(each["next_runs"]), "")}
         for each in told
     ]
-    return (Structured("jobs", tuple(rows)),) if rows else ()
+    return (RecordGroup("jobs", tuple(rows)),) if rows else ()

@@ -1,32 +1,27 @@
 """`qa.answer`: finds passages of the team's documents, from which the model writes the answer."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from pydantic import Field
 
-from threadline.knowledge.model import Passage, SearchQuery, SearchResult, citations
-from threadline.tools.context import Port, ToolContext
+from threadline.db.engine import Database
+from threadline.knowledge.model import Passage, SearchQuery, citations
+from threadline.knowledge.search import search
+from threadline.models.embeddings import Embedder
+from threadline.models.model import ToolKind
+from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Cache, tool
 
 _NOTHING = "The documents hold nothing on this."
 
 
-Search = Callable[[SearchQuery], Awaitable[SearchResult]]
-"""`search` with its database and embedder."""
-
-KNOWLEDGE = Port[Search](
-    "The knowledge base",
-    "It is in the database: set DATABASE_URL, and fill it with `threadline knowledge ingest PATH…`.",
-)
-
-
 @tool(
     "qa.answer",
     "Passages of the team's documents about a question. Answer from them alone and name each that you used as its "
     "`cite` says; where they do not hold the answer, say so.",
-    needs=(KNOWLEDGE,),
+    kind=ToolKind.LOOKUP,
+    needs=(Database,),
     critical=True,
     cache=Cache(60, shared=True),
     remote=True,
@@ -36,11 +31,13 @@ async def answer(
     *,
     question: Annotated[str, Field(min_length=1, max_length=2_000, description="What the person wants to know.")],
 ) -> ToolResult:
-    found = await context.ports[KNOWLEDGE](SearchQuery(context.team, question))
+    found = await search(
+        context.services[Database], context.services.get(Embedder), SearchQuery(context.team, question)
+    )
     named = tuple(citations(found.passages))
     return ToolResult(
         data={"passages": [_record(each) for each in found.passages]},
-        display_text=f"SearchResult in {', '.join(named)}." if named else _NOTHING,
+        display_text=f"Found in {', '.join(named)}." if named else _NOTHING,
         sources=named,
     )
 

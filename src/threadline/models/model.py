@@ -4,12 +4,10 @@ All are frozen and become JSON and come back by pydantic. The transcript holds t
 call without its arguments, a reply whose text is bounded, and of a tool's output one line.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from threadline.errors import Permanent
-from threadline.operator.model.protocol import ProtocolState
 
 MESSAGES, TOKENS = 20, 12_000
 """Of a dialogue, what a call of the model is sent, unless a setting says otherwise."""
@@ -32,6 +30,32 @@ class ToolChoice(StrEnum):
     NONE = "none"
 
 
+class ToolKind(StrEnum):
+    """What a tool does, for the rules about it: the operator's protocol, and what may run side by side."""
+
+    READ = "read"
+    LOOKUP = "lookup"
+    """It reads the team's documents."""
+    LOAD = "load"
+    """It loads an RFP."""
+    PATCH = "patch"
+    JOURNAL = "journal"
+    EVENT = "event"
+    CHANGE = "change"
+    """It changes something that belongs to no RFP: a job, a file."""
+    SPEAK = "speak"
+    PROPOSE = "propose"
+
+    @property
+    def read_only(self) -> bool:
+        return self in (ToolKind.READ, ToolKind.LOOKUP, ToolKind.LOAD)
+
+    @property
+    def changes_rfp(self) -> bool:
+        """Whether it changes the RFP that it names."""
+        return self in (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT)
+
+
 @dataclass(frozen=True)
 class ToolCall:
     """A model's wish to have a tool run.
@@ -43,14 +67,18 @@ class ToolCall:
     id: str
     name: str
     arguments: str = ""
-    read_only: bool = False
-    """As the registry has it; what nobody knows may change something, so it runs alone and in order."""
+    kind: ToolKind = ToolKind.CHANGE
+    """As the registry has it. An unknown tool may change something, so its call runs alone and in order."""
 
-    binds: bool = False
+    binds_record: bool = False
     """It may decide what the thread is about, and with that what the calls behind it mean: it runs in order, too."""
 
     critical: bool = False
     """When it fails for good, a person takes over."""
+
+    @property
+    def read_only(self) -> bool:
+        return self.kind.read_only
 
     def reference(self) -> "ToolCall":
         """The call as it travels through a workflow: its arguments stay in the transcript."""
@@ -68,38 +96,6 @@ class ModelReply:
     """The model holds that nothing in it was for the bot; counts only where silence is allowed."""
     opaque: str = ""
     """See `Message.opaque`; empty in a workflow."""
-
-
-class ExecutionStatus(StrEnum):
-    OK = "ok"
-    CACHED = "cached"
-    ERROR = "error"
-    BLOCKED = "blocked"
-    """A policy refused it before it ran: a locked record, a rate, a tool that is not on offer."""
-    UNKNOWN = "unknown"
-    """It was begun, and nobody knows whether it was done."""
-
-
-@dataclass(frozen=True)
-class Execution:
-    """What became of one call: a line for people; the output itself lies in the transcript under `call_id`."""
-
-    call_id: str
-    tool: str
-    status: ExecutionStatus
-    note: str = ""
-    """What was done, or why not and what to try, in a sentence without internals."""
-    read_only: bool = False
-    protocol: ProtocolState | None = None
-    """Behind this call, in a turn of the operator."""
-    critical: bool = False
-    step: int = 0
-    """The turn's call of the model that asked for it; known to the workflow alone."""
-
-
-def touched(executions: Sequence[Execution]) -> bool:
-    """Whether anything was changed, or may have been: then people are told."""
-    return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
 
 
 @dataclass(frozen=True)
@@ -131,48 +127,6 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
-
-
-class OutcomeKind(StrEnum):
-    """How a turn came to its end."""
-
-    ANSWERED = "answered"
-    """In the model's words."""
-    SUMMARISED = "summarised"
-    """The model had none, so that the executions were listed."""
-    SPEECHLESS = "speechless"
-    """Nor was anything executed."""
-    STOPPED = "stopped"
-    """A person asked for it."""
-    FAILED = "failed"
-    SILENT = "silent"
-    """The message was not for the bot; the only kind without a text."""
-    TOLD = "told"
-    """By rule, about the thread itself: what it is bound to, or that there is no such RFP."""
-    ASKED = "asked"
-    """A person's answer goes on with the request: by rule for the RFP, or by the operator's clarifying question."""
-    SPOKEN = "spoken"
-    """By the operator's summary, in the words of its call."""
-    PROPOSED = "proposed"
-    """With an action that the operator proposes."""
-    CLARIFIED = "clarified"
-    """With a question that the decision engine has for the person."""
-    ESCALATED = "escalated"
-    """With a person, who takes over."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The end of a turn: one text for the person, and what led to it."""
-
-    kind: OutcomeKind
-    text: str
-    step: int = 0
-    """The model call, counted from 1, whose reply the text is; 0: it is no model's."""
-    model_calls: int = 0
-    executions: tuple[Execution, ...] = ()
-    spoken_by: str = ""
-    """The id of the call that has the words; empty where they are a reply's own, or no model's."""
 
 
 class StepFailed(Permanent):

@@ -16,7 +16,7 @@ from threadline.operator import prompt_fences as fences
 from threadline.operator import query_triggers as asking
 from threadline.operator.context_layers import Layer, LayerName
 from threadline.operator.context_sources import Request, Sources
-from threadline.tools.public_text import sentence
+from threadline.tools.public_text import public_sentence
 
 TOKENS = 6_000
 PATIENCE = 3.0
@@ -122,7 +122,7 @@ async def _fetch(name: LayerName, fetch: Callable[[], Awaitable[Layer]], patienc
     except TimeoutError:
         missing = _LATE
     except Permanent as error:  # such as an RFP that is not there: the words name those that are
-        missing = fences.line(sentence(str(error), _BROKEN), _REASON)
+        missing = fences.line(public_sentence(str(error), _BROKEN), _REASON)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one layer, the others are to be there
         _log.warning("context_layer_failed", layer=name, error=type(error).__name__)
         missing = _BROKEN

@@ -14,15 +14,14 @@ import structlog
 from pydantic import BaseModel
 
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.models.model import ToolCall
+from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
-from threadline.operator.model.protocol import Asked, Kind, Permit, ProtocolState
+from threadline.operator.model.protocol import Asked, Permit, ProtocolState
 from threadline.operator.model.protocol_refusals import Refusal
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Code, ToolResult, failure
-from threadline.tools.operations import Operation
-from threadline.tools.registry import CORRELATION_ID, BadTool, Registry, Tool
+from threadline.tools.model import ErrorCode, Operation, ToolResult, error_result
+from threadline.tools.registry import CORRELATION_ID, InvalidTool, Tool, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 RFP_ID = "rfp_id"
@@ -52,23 +51,21 @@ Raises `Permanent` when there is no such journal, and `Transient` when it cannot
 """
 
 
-def demand(registry: Registry) -> None:
+def demand(registry: ToolRegistry) -> None:
     """The tools that the protocol knows are made so that it can hold them; asked at the start.
 
     Raises:
         BadTool: one does not say what it is about, or would run side by side with others.
     """
     for tool in registry.all():
-        kind, fields = _kind(tool), tool.parameters.model_fields
-        if (kind.writes or kind is Kind.LOAD) and RFP_ID not in fields:
-            raise BadTool(f"{tool.name} must have the parameter {RFP_ID}, which names its RFP")
-        if kind is Kind.SPEAK and not fields.keys() & set(SPEECH):
-            raise BadTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
-        if (kind.writes or kind in (Kind.SPEAK, Kind.PROPOSE)) and not tool.mutating:
-            raise BadTool(f"{tool.name} must be mutating: read-only calls run in parallel, and this one must not")
+        kind, fields = tool.kind, tool.parameters.model_fields
+        if (kind.changes_rfp or kind is ToolKind.LOAD) and RFP_ID not in fields:
+            raise InvalidTool(f"{tool.name} must have the parameter {RFP_ID}, which names its RFP")
+        if kind is ToolKind.SPEAK and not fields.keys() & set(SPEECH):
+            raise InvalidTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
 
 
-def asked(registry: Registry, call: ToolCall) -> Asked | None:
+def asked(registry: ToolRegistry, call: ToolCall) -> Asked | None:
     """The call as the protocol sees it; None for a tool that does not exist, and so can neither do nor say anything."""
     tool = registry.get(call.name)
     if tool is None:
@@ -79,15 +76,15 @@ def asked(registry: Registry, call: ToolCall) -> Asked | None:
     try:
         return _asked(tool, parse_arguments(tool.parameters, text))
     except InvalidArguments:
-        return Asked(_kind(tool))
+        return Asked(tool.kind)
 
 
 def _asked(tool: Tool, given: BaseModel) -> Asked:
     named = getattr(given, RFP_ID, "")
-    return Asked(_kind(tool), named if isinstance(named, str) else "")
+    return Asked(tool.kind, named if isinstance(named, str) else "")
 
 
-def after(registry: Registry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
+def after(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
     """The turn's state once the call has come to its result, also one that was found on record."""
     seen = asked(registry, call)
     if seen is None:
@@ -111,7 +108,7 @@ class OperatorProtocol(ToolPolicy):
     def check(self, invocation: Invocation) -> ToolResult | None:
         verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
         if isinstance(verdict, Refusal):
-            return failure(Code.PROTOCOL, verdict.message, verdict.suggestion)
+            return error_result(ErrorCode.PROTOCOL, verdict.message, verdict.suggestion)
         return None
 
     async def prepare(self, invocation: Invocation) -> ToolResult | None:
@@ -131,7 +128,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
         async with asyncio.timeout(_JOURNAL_TIMEOUT):
             await journal(speech)
     except Permanent as refusal:
-        return failure(Code.REFUSED, f"{_UNSAID} {refusal}")
+        return error_result(ErrorCode.REFUSED, f"{_UNSAID} {refusal}")
     except Transient as fault:
         soon, wait = can_wait(fault), fault.retry_after
     except Exception:  # noqa: BLE001 - logged; nothing was said, which is all that has to be known here
@@ -141,7 +138,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
         return None
     if soon and context.retries_left > 0:
         raise NotDone(_UNSAID, retry_after=wait)
-    return failure(Code.SERVICE_UNAVAILABLE, _UNSAID)
+    return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
 
 
 def words_of(arguments_: str) -> str:
@@ -161,10 +158,6 @@ def _speech(invocation: Invocation, rfp_id: str) -> Speech:
     return Speech(rfp_id, said, context.operation, context.correlation_id, context.user_id, at)
 
 
-def _kind(tool: Tool) -> Kind:
-    return protocol.kind_of(tool.name, read_only=not tool.mutating)
-
-
-_UNKNOWN = (Code.OUTCOME_UNKNOWN, Code.TOOL_EXECUTION_FAILED)
+_UNKNOWN = (ErrorCode.OUTCOME_UNKNOWN, ErrorCode.TOOL_EXECUTION_FAILED)
 """A fault of ours may come before a change or behind it."""
 _UNSAID = "The journal could not be written, so nothing was posted."

@@ -8,15 +8,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from threadline.models.model import ExecutionStatus, OutcomeKind
+from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
+from threadline.models.model import ToolKind
 from threadline.operator import prompt_fences as fences
 from threadline.operator import query_triggers as asking
 from threadline.operator.model.memory import MemoryKind, NewMemory, keys_of_facts
-from threadline.operator.model.protocol import kind_of
 from threadline.operator.tool_patterns import ARROW
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline.tools.model import Category, Code
+from threadline.tools.model import ErrorCategory, ErrorCode
 from threadline.tools.registry import wire_name
 
 MOST_FAILURES = 5
@@ -98,7 +98,7 @@ class Used:
 
     tool: str
     status: ExecutionStatus
-    read_only: bool = False
+    kind: ToolKind = ToolKind.CHANGE
     code: str = ""
 
     @property
@@ -159,17 +159,17 @@ def asked(question: str) -> str:
 def error_class(code: str) -> str:
     """The class of an error by its code; what nobody knows is our own fault."""
     try:
-        return Code(code).category
+        return ErrorCode(code).category
     except ValueError:
-        return Category.INTERNAL
+        return ErrorCategory.INTERNAL
 
 
 def _pattern(end: TurnEnd) -> NewMemory | None:
     """The tools that led to an answer, in order; none where a change failed for good."""
     done = [each for each in end.used if each.succeeded]
-    changed = {each.tool for each in done if not each.read_only}
+    changed = {each.tool for each in done if not each.kind.read_only}
     for each in end.used:
-        if not (each.succeeded or each.read_only or each.tool in changed):
+        if not (each.succeeded or each.kind.read_only or each.tool in changed):
             return None
     if not done or end.kind in _WITHOUT_ANSWER:
         return None
@@ -186,20 +186,22 @@ def _failures(end: TurnEnd) -> list[NewMemory]:
     made = []
     for tool, status, code in list(failed)[:MOST_FAILURES]:
         name = wire_name(tool) if tool else "a tool that does not exist"
-        fault = code or (Code.OUTCOME_UNKNOWN if status is ExecutionStatus.UNKNOWN else Code.TOOL_EXECUTION_FAILED)
+        fault = code or (
+            ErrorCode.OUTCOME_UNKNOWN if status is ExecutionStatus.UNKNOWN else ErrorCode.TOOL_EXECUTION_FAILED
+        )
         kind = error_class(fault)
         recovered = any(each.tool == tool and each.succeeded for each in end.used)
-        then = "Another call of it succeeded later in the turn." if recovered else _ADVICE[Category(kind)]
+        then = "Another call of it succeeded later in the turn." if recovered else _ADVICE[ErrorCategory(kind)]
         text = f"{name} failed with {fault} ({kind}). {then}"
         made.append(_procedural(end, text, name, kind))
     return made
 
 
 _ADVICE = {
-    Category.VALIDATION: "The same call will fail again: change it.",
-    Category.RATE_LIMIT: "It may succeed after a pause.",
-    Category.EXTERNAL: "Look whether it took effect before it is tried again.",
-    Category.INTERNAL: "Do without it, or try again later.",
+    ErrorCategory.VALIDATION: "The same call will fail again: change it.",
+    ErrorCategory.RATE_LIMIT: "It may succeed after a pause.",
+    ErrorCategory.EXTERNAL: "Look whether it took effect before it is tried again.",
+    ErrorCategory.INTERNAL: "Do without it, or try again later.",
 }
 
 
@@ -215,7 +217,7 @@ def _episode(end: TurnEnd) -> NewMemory:
         dict.fromkeys(
             wire_name(each.tool)
             for each in end.used
-            if each.succeeded and not each.read_only and not _speaks(each.tool)
+            if each.succeeded and not each.kind.read_only and each.kind is not ToolKind.SPEAK
         )
     )
     done = f"Changed by {', '.join(changes[:MOST_TOOLS])}." if changes else "Nothing was changed."
@@ -249,10 +251,6 @@ def _facts(end: TurnEnd) -> list[NewMemory]:
         for user, what in wanted
         if what
     ]
-
-
-def _speaks(tool: str) -> bool:
-    return kind_of(tool, read_only=False).value == "speak"
 
 
 def _said(text: str, longest: int) -> str:

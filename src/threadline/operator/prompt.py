@@ -10,9 +10,8 @@ from importlib.resources import files
 from string import Template
 
 from threadline.conversations.prompt import NO_REPLY
+from threadline.models.model import ToolKind
 from threadline.operator import prompt_fences as fences
-from threadline.operator.model import protocol
-from threadline.operator.model.protocol import Kind
 from threadline.slack.model import Thread
 from threadline.tools.registry import Tool
 
@@ -20,11 +19,11 @@ NO_SCOPE = "none - global operations allowed"
 BOT_NAME = "Threadline"
 
 _CATEGORIES = (
-    ("Read", (Kind.READ, Kind.LOAD)),
-    ("Scoped writes", (Kind.PATCH, Kind.JOURNAL, Kind.EVENT)),
-    ("Global", (Kind.GLOBAL,)),
-    ("Speaking", (Kind.SPEAK,)),
-    ("Approval", (Kind.PROPOSE,)),
+    ("Read", (ToolKind.READ, ToolKind.LOAD)),
+    ("Scoped writes", (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT)),
+    ("Global", (ToolKind.CHANGE,)),
+    ("Speaking", (ToolKind.SPEAK,)),
+    ("Approval", (ToolKind.PROPOSE,)),
 )
 _NAME = 200
 
@@ -96,9 +95,9 @@ def fixed(house: House) -> str:
 
 def categories(tools: Sequence[Tool]) -> str:
     """The tools on offer by what they are to the protocol, a line for each category that has any."""
-    by_kind: dict[Kind, list[str]] = {}
+    by_kind: dict[ToolKind, list[str]] = {}
     for each in tools:
-        by_kind.setdefault(protocol.kind_of(each.name, read_only=not each.mutating), []).append(each.wire_name)
+        by_kind.setdefault(each.kind, []).append(each.wire_name)
     lines = []
     for label, kinds in _CATEGORIES:
         if names := sorted(name for kind in kinds for name in by_kind.get(kind, ())):

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from threadline.conversations.model.answers import is_blank
+from threadline.models.model import ToolKind
 from threadline.rfps.tool_parameters import CorrelationId, RfpId
+from threadline.slack.text import is_blank
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool
@@ -55,7 +56,7 @@ async def _nothing_yet(_: ToolContext, __: object) -> None:
     "slack.post.summary",
     "Post the answer into the thread; this ends the turn. Once in a turn, behind everything else: with an RFP, after "
     "what was done is written down.",
-    mutating=True,
+    kind=ToolKind.SPEAK,
     look_up=_nothing_yet,
     remote=True,
 )
@@ -67,7 +68,7 @@ async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     "slack.ask.clarifying.question",
     "Ask the person in the thread for what is missing and no tool can tell; this ends the turn, and the answer begins "
     "the next.",
-    mutating=True,
+    kind=ToolKind.SPEAK,
     look_up=_nothing_yet,
     remote=True,
 )

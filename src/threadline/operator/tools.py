@@ -6,7 +6,7 @@ from pydantic import Field
 
 from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.rfps.json_documents import Document
-from threadline.rfps.record_ports import MEMORIES
+from threadline.rfps.record_ports import MemoryBook
 from threadline.rfps.tool_parameters import counted, moment
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
@@ -20,7 +20,7 @@ MOST = 10
     "memory.search",
     "What is remembered of earlier requests, as far as it may be told here: what happened (episodic), what is so "
     "(semantic), which tools did it (procedural). What the records say goes before it.",
-    needs=(MEMORIES,),
+    needs=(MemoryBook,),
     remote=True,
 )
 async def search(
@@ -31,7 +31,7 @@ async def search(
     limit: Annotated[int, Field(ge=1, le=MOST, description="Of each kind.")] = 5,
 ) -> ToolResult:
     kinds = [kind] if kind else list(MemoryKind)
-    found = await context.ports[MEMORIES].recall(context.team, context.channel, question, kinds, limit)
+    found = await context.services[MemoryBook].recall(context.team, context.channel, question, kinds, limit)
     told = {each.value: [_record(memory) for memory in memories] for each, memories in found.items()}
     count = sum(map(len, told.values()))
     return ToolResult(

@@ -7,8 +7,7 @@ from sqlalchemy import ColumnElement, Select, Table, select
 
 from threadline.db.values import storable_key
 from threadline.rfps import rfp_lookup as rfp_row
-from threadline.tools.author import Author
-from threadline.tools.operations import Change
+from threadline.tools.model import Author, Change
 
 
 def row(change: Change, rfp_id: str, author: Author) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.journal_entries import LONGEST_TYPE, MOST_PAYLOAD, EntryRefused, Event, NewEvent
 from threadline.rfps.json_documents import flaw
 from threadline.rfps.tables import events
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _EVENT = TypeAdapter(Event)
 

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from threadline.models.model import ToolKind
 from threadline.rfps.journal_entries import LONGEST_TYPE, MOST_PAYLOAD, EntryRefused, Event, NewEvent
 from threadline.rfps.json_documents import Document, flaw
-from threadline.rfps.record_ports import OPPORTUNITIES
+from threadline.rfps.record_ports import OpportunityBook
 from threadline.rfps.tool_parameters import Before, CorrelationId, RfpId, author, counted, json_object, moment
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Structured, ToolResult
+from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import tool
 
 PAGE = 20
@@ -39,7 +40,7 @@ class Append(BaseModel):
 
 async def _append(context: ToolContext, given: Append) -> ToolResult:
     new, by = NewEvent(given.event_type, given.payload), author(context, given.correlation_id)
-    event = await context.ports[OPPORTUNITIES].log(context.change, given.rfp_id, new, by)
+    event = await context.services[OpportunityBook].log(context.change, given.rfp_id, new, by)
     return ToolResult(
         data={"rfp_id": event.rfp_id, "event": event.id},
         display_text=f"Logged for {event.rfp_id}: {event.event_type}.",
@@ -50,17 +51,18 @@ async def _append(context: ToolContext, given: Append) -> ToolResult:
     "event.append",
     "Log an event of a loaded RFP, for other systems to read. It stays for ever. What people are to read goes into the "
     "journal.",
-    mutating=True,
-    needs=(OPPORTUNITIES,),
-    record=lambda given: f"events:{given.rfp_id}",
-    look_up=by_effect(OPPORTUNITIES, _append),
+    kind=ToolKind.EVENT,
+    risk=Risk.LOW,
+    needs=(OpportunityBook,),
+    rate_limit_key=lambda given: f"events:{given.rfp_id}",
+    look_up=by_effect(OpportunityBook, _append),
     remote=True,
 )
 async def append(context: ToolContext, given: Append) -> ToolResult:
     return await _append(context, given)
 
 
-@tool("event.list", "The log of an RFP's events, the newest first.", needs=(OPPORTUNITIES,), remote=True)
+@tool("event.list", "The log of an RFP's events, the newest first.", needs=(OpportunityBook,), remote=True)
 async def list_events(
     context: ToolContext,
     *,
@@ -68,14 +70,14 @@ async def list_events(
     limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
     before: Before = None,
 ) -> ToolResult:
-    found = await context.ports[OPPORTUNITIES].events(context.team, rfp_id, limit + 1, before)
+    found = await context.services[OpportunityBook].events(context.team, rfp_id, limit + 1, before)
     events, more = [event_record(each) for each in found[:limit]], len(found) > limit
     older = " older" if before else ""
     none = f"The log of {rfp_id} has no{older} event."
     return ToolResult(
         data={"rfp_id": rfp_id, "events": events, "more": more},
         display_text=f"{counted(len(events), 'event', more=more)} of {rfp_id}." if events else none,
-        structured=(Structured("rfp_events", tuple(map(_shown, events))),) if events else (),
+        structured=(RecordGroup("rfp_events", tuple(map(_shown, events))),) if events else (),
     )
 
 

@@ -6,12 +6,11 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from threadline.models.model import ToolKind
 from threadline.rfps.model import LONGEST_CLIENT, LONGEST_TITLE, Rfp
 from threadline.rfps.tool_parameters import CorrelationId, author, rfp_record, shown_rfps
-from threadline.tools.author import Author
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import ToolResult
-from threadline.tools.operations import Change, Operation
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Author, Change, Operation, Risk, ToolResult
 from threadline.tools.registry import tool
 
 
@@ -69,10 +68,6 @@ class RfpFiles(Protocol):
         ...
 
 
-RFP_FILES = Port[RfpFiles](
-    "Files from Slack", "They need Slack and the database: set SLACK_BOT_TOKEN and DATABASE_URL."
-)
-
 TIMEOUT = 80.0
 """Seconds: for looking at the file, loading it, reading it, and keeping what was read."""
 
@@ -88,7 +83,7 @@ def _record(given: Any) -> str:
 
 
 async def _look_up(context: ToolContext, given: Any) -> ToolResult | None:
-    filed = await context.ports[RFP_FILES].effect(context.operation)
+    filed = await context.services[RfpFiles].effect(context.operation)
     return _told(filed) if filed else None
 
 
@@ -97,9 +92,10 @@ async def _look_up(context: ToolContext, given: Any) -> ToolResult | None:
     "Make an RFP of a file that was uploaded in this thread or channel: PDF, Word (DOCX), TXT or MD, at most 20 MiB. "
     "The same file twice gives the same RFP. The thread becomes about it if it is about none. "
     "What stands in it can be read in every channel from then on, and stays when the file is deleted in Slack.",
-    mutating=True,
-    needs=(RFP_FILES,),
-    record=_record,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(RfpFiles,),
+    rate_limit_key=_record,
     look_up=_look_up,
     timeout=TIMEOUT,
     remote=True,
@@ -123,7 +119,7 @@ async def create_from_slack_file(
 ) -> ToolResult:
     upload = Upload(file_id, title or "", client or "", due_date)
     who = author(context, correlation_id)
-    return _told(await context.ports[RFP_FILES].create(context.change, who, upload))
+    return _told(await context.services[RfpFiles].create(context.change, who, upload))
 
 
 TOOLS = [create_from_slack_file]

@@ -26,8 +26,7 @@ from threadline.slack.files import SharedFile
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 
 LARGEST = 20 * 1024 * 1024
 """Bytes of a file; a larger one is not loaded."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from threadline.errors import Permanent
-from threadline.tools.author import Author
+from threadline.tools.model import Author
 
 LONGEST_ENTRY = 10_000
 """Characters of an entry; a longer one is refused."""

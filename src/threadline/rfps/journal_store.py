@@ -12,9 +12,8 @@ from threadline.rfps import audit_columns as chronicle
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefused, JournalEntry, NewEntry
 from threadline.rfps.tables import journal_entries
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _ENTRY = TypeAdapter(JournalEntry)
 

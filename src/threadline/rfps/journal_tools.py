@@ -4,13 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from threadline.models.model import ToolKind
 from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, JournalEntry, NewEntry
 from threadline.rfps.json_documents import Document
-from threadline.rfps.record_ports import OPPORTUNITIES
+from threadline.rfps.record_ports import OpportunityBook
 from threadline.rfps.tool_parameters import Before, CorrelationId, RfpId, author, counted, in_words, moment
 from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Structured, ToolResult
+from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import tool
 
 PAGE = 20
@@ -36,7 +37,7 @@ class Append(BaseModel):
 
 async def _append(context: ToolContext, given: Append) -> ToolResult:
     new, by = NewEntry(given.text, EntryKind(given.kind)), author(context, given.correlation_id)
-    entry = await context.ports[OPPORTUNITIES].append(context.change, given.rfp_id, new, by)
+    entry = await context.services[OpportunityBook].append(context.change, given.rfp_id, new, by)
     return ToolResult(
         data={"rfp_id": entry.rfp_id, "entry": entry.id},
         display_text=f"Written into the journal of {entry.rfp_id}.",
@@ -46,17 +47,18 @@ async def _append(context: ToolContext, given: Append) -> ToolResult:
 @tool(
     "journal.append",
     "Write an entry into the journal of a loaded RFP. It stays for ever: nothing is changed or deleted there.",
-    mutating=True,
-    needs=(OPPORTUNITIES,),
-    record=lambda given: f"journal:{given.rfp_id}",
-    look_up=by_effect(OPPORTUNITIES, _append),
+    kind=ToolKind.JOURNAL,
+    risk=Risk.LOW,
+    needs=(OpportunityBook,),
+    rate_limit_key=lambda given: f"journal:{given.rfp_id}",
+    look_up=by_effect(OpportunityBook, _append),
     remote=True,
 )
 async def append(context: ToolContext, given: Append) -> ToolResult:
     return await _append(context, given)
 
 
-@tool("journal.list", "The journal of an RFP, the newest entries first.", needs=(OPPORTUNITIES,), remote=True)
+@tool("journal.list", "The journal of an RFP, the newest entries first.", needs=(OpportunityBook,), remote=True)
 async def list_entries(
     context: ToolContext,
     *,
@@ -64,14 +66,14 @@ async def list_entries(
     limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
     before: Before = None,
 ) -> ToolResult:
-    found = await context.ports[OPPORTUNITIES].journal(context.team, rfp_id, limit + 1, before)
+    found = await context.services[OpportunityBook].journal(context.team, rfp_id, limit + 1, before)
     entries, more = [entry_record(each) for each in found[:limit]], len(found) > limit
     older = " older" if before else ""
     none = f"The journal of {rfp_id} has no{older} entry."
     return ToolResult(
         data={"rfp_id": rfp_id, "entries": entries, "more": more},
         display_text=f"{counted(len(entries), 'entry', 'entries', more=more)} of {rfp_id}." if entries else none,
-        structured=(Structured("journal_entries", tuple(map(_shown, entries))),) if entries else (),
+        structured=(RecordGroup("journal_entries", tuple(map(_shown, entries))),) if entries else (),
     )
 
 

@@ -15,9 +15,8 @@ from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.json_documents import same
 from threadline.rfps.opportunity_state import OpportunityState, StateMoved
 from threadline.rfps.tables import opportunity_states
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _STATE = TypeAdapter(OpportunityState)
 

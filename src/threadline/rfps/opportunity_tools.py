@@ -4,14 +4,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from threadline.models.model import ToolKind
 from threadline.rfps import model as rfps
 from threadline.rfps import opportunity_state as opportunity
 from threadline.rfps.event_tools import event_record
 from threadline.rfps.journal_tools import entry_record
 from threadline.rfps.json_documents import Document
 from threadline.rfps.model import FACTS, RfpStatus
-from threadline.rfps.opportunity_state import OpportunityState
-from threadline.rfps.record_ports import OPPORTUNITIES
+from threadline.rfps.opportunity_state import OpportunityState, patch_risk
+from threadline.rfps.record_ports import OpportunityBook
 from threadline.rfps.tool_parameters import (
     CorrelationId,
     RfpId,
@@ -64,11 +65,12 @@ class Patch(BaseModel):
     "opportunity.load",
     "Load an RFP's opportunity: its facts, its state with the version, the newest of its journal and its events. To be "
     "called first, before anything of it is changed.",
-    needs=(OPPORTUNITIES,),
+    kind=ToolKind.LOAD,
+    needs=(OpportunityBook,),
     remote=True,
 )
 async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
-    loaded = await context.ports[OPPORTUNITIES].load(context.team, rfp_id, RECENT)
+    loaded = await context.services[OpportunityBook].load(context.team, rfp_id, RECENT)
     record = rfp_record(loaded.rfp)
     data = {
         "rfp": record,
@@ -82,7 +84,7 @@ async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
 
 async def _patch(context: ToolContext, given: Patch) -> ToolResult:
     by = author(context, given.correlation_id)
-    book = context.ports[OPPORTUNITIES]
+    book = context.services[OpportunityBook]
     state = await book.patch(context.change, given.rfp_id, given.patch, by, given.version)
     record = {"rfp_id": state.rfp_id} | rfps.in_document(rfps.facts_of(state.document))
     changed = {name: state.document.get(name) for name in given.patch}
@@ -97,10 +99,11 @@ async def _patch(context: ToolContext, given: Patch) -> ToolResult:
     "opportunity.patch",
     "Change the state of a loaded RFP, its status or its due date among it. A change that others make at the same time "
     "is kept.",
-    mutating=True,
-    needs=(OPPORTUNITIES,),
-    record=lambda given: f"rfp:{given.rfp_id}",
-    look_up=by_effect(OPPORTUNITIES, _patch),
+    kind=ToolKind.PATCH,
+    risk=lambda given: patch_risk(given.patch),
+    needs=(OpportunityBook,),
+    rate_limit_key=lambda given: f"rfp:{given.rfp_id}",
+    look_up=by_effect(OpportunityBook, _patch),
     remote=True,
 )
 async def patch(context: ToolContext, given: Patch) -> ToolResult:

@@ -14,8 +14,7 @@ from threadline.rfps.model import Rfp
 from threadline.rfps.opportunity_state import OpportunityState, StateMoved
 from threadline.rfps.record_ports import MemoryBook, Opportunity, OpportunityBook, RfpBook, RfpFile, RfpQuery, TeamBook
 from threadline.rfps.team_members import TeamMember
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Author, Change, Effect, Operation
 
 TRIES = 5
 """Of one patch whose race was lost; then the call itself is tried again, some seconds later."""

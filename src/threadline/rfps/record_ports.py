@@ -9,9 +9,7 @@ from threadline.rfps.journal_entries import Event, JournalEntry, NewEntry, NewEv
 from threadline.rfps.model import Rfp, RfpStatus
 from threadline.rfps.opportunity_state import OpportunityState
 from threadline.rfps.team_members import TeamMember
-from threadline.tools.author import Author
-from threadline.tools.context import Port
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Author, Change, Effect, Operation
 
 _FILLED = "Kept in the database: set DATABASE_URL, and fill it with `threadline records load FILE`."
 
@@ -120,9 +118,3 @@ class MemoryBook(Protocol):
     ) -> Mapping[MemoryKind, Sequence[Memory]]:
         """What may be told in `channel` and has the question's words, the likest first, `limit` of each kind."""
         ...
-
-
-RFPS = Port[RfpBook]("The RFPs", _FILLED)
-OPPORTUNITIES = Port[OpportunityBook]("The opportunities", _FILLED)
-TEAM = Port[TeamBook]("The team", _FILLED)
-MEMORIES = Port[MemoryBook]("The memories", "Kept in the database: set DATABASE_URL.")

@@ -27,9 +27,8 @@ from threadline.rfps.model import (
 )
 from threadline.rfps.opportunity_store import Opportunities
 from threadline.rfps.tables import rfps
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 LONGEST_TEXT = 1_000_000
 """Characters of a file's text that are kept; of these the first 200,000 are searched."""

@@ -12,9 +12,8 @@ from threadline.rfps.json_documents import Document
 from threadline.rfps.model import Rfp, RfpStatus, in_document
 from threadline.rfps.rfp_ids import LONGEST
 from threadline.slack.model import MAX_NAME
-from threadline.tools.author import Author
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Structured
+from threadline.tools.model import Author, RecordGroup
 
 
 def _rfp_id(text: str) -> str:
@@ -67,10 +66,10 @@ def rfp_record(rfp: Rfp) -> Document:
     return {"rfp_id": rfp.rfp_id} | in_document(rfp)
 
 
-def shown_rfps(records: Sequence[Document]) -> tuple[Structured, ...]:
+def shown_rfps(records: Sequence[Document]) -> tuple[RecordGroup, ...]:
     """As people read them."""
     told = tuple(each | {"status": in_words(each["status"])} for each in records)
-    return (Structured("rfps", told),) if told else ()
+    return (RecordGroup("rfps", told),) if told else ()
 
 
 def named(rfp_id: str, title: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from threadline.rfps.model import OPEN, RfpStatus
-from threadline.rfps.record_ports import RFPS, RfpQuery
+from threadline.rfps.record_ports import RfpBook, RfpQuery
 from threadline.rfps.tool_parameters import RfpId, counted, in_words, moment, named, rfp_record, shown_rfps
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
@@ -19,7 +19,7 @@ LONGEST_TEXT = 1_000_000
 """Characters of a file's text that are kept."""
 
 
-@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RFPS,), remote=True)
+@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RfpBook,), remote=True)
 async def list_rfps(
     context: ToolContext,
     *,
@@ -30,7 +30,7 @@ async def list_rfps(
     ] = True,
 ) -> ToolResult:
     query = RfpQuery(open_only and status in (None, *OPEN), status, owner or "")
-    found = await context.ports[RFPS].listed(context.team, query, MOST + 1)
+    found = await context.services[RfpBook].listed(context.team, query, MOST + 1)
     records, more = [rfp_record(each) for each in found[:MOST]], len(found) > MOST
     return ToolResult(
         data={"rfps": records, "more": more},
@@ -39,14 +39,16 @@ async def list_rfps(
     )
 
 
-@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.", needs=(RFPS,), remote=True)
+@tool(
+    "rfp.search", "RFPs whose title, client or file has these words, the likest first.", needs=(RfpBook,), remote=True
+)
 async def search(
     context: ToolContext,
     *,
     words: Annotated[str, Field(min_length=1, max_length=300, description="What it is about, a client, or an id.")],
     limit: Annotated[int, Field(ge=1, le=MOST)] = 10,
 ) -> ToolResult:
-    found = await context.ports[RFPS].search(context.team, words, limit + 1)
+    found = await context.services[RfpBook].search(context.team, words, limit + 1)
     records, more = [rfp_record(each) for each in found[:limit]], len(found) > limit
     return ToolResult(
         data={"rfps": records, "more": more},
@@ -58,7 +60,7 @@ async def search(
 @tool(
     "rfp.get",
     "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.",
-    needs=(RFPS,),
+    needs=(RfpBook,),
     remote=True,
 )
 async def get(
@@ -72,7 +74,7 @@ async def get(
         ),
     ] = 0,
 ) -> ToolResult:
-    found = await context.ports[RFPS].get(context.team, rfp_id, text_from, LONGEST_PART)
+    found = await context.services[RfpBook].get(context.team, rfp_id, text_from, LONGEST_PART)
     rfp, record = found.rfp, rfp_record(found.rfp)
     made = {"created_at": moment(rfp.created_at), "created_by": rfp.created_by, "file": rfp.source_name}
     file = {"file_characters": found.length, "text_from": text_from, "text": found.text} if found.length else {}

@@ -12,8 +12,7 @@ from threadline.sales.model import Contact, InteractionKind, Lead, LeadNotFound,
 from threadline.sales.tools import Asker, CrmBook, Dossier
 from threadline.slack.model import User, refusal_of
 from threadline.slack.users import UserDirectory
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Author, Change, Effect, Operation
 
 TOLD = 3
 """Interactions of which the decision engine is told."""

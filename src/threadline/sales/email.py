@@ -13,6 +13,7 @@ import aiosmtplib
 import structlog
 
 from threadline.errors import NotDone, Permanent, Transient
+from threadline.sales.email_tools import Mailer
 from threadline.sales.mail_account import Account, Tls
 
 TIMEOUT = 5.0
@@ -26,7 +27,7 @@ _NO_TLS = (
 _UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent: check THREADLINE_SMTP_URL."
 
 
-class Smtp:
+class Smtp(Mailer):
     """Connects for each mail: there are few, and a connection that was kept would be closed by then.
 
     Args:

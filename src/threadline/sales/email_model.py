@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from threadline.approvals.model import Risk
 from threadline.errors import Permanent
 from threadline.sales.model import ENCODED, address
+from threadline.tools.model import Risk
 
 LONGEST_SUBJECT = 150
 LONGEST_BODY = 1_400

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 
 from threadline.approvals import blocks as approvals
-from threadline.approvals.model import Risk
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import NotDone, Permanent
@@ -14,12 +13,12 @@ from threadline.privacy.redaction import redact
 from threadline.sales import email_model as letters
 from threadline.sales import mail_message as messages
 from threadline.sales.email_model import Draft, DraftRefused, NewLetter
-from threadline.sales.email_tools import Mailer, Outbox
+from threadline.sales.email_tools import EmailOutbox, Mailer
 from threadline.sales.model import Interaction, InteractionKind
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Change, Effect, Operation, Risk
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Sending:
     free: Risk = Risk.LOW
 
 
-class PostgresOutbox(Outbox):
+class PostgresOutbox(EmailOutbox):
     """Args: `users` says whose address is whose; `rate`: how often one record may be changed, None for as often as one
     likes."""
 

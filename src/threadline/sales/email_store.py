@@ -13,8 +13,8 @@ from threadline.sales import email_model as letters
 from threadline.sales.email_model import Draft, DraftNotFound, DraftRefused, DraftStatus, NewLetter
 from threadline.sales.tables import email_drafts
 from threadline.slack.model import Thread
+from threadline.tools.model import Change, Operation
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change, Operation
 
 _DRAFT = TypeAdapter(Draft)
 

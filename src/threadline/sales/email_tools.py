@@ -1,43 +1,51 @@
 """Mails to customers: drafted first, and sent as they were drafted, above a set risk only when somebody has agreed."""
 
+from abc import ABC, abstractmethod
 from email.message import EmailMessage
 from typing import Annotated, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadline.approvals.model import Risk
-from threadline.approvals.tools import LONGEST_REASON, PROPOSALS, waiting
+from threadline.approvals.tools import LONGEST_REASON, Proposals, waiting
+from threadline.models.model import ToolKind
 from threadline.sales import email_model as letters
 from threadline.sales.email_model import LONGEST_BODY, LONGEST_SUBJECT, Draft, DraftStatus, NewLetter
 from threadline.sales.tools import Asker
 from threadline.slack.model import Thread
-from threadline.tools.author import Author
-from threadline.tools.context import Port, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Code, Structured, ToolResult, failure
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import (
+    Author,
+    Change,
+    Effect,
+    ErrorCode,
+    Operation,
+    RecordGroup,
+    Risk,
+    ToolResult,
+    error_result,
+)
 from threadline.tools.registry import tool
 
 _SETTLES = 45.0
 """Seconds: longer than one try of a mail lasts, so that another one does not take it for lost while it goes out."""
 
 
-class Mailer(Protocol):
+class Mailer(ABC):
     """A mail server."""
 
+    setup_hint = "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS."
+
+    @abstractmethod
     async def look(self) -> None:
         """Whether it takes the account. Raises as `send`."""
-        ...
 
+    @abstractmethod
     async def send(self, message: EmailMessage) -> None:
         """Raises `Permanent` and `NotDone` when surely nothing was sent, `Transient` when nobody knows."""
-        ...
 
 
-MAILER = Port[Mailer]("The mail server", "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS.")
-
-
-class Outbox(Protocol):
+class EmailOutbox(Protocol):
     """A thread's mails.
 
     Raises:
@@ -70,9 +78,6 @@ class Outbox(Protocol):
     async def effect(self, operation: Operation) -> Effect | None: ...
 
 
-OUTBOX = Port[Outbox]("The drafts of mails", "They are in the database: set DATABASE_URL.")
-
-
 class Compose(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -94,18 +99,19 @@ class Send(BaseModel):
 
 async def _draft(context: ToolContext, given: Compose) -> ToolResult:
     new = NewLetter(given.to, given.subject, given.body)
-    draft = await context.ports[OUTBOX].draft(context.change, context.user_id, new)
-    begins = (Structured("mails", (draft.told,)),)
+    draft = await context.services[EmailOutbox].draft(context.change, context.user_id, new)
+    begins = (RecordGroup("mails", (draft.told,)),)
     return ToolResult(data=draft.told | {"sent": False}, display_text=_shown(draft), structured=begins)
 
 
 @tool(
     "email.draft",
     "Draft a mail, such as a follow-up, and show the person its whole text. Nothing is sent. To change it, draft anew.",
-    mutating=True,
-    needs=(OUTBOX,),
-    record=lambda given: f"mail:{given.to.strip().lower()}",
-    look_up=by_effect(OUTBOX, _draft),
+    kind=ToolKind.CHANGE,
+    risk=Risk.LOW,
+    needs=(EmailOutbox,),
+    rate_limit_key=lambda given: f"mail:{given.to.strip().lower()}",
+    look_up=by_effect(EmailOutbox, _draft),
     remote=True,
 )
 async def draft(context: ToolContext, given: Compose) -> ToolResult:
@@ -114,13 +120,13 @@ async def draft(context: ToolContext, given: Compose) -> ToolResult:
 
 async def _find_sent(context: ToolContext, given: Send) -> ToolResult | None:
     """A mail whose sending broke off may have gone out, and no server can be asked: it is never sent again unasked."""
-    taken = await context.ports[OUTBOX].taken_by(context.operation)
+    taken = await context.services[EmailOutbox].taken_by(context.operation)
     if taken is None:
         return None
     if taken.status is DraftStatus.SENT:
         return _sent(taken)
-    return failure(
-        Code.OUTCOME_UNKNOWN,
+    return error_result(
+        ErrorCode.OUTCOME_UNKNOWN,
         f"The mail server did not confirm {taken.draft_id}: it may have gone out or not. It is not sent again.",
         "Say so, and ask whether it has arrived before another mail is drafted.",
     )
@@ -130,36 +136,37 @@ async def _find_sent(context: ToolContext, given: Send) -> ToolResult | None:
     "email.send",
     "Send a drafted mail as it is, when a person wants it sent. Where its risk asks for it, buttons in the thread wait "
     "for somebody's approval first.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
     critical=True,
-    asks=True,
-    needs=(OUTBOX, MAILER),
-    record=lambda given: f"draft:{given.draft_id.strip().upper()}",
+    needs_approval=True,
+    needs=(EmailOutbox, Mailer),
+    rate_limit_key=lambda given: f"draft:{given.draft_id.strip().upper()}",
     look_up=_find_sent,
     timeout=40.0,
-    settles=_SETTLES,
+    settle_seconds=_SETTLES,
     remote=True,
 )
 async def send(context: ToolContext, given: Send) -> ToolResult:
-    outbox = context.ports[OUTBOX]
+    outbox = context.services[EmailOutbox]
     draft = await outbox.get(context.thread, given.draft_id)
-    if draft.status is DraftStatus.DRAFT and not context.approved:
-        asker = Asker(context.user_id, context.other_ids)
+    if draft.status is DraftStatus.DRAFT and not context.approved_action_id:
+        asker = Asker(context.user_id, context.co_requester_ids)
         risk = await outbox.risk(context.team, asker, draft.recipient)
         if letters.above(risk, outbox.free):
             return await _proposed(context, draft, risk, given)
-    return _sent(await outbox.send(context.change, draft.draft_id, context.ports[MAILER]))
+    return _sent(await outbox.send(context.change, draft.draft_id, context.services[Mailer]))
 
 
 async def _proposed(context: ToolContext, draft: Draft, risk: Risk, given: Send) -> ToolResult:
-    if PROPOSALS not in context.ports:
-        return failure(
-            Code.REFUSED,
+    if Proposals not in context.services:
+        return error_result(
+            ErrorCode.REFUSED,
             f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": draft.draft_id}}
-    author, proposals = Author(context.user_id, context.correlation_id), context.ports[PROPOSALS]
-    put = await proposals.propose(context.change, action, risk, author, "", context.other_ids)
+    author, proposals = Author(context.user_id, context.correlation_id), context.services[Proposals]
+    put = await proposals.propose(context.change, action, risk, author, "", context.co_requester_ids)
     return waiting("Send a mail", draft.told, put, given.reason)
 
 

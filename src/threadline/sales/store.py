@@ -27,9 +27,8 @@ from threadline.sales.model import (
     Updated,
 )
 from threadline.sales.tables import crm_audit, crm_companies, crm_interactions, crm_leads
-from threadline.tools.author import Author
+from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
-from threadline.tools.operations import Change
 
 _UPDATED = TypeAdapter(Updated)
 _LEAD = TypeAdapter(Lead)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadline.models.model import ToolKind
 from threadline.rfps.json_documents import Document
 from threadline.rfps.tool_parameters import counted, moment
 from threadline.sales.model import (
@@ -20,10 +21,9 @@ from threadline.sales.model import (
     Stage,
     Updated,
 )
-from threadline.tools.context import Port, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
-from threadline.tools.model import Code, Structured, ToolResult, failure
-from threadline.tools.operations import Change, Effect, Operation
+from threadline.tools.model import Change, Effect, ErrorCode, Operation, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
 MOST = 20
@@ -70,9 +70,6 @@ class CrmBook(Protocol):
     async def effect(self, operation: Operation) -> Effect | None: ...
 
 
-CRM = Port[CrmBook]("The customers", "They are in the database: set DATABASE_URL.")
-
-
 def _text(longest: int, description: str) -> Any:
     return Field(max_length=longest, description=f"{description} Null leaves it, an empty text takes it away.")
 
@@ -114,13 +111,13 @@ class Log(BaseModel):
 @tool(
     "crm.find",
     "Find customers by a part of their name, mail address or company, or by Slack id.",
-    needs=(CRM,),
+    needs=(CrmBook,),
     remote=True,
 )
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
-    found = await context.ports[CRM].find(context.team, _asker(context), words, MOST + 1)
+    found = await context.services[CrmBook].find(context.team, _asker(context), words, MOST + 1)
     leads, more = [_told(each) for each in found[:MOST]], len(found) > MOST
     return ToolResult(
         data={"leads": leads, "more": more},
@@ -129,11 +126,11 @@ async def find(
     )
 
 
-@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs=(CRM,), remote=True)
+@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs=(CrmBook,), remote=True)
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     if refused := _whose(context, lead_id):
         return refused
-    dossier = await context.ports[CRM].get(context.team, _asker(context), lead_id or "", RECENT)
+    dossier = await context.services[CrmBook].get(context.team, _asker(context), lead_id or "", RECENT)
     told = _told(dossier.lead)
     recent = [
         {"at": moment(each.at), "kind": each.kind.value, "summary": each.summary, "by": each.by}
@@ -151,7 +148,9 @@ async def _update(context: ToolContext, given: Update) -> ToolResult:
     if refused := _whose(context, given.lead_id):
         return refused
     asker, lead_id = _asker(context), given.lead_id or ""
-    done = await context.ports[CRM].update(context.change, asker, context.correlation_id, lead_id, given.fields())
+    done = await context.services[CrmBook].update(
+        context.change, asker, context.correlation_id, lead_id, given.fields()
+    )
     told = _told(done.lead)
     return ToolResult(
         data={"lead": told, "changed": [_change(each) for each in done.changes], "created": done.created},
@@ -163,11 +162,12 @@ async def _update(context: ToolContext, given: Update) -> ToolResult:
 @tool(
     "crm.update",
     "Change what is on record of a customer or of their company. Whoever asks is put on record where they are not yet.",
-    mutating=True,
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
     critical=True,
-    needs=(CRM,),
-    record=_record_of,
-    look_up=by_effect(CRM, _update),
+    needs=(CrmBook,),
+    rate_limit_key=_record_of,
+    look_up=by_effect(CrmBook, _update),
     remote=True,
 )
 async def update(context: ToolContext, given: Update) -> ToolResult:
@@ -177,7 +177,7 @@ async def update(context: ToolContext, given: Update) -> ToolResult:
 async def _log(context: ToolContext, given: Log) -> ToolResult:
     if refused := _whose(context, given.lead_id):
         return refused
-    crm = context.ports[CRM]
+    crm = context.services[CrmBook]
     lead = await crm.log(context.change, _asker(context), given.lead_id or "", given.kind, given.summary)
     return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_called(lead)}: a {given.kind}.")
 
@@ -185,10 +185,11 @@ async def _log(context: ToolContext, given: Log) -> ToolResult:
 @tool(
     "crm.log",
     "Put down what passed between us and a customer: a call, a meeting, a message.",
-    mutating=True,
-    needs=(CRM,),
-    record=_record_of,
-    look_up=by_effect(CRM, _log),
+    kind=ToolKind.CHANGE,
+    risk=Risk.LOW,
+    needs=(CrmBook,),
+    rate_limit_key=_record_of,
+    look_up=by_effect(CrmBook, _log),
     remote=True,
 )
 async def log(context: ToolContext, given: Log) -> ToolResult:
@@ -199,15 +200,16 @@ TOOLS = [find, get, update, log]
 
 
 def _asker(context: ToolContext) -> Asker:
-    return Asker(context.user_id, context.other_ids)
+    return Asker(context.user_id, context.co_requester_ids)
 
 
 def _whose(context: ToolContext, lead_id: str | None) -> ToolResult | None:
     """Where several have written, nobody is plainly the one who asks."""
-    if lead_id or not context.others:
+    if lead_id or not context.co_requesters:
         return None
-    said = f"Several people have written: {', '.join(context.people)}. Find the one who is meant, and give the lead_id."
-    return failure(Code.INVALID_ARGUMENTS, said)
+    names = ", ".join(context.requester_labels)
+    said = f"Several people have written: {names}. Find the one who is meant, and give the lead_id."
+    return error_result(ErrorCode.INVALID_ARGUMENTS, said)
 
 
 def _told(lead: Lead) -> Document:
@@ -231,7 +233,7 @@ def _called(lead: Lead) -> str:
     return f"{lead.lead_id} ({lead.name})" if lead.name else lead.lead_id
 
 
-def _shown(leads: Sequence[Document]) -> tuple[Structured, ...]:
+def _shown(leads: Sequence[Document]) -> tuple[RecordGroup, ...]:
     left_out = ("notes", "company_notes")
     rows = tuple({name: each[name] for name in each if name not in left_out} for each in leads)
-    return (Structured("leads", rows),) if rows else ()
+    return (RecordGroup("leads", rows),) if rows else ()

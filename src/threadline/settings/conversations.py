@@ -5,7 +5,6 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from threadline.approvals.model import Risk
 from threadline.settings.base import (
     Domains,
     HttpAddress,
@@ -19,6 +18,7 @@ from threadline.settings.base import (
     Slug,
 )
 from threadline.settings.variants import Variants
+from threadline.tools.model import Risk
 
 LONGEST_ANSWER = 150.0
 """Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""

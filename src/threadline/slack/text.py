@@ -10,6 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from threadline.errors import Permanent
 
+_INVISIBLE = re.compile(
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
+)
+"""Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
+
 _MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
 
 _CALL = re.compile(r"<[@#!][^<>]*>")
@@ -29,6 +35,11 @@ _HINT = (
     "https://acme.slack.com/archives/C0123456789/p1700000000000100, "
     "or its channel and ts, such as C0123456789/1700000000.000100"
 )
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader would see nothing of it."""
+    return _INVISIBLE.fullmatch(text) is not None
 
 
 def mentions_in(text: str) -> set[str]:

@@ -10,7 +10,6 @@ SHARED_MODULES = frozenset(
         "threadline.appointments.model",
         "threadline.approvals.contract",
         "threadline.approvals.model",
-        "threadline.approvals.risk_table",
         "threadline.cases.audience",
         "threadline.cases.contract",
         "threadline.cases.model",
@@ -68,8 +67,8 @@ SHARED_MODULES = frozenset(
         "threadline.threads.phrases",
         "threadline.threads.retrying",
         "threadline.threads.shared_modules",
-        "threadline.tools.author",
-        "threadline.tools.operations",
+        "threadline.tools.model",
+        "threadline.tools.public_text",
         "threadline.trackers.model",
     }
 )

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from threadline.tools.model import Code, ToolError
+from threadline.tools.model import ErrorCode, ToolError
 
 Schema = Mapping[str, Any]
 M = TypeVar("M", bound=BaseModel)
@@ -34,7 +34,7 @@ class InvalidArguments(Exception):
     """Nothing was executed; `error` names the fields and what was expected of them."""
 
     def __init__(self, message: str) -> None:
-        self.error = ToolError(Code.INVALID_ARGUMENTS, message)
+        self.error = ToolError(ErrorCode.INVALID_ARGUMENTS, message)
         super().__init__(self.error.message)
 
 

@@ -7,13 +7,14 @@ text, since plain ones were refused for a while: https://github.com/soxtoby/Slac
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import Block, context, link, literal, plain, section
-from threadline.tools.cells import NOTHING, cell, label
+from threadline.slack.text import is_blank
 
 MOST_GROUPS = 10
 """Of one answer; of those behind them only the number is told."""
@@ -21,9 +22,23 @@ MOST_ROWS, MOST_COLUMNS, MOST_FIELDS = 99, 20, 10
 """A table's rows without its head, its columns, and the fields of a section."""
 MOST_CHARACTERS = 9_000
 """In the cells of a table."""
-FEW_ROWS, MOST_TEXT = 10, 3_000
+COMPACT_ROWS, MOST_TEXT = 10, 3_000
 """Records that may also be shown as lines of one section, and the characters that it holds."""
 
+LONGEST_CELL = 300
+LONGEST_LABEL = 60
+EMPTY = "–"
+"""Where there is no value: Slack refuses a cell or a field without a character."""
+
+_SEARCHED = 8_000
+"""Characters of a value that are searched for secrets, far more than are shown: half of one is known to no rule."""
+_MAX_DEPTH, _MAX_WIDTH = 3, 20
+_MAX_INTEGER = 10**18
+"""Whole numbers beyond it are not written out: Python refuses to print some."""
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, those that turn the order of a line around, and halves of a pair."""
+_ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+_NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+|[A-Z]")
 _LOOKED_AT = MOST_ROWS + 1
 """Records of one group that are read; the others are counted."""
 _LONGEST_TEXT = 1_000
@@ -34,7 +49,7 @@ _NUMBER = re.compile(r"[+-]?[\d.,' ]*\d(?: ?%)?")
 
 
 @dataclass(frozen=True)
-class Shown:
+class RenderedRecords:
     """Records of one kind: blocks, and the same in plain text.
 
     At most one of the blocks is a table; `lines` are blocks without one, where the records are few, else empty.
@@ -60,7 +75,7 @@ class _Kind:
 
 
 _QUOTE = ("quote", "subtotal", "discount_percent", "discount", "tax_percent", "tax", "total", "currency")
-_KINDS = {
+RECORD_KINDS = {
     "appointments": _Kind(
         "Appointment",
         "Appointments",
@@ -121,7 +136,7 @@ class _Group:
         return replace(self, rows=self.rows | later.rows, more=more)
 
 
-def shown(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Shown, ...]:
+def render_records(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[RenderedRecords, ...]:
     """The records of each group, in the order in which they came; a group without records is left out.
 
     Args:
@@ -140,13 +155,13 @@ def shown(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Shown, ...]:
     each = [_shown(group) for group in islice(merged.values(), MOST_GROUPS)]
     if len(merged) > MOST_GROUPS:
         more = f"{len(merged) - MOST_GROUPS} more results are not shown. Ask me for one of them."
-        each.append(Shown(more, (context(more),)))
+        each.append(RenderedRecords(more, (context(more),)))
     return tuple(each)
 
 
 def _group(name: str, records: Sequence[object]) -> _Group:
-    words = label(name)
-    kind = _KINDS.get(name) or _Kind(words, words)
+    words = format_label(name)
+    kind = RECORD_KINDS.get(name) or _Kind(words, words)
     rows = [_row(record) for record in records[:_LOOKED_AT]]
     more = max(0, len(records) - _LOOKED_AT)
     if kind.same and all(each in row.cells for row in rows for each in kind.same):
@@ -156,7 +171,7 @@ def _group(name: str, records: Sequence[object]) -> _Group:
     return _Group(kind, (name, told, more), False, dict(enumerate(rows)), more)
 
 
-def _shown(group: _Group) -> Shown:
+def _shown(group: _Group) -> RenderedRecords:
     kind, rows = group.kind, list(group.rows.values())
     columns, more_columns = _columns(kind, rows)
     count = len(rows) + group.more
@@ -170,13 +185,13 @@ def _shown(group: _Group) -> Shown:
     head = section(f"*{_linked(title, rows[0].url if count == 1 else '')}*")
     cuts = _cuts(left, more_columns)
     whole = (head, *blocks, *([context(cuts)] if cuts else []))
-    short = bool(columns) and not cuts and count <= FEW_ROWS
-    return Shown(text, whole, _lines(title, values, rows) if short else ())
+    short = bool(columns) and not cuts and count <= COMPACT_ROWS
+    return RenderedRecords(text, whole, _lines(title, values, rows) if short else ())
 
 
 def _row(record: object) -> _Row:
     if not isinstance(record, Mapping):
-        return _Row({"value": cell(record)}, "")
+        return _Row({"value": format_cell(record)}, "")
     cells: dict[str, str] = {}
     url = ""
     for name, value in record.items():
@@ -186,9 +201,9 @@ def _row(record: object) -> _Row:
         elif isinstance(value, Mapping) and value:
             for inner, each in value.items():
                 free = str(inner) not in record and str(inner) not in cells
-                cells[str(inner) if free else f"{key} {inner}"] = cell(each)
+                cells[str(inner) if free else f"{key} {inner}"] = format_cell(each)
         else:
-            cells[key] = cell(value)
+            cells[key] = format_cell(value)
     return _Row(cells, url)
 
 
@@ -202,7 +217,7 @@ def _columns(kind: _Kind, rows: Sequence[_Row]) -> tuple[list[str], int]:
 
     Nor is whose they are, where all of them are the same one's.
     """
-    filled = dict.fromkeys(name for row in rows for name, text in row.cells.items() if text != NOTHING)
+    filled = dict.fromkeys(name for row in rows for name, text in row.cells.items() if text != EMPTY)
     for name in kind.same[:-1]:
         if name not in kind.first and len({row.cells.get(name) for row in rows}) == 1:
             filled.pop(name, None)
@@ -212,7 +227,7 @@ def _columns(kind: _Kind, rows: Sequence[_Row]) -> tuple[list[str], int]:
 
 
 def _values(columns: Sequence[str], row: _Row) -> list[str]:
-    return [row.cells.get(name, NOTHING) for name in columns]
+    return [row.cells.get(name, EMPTY) for name in columns]
 
 
 def _linked(text: str, url: str) -> str:
@@ -231,7 +246,7 @@ def _lines(title: str, values: Sequence[Sequence[str]], rows: Sequence[_Row]) ->
 
 def _fields(columns: Sequence[str], values: Sequence[str]) -> list[Block]:
     pairs = zip(columns, values, strict=True)
-    fields = [{"type": "mrkdwn", "text": f"*{plain(label(name))}*\n{plain(text)}"} for name, text in pairs]
+    fields = [{"type": "mrkdwn", "text": f"*{plain(format_label(name))}*\n{plain(text)}"} for name, text in pairs]
     pieces = (fields[start : start + MOST_FIELDS] for start in range(0, len(fields), MOST_FIELDS))
     return [{"type": "section", "fields": piece} for piece in pieces]
 
@@ -240,7 +255,7 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[li
     """The table, and how many records it leaves out; no table where nothing is filled."""
     if not columns:
         return [], 0
-    labels = [literal(label(name)) for name in columns]
+    labels = [literal(format_label(name)) for name in columns]
     room = MOST_CHARACTERS - sum(map(len, labels))
     table = [[_cell(each, bold=True) for each in labels]]
     for row in rows[:MOST_ROWS]:
@@ -254,7 +269,7 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[li
 
 
 def _is_numeric(name: str, rows: Sequence[_Row]) -> bool:
-    return all(_NUMBER.fullmatch(text) for row in rows if (text := row.cells.get(name, NOTHING)) != NOTHING)
+    return all(_NUMBER.fullmatch(text) for row in rows if (text := row.cells.get(name, EMPTY)) != EMPTY)
 
 
 def _cell(text: str, url: str = "", *, bold: bool = False) -> Block:
@@ -273,3 +288,75 @@ def _cuts(rows: int, columns: int) -> str:
 def _text(lines: Sequence[str]) -> str:
     whole = "\n".join(lines)
     return whole if len(whole) <= _LONGEST_TEXT else whole[: _LONGEST_TEXT - 1].rpartition("\n")[0] + "\n…"
+
+
+def format_cell(value: object, longest: int = LONGEST_CELL) -> str:
+    """A value of any kind as one line of 1 to `longest` characters."""
+    return _to_line(redact(_cell_text(value, _MAX_DEPTH)[:_SEARCHED]), longest)
+
+
+def fits_whole(value: object, longest: int) -> bool:
+    """Whether a cell of this length shows all of a value, but for secrets."""
+    return _is_shallow(value, _MAX_DEPTH) and len(format_cell(value, _SEARCHED)) <= longest
+
+
+def _is_shallow(value: object, depth: int) -> bool:
+    if isinstance(value, str) or not isinstance(value, Mapping | Sequence):
+        return True
+    inner = value.values() if isinstance(value, Mapping) else value
+    return depth > 0 and len(value) <= _MAX_WIDTH and all(_is_shallow(each, depth - 1) for each in inner)
+
+
+def format_label(name: object) -> str:
+    """A field's name in words: `dayRate` and `day_rate` are both "Day rate"."""
+    words = " ".join(each if each.isupper() else each.lower() for each in _NAME_PARTS.findall(str(name)[:_SEARCHED]))
+    return _to_line(redact(words[:1].upper() + words[1:]), LONGEST_LABEL)
+
+
+def _cell_text(value: object, depth: int) -> str:
+    match value:
+        case None:
+            return EMPTY
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return str(value) if abs(value) < _MAX_INTEGER else "a number too long to show"
+        case str():
+            return _format_time(value)
+    if depth == 0 and isinstance(value, Mapping | Sequence):
+        return "…"
+    if isinstance(value, Mapping):
+        return _join(
+            value,
+            [f"{_cell_text(str(name), 0)}: {_cell_text(value[name], depth - 1)}" for name in _first_values(value)],
+        )
+    if isinstance(value, Sequence):
+        return _join(value, [_cell_text(each, depth - 1) for each in _first_values(value)])
+    return str(value)
+
+
+def _first_values(values: Collection[Any]) -> list[Any]:
+    return list(islice(values, _MAX_WIDTH))
+
+
+def _join(values: Collection[Any], texts: list[str]) -> str:
+    return ", ".join([*texts, "…"] if len(values) > _MAX_WIDTH else texts) or EMPTY
+
+
+def _format_time(text: str) -> str:
+    """An ISO 8601 time as people write it, with its offset; any other text as it is."""
+    found = _ISO_TIME.fullmatch(text)
+    if found is None:
+        return text[:_SEARCHED]
+    offset = {"Z": "UTC", "+00:00": "UTC", None: ""}.get(found[3], found[3])
+    return f"{found[1]} {found[2]} {offset}".strip()
+
+
+def _to_line(text: str, limit: int) -> str:
+    line = " ".join(_INVISIBLE.sub(" ", text).split())
+    if is_blank(line):
+        return EMPTY
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    return (head.rpartition(" ")[0] or head) + "…"

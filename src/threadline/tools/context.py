@@ -1,49 +1,53 @@
-"""Where a tool runs: whose request, in which thread, at which step, and through which ports it reaches the world."""
+"""Where a tool runs: whose request, in which thread, at which step, and through which services it reaches the world."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from threadline.db.engine import Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, name_with_id
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Change, Operation
 
-P = TypeVar("P")
+S = TypeVar("S")
 
 
-@dataclass(frozen=True, eq=False)
-class Port(Generic[P]):
-    """The name of something that a toolset needs, typed by what it is; each toolset has its own.
+class Services:
+    """What tools reach the world through, each by its class. A tool is offered where all that it needs is here.
 
-    `help` says which settings bring it, for `threadline doctor`.
+    A service's class attribute `setup_hint` says which settings bring it, for `threadline doctor`.
     """
 
-    name: str
-    help: str
+    def __init__(self, services: Mapping[type[Any], object] | None = None) -> None:
+        self._services = MappingProxyType(dict(services or {}))
+
+    def with_service(self, kind: type[S], service: S) -> "Services":
+        """Return these services and one more."""
+        return Services({**self._services, kind: service})
+
+    def __contains__(self, kind: type[Any]) -> bool:
+        return kind in self._services
+
+    def __getitem__(self, kind: type[S]) -> S:
+        """Raises:
+        Permanent: it is not set up.
+        """
+        service = self.get(kind)
+        if service is None:
+            raise Permanent(f"This is not set up here. {setup_hint(kind)}".strip())
+        return service
+
+    def get(self, kind: type[S]) -> S | None:
+        return cast(S | None, self._services.get(kind))
 
 
-class Ports:
-    """What is configured. A tool whose port is missing is not offered to the model."""
-
-    def __init__(self, bound: Mapping[Port[Any], object] | None = None) -> None:
-        self._bound = MappingProxyType(dict(bound or {}))
-
-    def having(self, port: Port[P], value: P) -> "Ports":
-        """These ports and one more."""
-        return Ports({**self._bound, port: value})
-
-    def __contains__(self, port: Port[Any]) -> bool:
-        return port in self._bound
-
-    def __getitem__(self, port: Port[P]) -> P:
-        if port not in self._bound:
-            raise Permanent(f"{port.name} is not set up here. {port.help}")
-        return cast(P, self._bound[port])
+def setup_hint(kind: type[Any]) -> str:
+    """Which settings bring a service; empty where its class does not say."""
+    return str(getattr(kind, "setup_hint", ""))
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,9 @@ class ToolContext:
 
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
-    would make. `clock` gives the time with its zone. `others` are further people who wrote what led here,
-    each as `name_with_id` names them: with any, it is not plain whom a call is for; `other_ids` are their
-    ids. `approved`: the proposed action that somebody has approved and that
+    would make. `clock` gives the time with its zone. `co_requesters` are further people who wrote what led here,
+    each as `name_with_id` names them: with any, it is not plain whom a call is for; `co_requester_ids` are their
+    ids. `approved_action_id`: the proposed action that somebody has approved and that
     this call carries out; empty for what a model asks for.
 
     Raises:
@@ -68,15 +72,15 @@ class ToolContext:
     request_id: str
     correlation_id: str
     clock: Callable[[], datetime]
-    ports: Ports = field(default_factory=Ports)
+    services: Services = field(default_factory=Services)
     actor: str = ""
     turn: int = 0
     step: int = 0
     call_id: str = ""
     retries_left: int = 0
-    others: tuple[str, ...] = ()
-    other_ids: tuple[str, ...] = ()
-    approved: str = ""
+    co_requesters: tuple[str, ...] = ()
+    co_requester_ids: tuple[str, ...] = ()
+    approved_action_id: str = ""
     transaction: Transaction | None = None
     change_rate: Rate | None = None
 
@@ -112,9 +116,9 @@ class ToolContext:
         return Thread(self.team, self.channel, self.thread_ts)
 
     @property
-    def people(self) -> tuple[str, ...]:
+    def requester_labels(self) -> tuple[str, ...]:
         """Whoever wrote what led here, each with the id."""
-        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.others)
+        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.co_requesters)
 
     @property
     def operation_key(self) -> str:

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import ToolResult
-from threadline.tools.operations import Effect, Operation
-from threadline.tools.registry import LookUp
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Effect, Operation, ToolResult
+from threadline.tools.registry import FindEffect
 
 
 class RemembersEffects(Protocol):
@@ -18,11 +17,11 @@ class RemembersEffects(Protocol):
 R = TypeVar("R", bound=RemembersEffects)
 
 
-def by_effect(port: Port[R], act: Callable[[ToolContext, Any], Awaitable[ToolResult]]) -> LookUp:
+def by_effect(service: type[R], act: Callable[[ToolContext, Any], Awaitable[ToolResult]]) -> FindEffect:
     """How to find the effect of `act`, which changes nothing when it is repeated, but answers as it did at first."""
 
     async def look_up(context: ToolContext, given: Any) -> ToolResult | None:
-        if await context.ports[port].effect(context.operation) is None:
+        if await context.services[service].effect(context.operation) is None:
             return None
         return await act(context, given)
 

@@ -12,8 +12,8 @@ from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable_key
-from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.store import LoggedCall, ToolExecutions
+from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
+from threadline.tools.store import LoggedCall, ToolExecutionStore
 
 _RESULT = TypeAdapter(ToolResult)
 _log = structlog.get_logger(__name__)
@@ -21,10 +21,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Intent:
-    """The call is to be made. `at`: seconds since 1970, since when; `new`: no earlier attempt was about to make it."""
+    """The call is to be made. `at`: seconds since 1970, since when; `new`: no earlier attempt was about to make it.
+
+    With a `result`, the call was made, and only its side effects are to be run.
+    """
 
     at: float
     new: bool
+    result: ToolResult | None = None
 
 
 class ToolLedger(ABC):
@@ -48,7 +52,8 @@ class ToolLedger(ABC):
 
         The first that applies:
 
-        1. The result on record is returned. Another attempt whose transaction makes the call is waited for.
+        1. The result on record is returned, as an intent while its side effects may not have run. Another attempt
+           whose transaction makes the call is waited for.
         2. A change that an earlier attempt was about to make has that attempt's intent.
         3. `refusal` is recorded and returned, and so is one where the record of `rate_key` has reached its rate. When
            that cannot be counted, the call goes on.
@@ -67,9 +72,15 @@ class ToolLedger(ABC):
     ) -> ToolResult:
         """Record the result, and void the cached answers of a toolset that may have changed something.
 
+        A success of a call with side effects stays open until `complete`.
+
         Returns:
             the result on record: that of another attempt, if it was first.
         """
+
+    @abstractmethod
+    async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
+        """Record that the side effects of a call have run, with what they said."""
 
 
 class PostgresToolLedger(ToolLedger):
@@ -83,10 +94,10 @@ class PostgresToolLedger(ToolLedger):
             yield work.tx
 
     async def limit(self, tx: Transaction, seconds: float) -> None:
-        await ToolExecutions(tx).limit_transaction(seconds)
+        await ToolExecutionStore(tx).limit_transaction(seconds)
 
     async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
-        executions = ToolExecutions(tx)
+        executions = ToolExecutionStore(tx)
         known = await executions.of_call(call)
         result = None if known else refusal or await self._rate_refusal(tx, call) or await _cached(tx, call)
         if result:
@@ -99,20 +110,25 @@ class PostgresToolLedger(ToolLedger):
             return Intent(known.created_at.timestamp(), new=False)
         if known.result is None:  # it was not kept
             return refusal or Intent(call.now, new=True)
-        return _RESULT.validate_python(known.result)
+        recorded = _RESULT.validate_python(known.result)
+        return recorded if known.finished_at else Intent(known.created_at.timestamp(), new=False, result=recorded)
 
     async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
-        await ToolExecutions(tx).withdraw(call.operation, intent.at)
+        await ToolExecutionStore(tx).withdraw(call.operation, intent.at)
 
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
     ) -> ToolResult:
-        executions = ToolExecutions(tx)
+        executions = ToolExecutionStore(tx)
         kept = asdict(result) if call.keep_result or not result.success else None
-        earlier = await executions.finish(call, result.status, kept, milliseconds, now)
+        done = not (call.has_side_effects and result.success)
+        earlier = await executions.finish(call, result.status, kept, milliseconds, now, done=done)
         if call.voids_answers:
             await executions.void_answers(call.operation.thread.team, call.toolset)
         return _RESULT.validate_python(earlier.result) if earlier and earlier.result is not None else result
+
+    async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
+        await ToolExecutionStore(tx).complete(call, asdict(result), now)
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
         """Counts in the scope in which `Operations.spend` counts, so that a change which asks both is one."""
@@ -126,7 +142,7 @@ class PostgresToolLedger(ToolLedger):
         except Exception:  # noqa: BLE001 - better a change too many than none
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None
-        return None if allowed else failure(Code.TOO_MANY_CHANGES)
+        return None if allowed else error_result(ErrorCode.TOO_MANY_CHANGES)
 
 
 async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:
@@ -134,8 +150,8 @@ async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:
         return None
     try:
         async with tx.begin_nested():
-            found = await ToolExecutions(tx).answer(call)
-        return None if found is None else replace(_RESULT.validate_python(found), status=Status.CACHED)
+            found = await ToolExecutionStore(tx).answer(call)
+        return None if found is None else replace(_RESULT.validate_python(found), status=ToolStatus.CACHED)
     except Exception:  # noqa: BLE001 - the tool answers instead
         _log.exception("cached_answer_unavailable", tool=call.tool_name)
         return None

@@ -1,13 +1,16 @@
-"""What came of a call: data for the model, words for a person, and errors that say what to do next."""
+"""Values of tools: a call's place and author, its risk, its result, and errors that say what to do next."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from threadline.tools.public_text import sentence
+from threadline.db.rate_limit_rules import Rate
+from threadline.errors import Permanent
+from threadline.slack.model import Thread
+from threadline.tools.public_text import public_sentence
 
 
-class Status(StrEnum):
+class ToolStatus(StrEnum):
     OK = "ok"
     ERROR = "error"
     BLOCKED = "blocked"
@@ -16,7 +19,7 @@ class Status(StrEnum):
     """An earlier execution's answer."""
 
 
-class Category(StrEnum):
+class ErrorCategory(StrEnum):
     """Whose fault it is, which decides what may help."""
 
     VALIDATION = "validation"
@@ -25,7 +28,7 @@ class Category(StrEnum):
     INTERNAL = "internal"
 
 
-class Code(StrEnum):
+class ErrorCode(StrEnum):
     """Stable names, for the model and for the log."""
 
     INVALID_ARGUMENTS = "INVALID_ARGUMENTS"
@@ -41,68 +44,68 @@ class Code(StrEnum):
     TOOL_EXECUTION_FAILED = "TOOL_EXECUTION_FAILED"
 
     @property
-    def category(self) -> Category:
+    def category(self) -> ErrorCategory:
         return _MEANING[self][0]
 
     @property
-    def breaks(self) -> bool:
+    def is_fault(self) -> bool:
         """Whether what was wanted could have been done, and something did not work; a refusal is an answer."""
-        return self.category in (Category.EXTERNAL, Category.INTERNAL)
+        return self.category in (ErrorCategory.EXTERNAL, ErrorCategory.INTERNAL)
 
 
-_MEANING: dict[Code, tuple[Category, str, str]] = {
-    Code.INVALID_ARGUMENTS: (
-        Category.VALIDATION,
+_MEANING: dict[ErrorCode, tuple[ErrorCategory, str, str]] = {
+    ErrorCode.INVALID_ARGUMENTS: (
+        ErrorCategory.VALIDATION,
         "The tool was called with arguments that do not fit.",
         "Call it again with arguments of the form that it describes.",
     ),
-    Code.UNKNOWN_TOOL: (
-        Category.VALIDATION,
+    ErrorCode.UNKNOWN_TOOL: (
+        ErrorCategory.VALIDATION,
         "There is no tool of this name.",
         "Use one of the tools on offer.",
     ),
-    Code.NOT_ALLOWED: (
-        Category.VALIDATION,
+    ErrorCode.NOT_ALLOWED: (
+        ErrorCategory.VALIDATION,
         "This is not allowed here.",
         "Say so, and offer what can be looked up instead.",
     ),
-    Code.REFUSED: (
-        Category.VALIDATION,
+    ErrorCode.REFUSED: (
+        ErrorCategory.VALIDATION,
         "This cannot be done as asked.",
         "Check what was asked for, and change it.",
     ),
-    Code.REPEATED_CALL_ID: (
-        Category.VALIDATION,
+    ErrorCode.REPEATED_CALL_ID: (
+        ErrorCategory.VALIDATION,
         "Another call has the same id, so this one was not made.",
         "Ask again if it is still needed.",
     ),
-    Code.PROTOCOL: (
-        Category.VALIDATION,
+    ErrorCode.PROTOCOL: (
+        ErrorCategory.VALIDATION,
         "Something has to be done before this, so this was not done.",
         "Load what it is about, and write down what was done; then make the call again.",
     ),
-    Code.TOO_MANY_CHANGES: (
-        Category.RATE_LIMIT,
+    ErrorCode.TOO_MANY_CHANGES: (
+        ErrorCategory.RATE_LIMIT,
         "This record was changed too often in a short time.",
         "Wait a minute, then try again.",
     ),
-    Code.SERVICE_UNAVAILABLE: (
-        Category.EXTERNAL,
+    ErrorCode.SERVICE_UNAVAILABLE: (
+        ErrorCategory.EXTERNAL,
         "The service behind this did not answer.",
         "Try again in a few minutes.",
     ),
-    Code.TOOL_TIMEOUT: (
-        Category.EXTERNAL,
+    ErrorCode.TOOL_TIMEOUT: (
+        ErrorCategory.EXTERNAL,
         "There was no answer in time.",
         "Ask for less, or try again later.",
     ),
-    Code.OUTCOME_UNKNOWN: (
-        Category.EXTERNAL,
+    ErrorCode.OUTCOME_UNKNOWN: (
+        ErrorCategory.EXTERNAL,
         "It is not known whether the change took effect.",
         "Check before repeating it.",
     ),
-    Code.TOOL_EXECUTION_FAILED: (
-        Category.INTERNAL,
+    ErrorCode.TOOL_EXECUTION_FAILED: (
+        ErrorCategory.INTERNAL,
         "Something went wrong on our side.",
         "Go on without it, or try again later; the operators can see what happened.",
     ),
@@ -114,22 +117,22 @@ class ToolError:
     """`message` says what happened and `suggestion` what to try: neither is ever empty, and neither holds a stack
     trace, an exception, a path, a host or a key, whatever they were made from."""
 
-    code: Code
+    code: ErrorCode
     message: str = ""
     suggestion: str = ""
 
     def __post_init__(self) -> None:
         _, message, suggestion = _MEANING[self.code]
-        object.__setattr__(self, "message", sentence(self.message, message))
-        object.__setattr__(self, "suggestion", sentence(self.suggestion, suggestion))
+        object.__setattr__(self, "message", public_sentence(self.message, message))
+        object.__setattr__(self, "suggestion", public_sentence(self.suggestion, suggestion))
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"{self.message} {self.suggestion}"
 
 
 @dataclass(frozen=True)
-class Structured:
+class RecordGroup:
     """Records to be shown as blocks: `kind` says which blocks ("appointments", "tickets"), one mapping a record."""
 
     kind: str
@@ -145,10 +148,10 @@ class ToolResult:
         ValueError: a failure without an error, or a success with one.
     """
 
-    status: Status = Status.OK
+    status: ToolStatus = ToolStatus.OK
     data: Any = None
     display_text: str = ""
-    structured: tuple[Structured, ...] = ()
+    structured: tuple[RecordGroup, ...] = ()
     error: ToolError | None = None
     notes: tuple[str, ...] = field(default_factory=tuple)
     sources: tuple[str, ...] = ()
@@ -159,15 +162,81 @@ class ToolResult:
 
     @property
     def success(self) -> bool:
-        return self.status in (Status.OK, Status.CACHED)
+        return self.status in (ToolStatus.OK, ToolStatus.CACHED)
 
     @property
-    def text(self) -> str:
+    def user_text(self) -> str:
         """For a person; may be empty after a success."""
-        return self.error.words if self.error else self.display_text
+        return self.error.text if self.error else self.display_text
 
 
-def failure(code: Code, message: str = "", suggestion: str = "") -> ToolResult:
+def error_result(code: ErrorCode, message: str = "", suggestion: str = "") -> ToolResult:
     """A result that says what went wrong; the code's own words stand in for those that are left out."""
-    status = Status.BLOCKED if code in (Code.NOT_ALLOWED, Code.PROTOCOL) else Status.ERROR
+    status = ToolStatus.BLOCKED if code in (ErrorCode.NOT_ALLOWED, ErrorCode.PROTOCOL) else ToolStatus.ERROR
     return ToolResult(status=status, error=ToolError(code, message, suggestion))
+
+
+class Risk(StrEnum):
+    """Of a change: who has to agree to it when it is proposed."""
+
+    LOW = "low"
+    """Done at once, and reported."""
+    MEDIUM = "medium"
+    HIGH = "high"
+    """Never decided by who asked."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """`correlation_id` is the same in all that one turn wrote, in the log and in the reply's metadata."""
+
+    user_id: str
+    correlation_id: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Where a call stands in its conversation.
+
+    `step` counts the model's replies of a turn; `call_id` tells the calls of one reply apart.
+    """
+
+    thread: Thread
+    turn: int
+    step: int
+    call_id: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.thread.key}:{self.turn}:{self.step}:{self.call_id}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What every change of a record says of itself.
+
+    Args:
+        now: seconds since 1970.
+        rate: how often one record may be changed; None for as often as one likes.
+    """
+
+    operation: Operation
+    now: float
+    rate: Rate | None = None
+
+    @property
+    def team(self) -> str:
+        return self.operation.thread.team
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an operation did: `kind` names the change, `record` what was changed, `result` is what it answered."""
+
+    kind: str
+    record: str
+    result: object
+
+
+class CallIdReused(Permanent):
+    """One key was used for two different changes."""

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable, storable_key
-from threadline.tools.operations import Change, Effect, Operation, OperationReused
+from threadline.tools.model import CallIdReused, Change, Effect, Operation
 from threadline.tools.tables import tool_operations
 
 Answer = TypeVar("Answer")
@@ -57,7 +57,7 @@ class Operations:
             return answer
         earlier = await self.effect(change.operation)
         if earlier is None or (earlier.kind, earlier.record) != (kind, record):
-            raise OperationReused(f"{key} was used for another change: a new change needs its own call")
+            raise CallIdReused(f"{key} was used for another change: a new change needs its own call")
         return answers.validate_python(earlier.result)
 
     async def spend(self, change: Change, record: str) -> None:

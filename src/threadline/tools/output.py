@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from threadline.privacy.redaction import redact, redact_value
-from threadline.tools.model import Structured, ToolResult
+from threadline.tools.model import RecordGroup, ToolResult
 
-FOR_MODEL = 19_000
+MODEL_LIMIT = 19_000
 """Bytes of one result as the model reads it: some five thousand tokens, of which a turn may need a dozen."""
-FOR_STEP = 60_000
+STEP_LIMIT = 60_000
 """Bytes of all results of one reply's calls: they are sent again with each later step of the turn."""
-LARGEST_KEPT = 2 * 1024 * 1024
+STORE_LIMIT = 2 * 1024 * 1024
 """Bytes of one result as it is kept. What is longer is cut, and says so: a tool has to offer pages or a filter."""
 _DEEPEST = 20
 _SHARES = 16
@@ -43,7 +43,7 @@ class Fitted:
     cuts: list[str] = field(default_factory=list)
 
 
-def fitted(value: Any, limit: int) -> Fitted:
+def fit_json(value: Any, limit: int) -> Fitted:
     """A value of any kind as JSON of at most `limit` bytes (256 or more), without secrets.
 
     Takes time in proportion to `limit`, not to the value: what does not fit is counted, not read.
@@ -54,12 +54,12 @@ def fitted(value: Any, limit: int) -> Fitted:
     return Fitted(fits, [*fitting.cuts, *([f"and {more:,} more places were cut"] if more else [])])
 
 
-def share(calls: int) -> int:
+def result_limit(calls: int) -> int:
     """Bytes of each result of so many calls of one reply."""
-    return min(FOR_MODEL, FOR_STEP // max(calls, 1))
+    return min(MODEL_LIMIT, STEP_LIMIT // max(calls, 1))
 
 
-def rendered(result: ToolResult, limit: int = FOR_MODEL) -> str:
+def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
     """What the model is shown of a result: JSON, whatever is in it, of at most `limit` bytes (3,000 or more).
 
     The words of an error are never cut, and may take 4,300.
@@ -81,11 +81,11 @@ def rendered(result: ToolResult, limit: int = FOR_MODEL) -> str:
     return _json(shown)
 
 
-def fit_result(result: ToolResult, limit: int = LARGEST_KEPT) -> ToolResult:
+def fit_result(result: ToolResult, limit: int = STORE_LIMIT) -> ToolResult:
     """The result as JSON of at most about `limit` bytes, without secrets; a note says what was cut."""
-    data, text = fitted(result.data, limit - limit // 8), fitted(result.display_text, limit // 8)
-    records = fitted([[each.kind, each.records] for each in result.structured], limit // 8)
-    notes, sources = fitted(list(result.notes), limit // 8), fitted(list(result.sources), limit // 8)
+    data, text = fit_json(result.data, limit - limit // 8), fit_json(result.display_text, limit // 8)
+    records = fit_json([[each.kind, each.records] for each in result.structured], limit // 8)
+    notes, sources = fit_json(list(result.notes), limit // 8), fit_json(list(result.sources), limit // 8)
     cuts = [*data.cuts, *text.cuts, *records.cuts, *notes.cuts, *sources.cuts]
     told = [f"[Cut] The result was too large to keep whole: {'; '.join(cuts)}. Ask for less at once."] if cuts else []
     kept = (each for each in records.value if len(each) == 2)
@@ -93,7 +93,7 @@ def fit_result(result: ToolResult, limit: int = LARGEST_KEPT) -> ToolResult:
         result,
         data=data.value,
         display_text=text.value,
-        structured=tuple(Structured(kind, tuple(rows)) for kind, rows in kept),
+        structured=tuple(RecordGroup(kind, tuple(rows)) for kind, rows in kept),
         notes=(*notes.value, *told),
         sources=tuple(sources.value),
     )
@@ -102,7 +102,7 @@ def fit_result(result: ToolResult, limit: int = LARGEST_KEPT) -> ToolResult:
 def _part(name: str, given: Any, limit: int) -> dict[str, Any]:
     if limit < _LEAST:
         return {f"{name}_cut": "left out: no room"}
-    fits = fitted(given, limit)
+    fits = fit_json(given, limit)
     if not fits.cuts:
         return {name: fits.value}
     return {name: fits.value, f"{name}_cut": _first_bytes("; ".join(fits.cuts), _LONGEST_CUTS)}
@@ -140,9 +140,9 @@ class _Fitting:
             if left < _LEAST:
                 self._cut(path, f"{index:,} of {len(given):,} fields are shown")
                 break
-            share = left // min(len(given) - index, _SHARES)
+            result_limit = left // min(len(given) - index, _SHARES)
             at = f"{path}.{key}" if path else key
-            fits[key], size = self.value(value, max(share, _LEAST), path=at, name=key, depth=depth + 1)
+            fits[key], size = self.value(value, max(result_limit, _LEAST), path=at, name=key, depth=depth + 1)
             used += size + _size(key) + 4
         return fits, used
 
@@ -153,9 +153,9 @@ class _Fitting:
             left = room - used - 2
             if left < _LEAST:
                 break
-            share = left // min(count - index, _SHARES)
+            result_limit = left // min(count - index, _SHARES)
             at = f"{path}[{index}]"
-            fit, size = self.value(value, max(share, _LEAST), path=at, name=name, depth=depth + 1)
+            fit, size = self.value(value, max(result_limit, _LEAST), path=at, name=name, depth=depth + 1)
             fits.append(fit)
             used += size + 2
         if len(fits) < count:

@@ -4,7 +4,7 @@ import re
 
 from threadline.privacy.redaction import redact
 
-LONGEST = 500
+MAX_SENTENCE = 500
 """Characters of one sentence of an error; what is longer ends at a word."""
 _LOOKED_AT = 8_000
 """Characters that are searched at most. Marks shorten a text, so it is more than what is shown."""
@@ -32,7 +32,7 @@ _PLACES = (
 )
 
 
-def sentence(text: str, otherwise: str) -> str:
+def public_sentence(text: str, otherwise: str) -> str:
     """The text as one line for people: places become marks such as `[path]`, secrets too.
 
     Args:
@@ -47,13 +47,13 @@ def sentence(text: str, otherwise: str) -> str:
     return _ending_at_a_word(" ".join(_visible(looked_at).split())) or otherwise
 
 
-def account(text: str, otherwise: str) -> str:
-    """A text of our own in several lines, into which others' words may have come: each line as by `sentence`.
+def public_lines(text: str, otherwise: str) -> str:
+    """A text of our own in several lines, into which others' words may have come: each line as by `public_sentence`.
 
     Args:
         otherwise: said instead of a line that is a program's, and of the whole text when it is blank.
     """
-    kept = (sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
+    kept = (public_sentence(line, otherwise) if line.strip() else "" for line in text.splitlines())
     return "\n".join(kept).strip() or otherwise
 
 
@@ -62,6 +62,6 @@ def _visible(text: str) -> str:
 
 
 def _ending_at_a_word(text: str) -> str:
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_SENTENCE:
         return text
-    return text[: LONGEST - 1].rsplit(" ", 1)[0] + "…"
+    return text[: MAX_SENTENCE - 1].rsplit(" ", 1)[0] + "…"

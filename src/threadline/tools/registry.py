@@ -1,8 +1,8 @@
-"""Tools by name: each a typed function with what the house has to know about it.
+"""Tools by name: each a typed function with what the product has to know about it.
 
-    @tool("estimates.listRoles", "The roles of a project, with their day rates.", needs=(ESTIMATES,), cache=Cache(60))
+    @tool("estimates.listRoles", "The roles of a project, with their day rates.")
     async def list_roles(context: ToolContext, *, project_id: Annotated[str, Field(description="Its id.")]) -> object:
-        return await context.ports[ESTIMATES].roles(project_id)
+        return await EstimateStore(context.tx).roles(context.team, project_id)
 
 What a tool returns is a `ToolResult`, or data that becomes one. It raises `Permanent` or `Transient` with a sentence
 that the model may read; whatever else it raises is an internal error, whose text nobody is shown.
@@ -19,13 +19,14 @@ from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from threadline.models.model import ToolKind
 from threadline.tools.arguments import InvalidSchema, strict_schema
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import ToolResult
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
 
 M = TypeVar("M", bound=BaseModel)
 Function = Callable[..., Awaitable[object]]
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 """Of a tool's own name: what the execution log holds."""
 _MAX_LOCAL_TIMEOUT = 20.0
 CORRELATION_ID = "correlation_id"
@@ -46,7 +47,7 @@ class Cache:
 
 
 @dataclass(frozen=True)
-class Success:
+class ToolSuccess:
     """What a side effect is told of: the tool's arguments, read, and its result."""
 
     tool: str
@@ -55,45 +56,47 @@ class Success:
     context: ToolContext
 
 
-SideEffect = Callable[[Success], Awaitable[str | None]]
-"""Runs after a tool's success; what it returns is noted for the model.
+SideEffect = Callable[[ToolSuccess], Awaitable[str | None]]
+"""Runs once a tool's success is on record; what it returns is noted for the model.
 
-It runs once, and again only when its worker died before the result was on record: whatever it does bears that.
+It runs again when the call is tried again: whatever it does must bear that.
 """
 
-LookUp = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
+FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
 """The effect of an earlier try as a result, or None when it certainly is not there and the tool may run again."""
 
 
-class BadTool(ValueError):
+class InvalidTool(ValueError):
     """A tool cannot be registered as it is; found at the start, never in a thread."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """`record` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
+    """`rate_limit_key` names what a remote mutation changes (`project:12`), for its limit; without it, or when it names
     nothing, that is the thread. A local tool counts for itself: `context.count_change`.
 
     `remote`: it reaches what is outside Postgres. A call is recorded before it is made, and where a worker was lost the
     effect is looked up. Any other tool works in `context.tx`: what it does and the record of its call are one
     transaction, so a call that is made again finds its record, and one that fails has changed nothing.
 
-    `binds`: it may make a record the one that the thread is about, though it changes nothing in it.
+    `binds_record`: it may make a record the one that the thread is about, though it changes nothing in it.
+
+    `risk` is that of a proposed call: a constant, or a function of its arguments.
 
     `critical`: somebody counts on it, so when it is wanted and fails for good, a person takes the thread over. That it
     refuses what is asked for, such as a time that is taken, is an answer.
 
-    `asks`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and never
-    proposed.
+    `needs_approval`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and
+    never proposed.
 
     `instead`: the tool that this one takes the place of: where both could be offered, that one is not.
 
     `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
     again; a change always keeps its result.
 
-    `timeout` in seconds. `needs` are the ports without which the tool is not offered.
+    `timeout` in seconds. `needs` are the services without which the tool is not offered.
 
-    `settles`: seconds until what was sent has taken effect, or never will. That the effect is not there counts no
+    `settle_seconds`: until what was sent has taken effect, or never will. That the effect is not there counts no
     sooner: a service may be slow.
     """
 
@@ -102,46 +105,54 @@ class Tool:
     function: Function
     parameters: type[BaseModel]
     takes_model: bool
-    mutating: bool = False
+    kind: ToolKind = ToolKind.READ
+    risk: Risk | Callable[[Any], Risk] = Risk.HIGH
     remote: bool = False
-    binds: bool = False
+    binds_record: bool = False
     critical: bool = False
-    asks: bool = False
+    needs_approval: bool = False
     instead: str = ""
     cache: Cache | None = None
-    needs: tuple[Port[Any], ...] = ()
-    record: Callable[[Any], str] | None = None
-    look_up: LookUp | None = None
+    needs: tuple[type[Any], ...] = ()
+    rate_limit_key: Callable[[Any], str] | None = None
+    look_up: FindEffect | None = None
     side_effects: tuple[SideEffect, ...] = ()
     timeout: float = 20.0
-    settles: float = 0.0
+    settle_seconds: float = 0.0
     keep_result: bool = True
 
     def __post_init__(self) -> None:
         wrong = {
             "is not a tool name: use letters and digits, with parts joined by dots": not _NAME.fullmatch(self.name)
-            or len(self.name) > LONGEST_NAME,
+            or len(self.name) > MAX_NAME_LENGTH,
             "has no description: say what the tool is for, since the model chooses by it": not self.description.strip(),
             "changes something, so its result cannot be cached": self.mutating and self.cache,
             "changes something, so its result must be kept": self.mutating and not self.keep_result,
             "is read-only, so it cannot have a record to limit or an effect to look up": not self.mutating
-            and (self.record or self.look_up),
+            and (self.rate_limit_key or self.look_up),
             "is local: it counts changes itself, and what it does is on record with its call": not self.remote
-            and (self.record or self.look_up or self.settles),
-            "is local, and a side effect could not be rolled back with it": not self.remote and self.side_effects,
+            and (self.rate_limit_key or self.look_up or self.settle_seconds),
             "is local, so it may take at most 20 seconds: a frozen worker must lose its transaction before a retry "
             "gives up": not self.remote and self.timeout > _MAX_LOCAL_TIMEOUT,
-            "has a settling time, but no look_up": self.settles and not self.look_up,
+            "has a settling time, but no look_up": self.settle_seconds and not self.look_up,
             "needs times of more than 0 seconds": self.timeout <= 0 or (self.cache and self.cache.seconds <= 0),
         }
         for fault, applies in wrong.items():
             if applies:
-                raise BadTool(f"{self.name!r} {fault}")
+                raise InvalidTool(f"{self.name!r} {fault}")
         _ = self.definition
+
+    @property
+    def mutating(self) -> bool:
+        return not self.kind.read_only
 
     @property
     def toolset(self) -> str:
         return self.name.split(".", 1)[0]
+
+    def risk_of(self, arguments: BaseModel) -> Risk:
+        """The risk of a proposed call."""
+        return self.risk if isinstance(self.risk, Risk) else self.risk(arguments)
 
     @cached_property
     def wire_name(self) -> str:
@@ -158,7 +169,7 @@ class Tool:
         try:
             parameters = strict_schema(self._shown)
         except InvalidSchema as unsuitable:
-            raise BadTool(f"{self.name}: {unsuitable}") from unsuitable
+            raise InvalidTool(f"{self.name}: {unsuitable}") from unsuitable
         return {
             "type": "function",
             "name": self.wire_name,
@@ -182,19 +193,20 @@ class Tool:
 class ToolOptions(TypedDict, total=False):
     """What may be said of a tool; see `Tool`."""
 
-    mutating: bool
+    kind: ToolKind
+    risk: Risk | Callable[[Any], Risk]
     remote: bool
-    binds: bool
+    binds_record: bool
     critical: bool
-    asks: bool
+    needs_approval: bool
     instead: str
     cache: Cache | None
-    needs: tuple[Port[Any], ...]
-    record: Callable[[Any], str] | None
-    look_up: LookUp | None
+    needs: tuple[type[Any], ...]
+    rate_limit_key: Callable[[Any], str] | None
+    look_up: FindEffect | None
     side_effects: tuple[SideEffect, ...]
     timeout: float
-    settles: float
+    settle_seconds: float
     keep_result: bool
 
 
@@ -224,7 +236,7 @@ def wire_name(name: str) -> str:
     return f"{re.sub('[^A-Za-z0-9_]', '_', name)[:51]}-{digest}"
 
 
-class Registry:
+class ToolRegistry:
     """All tools of a process. The order of registering does not matter: what a model is shown is sorted by name."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
@@ -241,7 +253,9 @@ class Registry:
         """
         for name in {new.name, new.wire_name}:
             if name in self._spoken:
-                raise BadTool(f"{new.name} and {self._spoken[name].name} have the same name for the model: rename one")
+                raise InvalidTool(
+                    f"{new.name} and {self._spoken[name].name} have the same name for the model: rename one"
+                )
         self._tools[new.name] = self._spoken[new.name] = self._spoken[new.wire_name] = new
 
     def get(self, name: str) -> Tool | None:
@@ -266,22 +280,69 @@ class Registry:
         return [deepcopy(each.definition) for each in self.all() if each.name in wanted]
 
 
+@dataclass(frozen=True)
+class AllowedTools:
+    """The tools' own names; `reason` ("the project is locked") completes "It changes something, and here …"."""
+
+    names: frozenset[str]
+    reason: str = "nothing may be changed"
+
+    def refusal(self, tool: Tool) -> ToolResult | None:
+        """Why the tool may not be called, whatever the model was shown; None if it may."""
+        if tool.name in self.names:
+            return None
+        if tool.mutating:
+            return error_result(ErrorCode.NOT_ALLOWED, f"This would change something, and here {self.reason}.")
+        return error_result(ErrorCode.NOT_ALLOWED, "This is not set up here.")
+
+    def definitions(self, registry: ToolRegistry) -> list[dict[str, Any]]:
+        """What the model is offered: the same bytes on every call of the turn."""
+        return registry.definitions(self.names)
+
+
+def allowed_tools(
+    registry: ToolRegistry,
+    services: Services,
+    *,
+    operator: bool = False,
+    read_only: bool,
+    reason: str = "nothing may be changed",
+) -> AllowedTools:
+    """The allowed set of one turn: what is configured and, in a read-only context, changes nothing.
+
+    What the protocol is about (changes of an RFP, speaking by a tool, proposals) is the operator's alone; that a thread
+    is read-only for another reason does not keep it from writing down what was said.
+    """
+    names: set[str] = set()
+    for each in available_tools(registry, services):
+        protocol_tool = each.kind.changes_rfp or each.kind in (ToolKind.SPEAK, ToolKind.PROPOSE)
+        if operator if protocol_tool else not (read_only and each.mutating):
+            names.add(each.name)
+    replaced = {each.instead for each in registry.all() if each.name in names}
+    return AllowedTools(frozenset(names - replaced), reason)
+
+
+def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool]:
+    """Return the tools whose services are all there."""
+    return [each for each in registry.all() if all(kind in services for kind in each.needs)]
+
+
 def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:
     """The model of a function's parameters, and whether the function takes it whole."""
     if not inspect.iscoroutinefunction(function):
-        raise BadTool(f"{name}: a tool is an async function")
+        raise InvalidTool(f"{name}: a tool is an async function")
     hints = get_type_hints(function, include_extras=True)
     context, *others = inspect.signature(function).parameters.values()
     if hints.get(context.name) is not ToolContext:
-        raise BadTool(f"{name}: the first parameter is the ToolContext")
+        raise InvalidTool(f"{name}: the first parameter is the ToolContext")
     if untyped := [each.name for each in others if each.name not in hints]:
-        raise BadTool(f"{name}: {', '.join(untyped)} has no type")
+        raise InvalidTool(f"{name}: {', '.join(untyped)} has no type")
     if len(others) == 1 and others[0].kind is not inspect.Parameter.KEYWORD_ONLY:
         model = hints[others[0].name]
         if isinstance(model, type) and issubclass(model, BaseModel):
             return model, True
     if any(each.kind is not inspect.Parameter.KEYWORD_ONLY for each in others):
-        raise BadTool(f"{name}: after the context, take one pydantic model, or keyword-only parameters (after a *)")
+        raise InvalidTool(f"{name}: after the context, take one pydantic model, or keyword-only parameters (after a *)")
     return _model_of(name, others, hints), False
 
 
@@ -290,7 +351,7 @@ def _model_of(name: str, given: Sequence[inspect.Parameter], hints: dict[str, An
         each.name: (hints[each.name], ... if each.default is inspect.Parameter.empty else each.default)
         for each in given
     }
-    unfit = BadTool(f"{name}: pydantic cannot use these parameters: {', '.join(wanted)}")
+    unfit = InvalidTool(f"{name}: pydantic cannot use these parameters: {', '.join(wanted)}")
     try:
         model = create_model(name, __config__=ConfigDict(extra="forbid"), **wanted)
     except (NameError, TypeError) as refusal:

@@ -5,7 +5,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -17,7 +17,6 @@ from threadline.db.errors import translate_errors
 from threadline.db.rate_limit_rules import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
-from threadline.tools.access import Allowed
 from threadline.tools.arguments import (
     InvalidArguments,
     canonical_json,
@@ -27,11 +26,18 @@ from threadline.tools.arguments import (
 )
 from threadline.tools.context import ToolContext
 from threadline.tools.ledger import Intent, ToolLedger
-from threadline.tools.model import Code, Status, ToolResult, failure
-from threadline.tools.operations import OperationReused
-from threadline.tools.output import fit_result, fitted
-from threadline.tools.public_text import sentence
-from threadline.tools.registry import CORRELATION_ID, LONGEST_NAME, Registry, SideEffect, Success, Tool
+from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
+from threadline.tools.output import fit_json, fit_result
+from threadline.tools.public_text import public_sentence
+from threadline.tools.registry import (
+    CORRELATION_ID,
+    MAX_NAME_LENGTH,
+    AllowedTools,
+    SideEffect,
+    Tool,
+    ToolRegistry,
+    ToolSuccess,
+)
 from threadline.tools.store import LoggedCall
 
 MAX_CALLS = 20
@@ -84,7 +90,7 @@ class ToolRunner:
     """Args: `allowed` are the tools that may be called here. `policies` are asked in their order."""
 
     def __init__(
-        self, registry: Registry, allowed: Allowed, ledger: ToolLedger, policies: Sequence[ToolPolicy] = ()
+        self, registry: ToolRegistry, allowed: AllowedTools, ledger: ToolLedger, policies: Sequence[ToolPolicy] = ()
     ) -> None:
         self.registry = registry
         self._allowed = allowed
@@ -97,17 +103,7 @@ class ToolRunner:
         Args:
             call: what the model said: a tool's own name or the provider's, and text that is meant to be JSON.
         """
-        tool = self.registry.get(call.name)
-        if tool is None:
-            return failure(Code.UNKNOWN_TOOL)
-        if refusal := self._allowed.refusal(tool):
-            return refusal
-        try:
-            invocation = _parse(tool, call, context)
-        except InvalidArguments as invalid:
-            return ToolResult(status=Status.ERROR, error=invalid.error)
-        refusals = (policy.check(invocation) for policy in self._policies)
-        return next((each for each in refusals if each), None) or invocation
+        return self._check(self._parse(call, context), call)
 
     async def run(self, call: ToolCall, context: ToolContext, on_result: OnResult | None = None) -> ToolResult:
         """Make the call and record it. A call that is on record already is not made again: its result is returned.
@@ -115,22 +111,54 @@ class ToolRunner:
         Whatever goes wrong with the call is in the result. No secret is, and no more than about 2 MB.
 
         Args:
-            on_result: told of the result, also of one that was on record, in the transaction that records it.
+            on_result: told of the result, also of one that was on record, in the transaction that records it. Where
+                the tool has side effects, in a second one behind them.
 
         Raises:
             Transient: only where trying the whole call again is safe, which Temporal does.
         """
-        checked = self.check(call, context)
+        tell = on_result or _nothing
+        parsed = self._parse(call, context)
+        checked = self._check(parsed, call)
+        logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
-        logged = self._logged(call, context, None if isinstance(checked, ToolResult) else checked.arguments)
-        record = _Record(self._ledger, logged, context, refusal, on_result or _nothing)
+        record = _Record(self._ledger, logged, context, refusal, tell)
         try:
             if isinstance(checked, Invocation) and not checked.tool.remote:
-                return await self._run_local(checked, record)
-            return await self._run_remote(call, checked, record)
-        except OperationReused:
+                result = await self._run_local(checked, record)
+            else:
+                result = await self._run_remote(parsed, checked, record)
+        except CallIdReused:
+            result = error_result(ErrorCode.REPEATED_CALL_ID)
             async with self._ledger.transaction() as tx:
-                return await record.tell(tx, failure(Code.REPEATED_CALL_ID))
+                await tell(tx, result)
+            return result
+        if not record.has_open_side_effects:
+            return result
+        if isinstance(parsed, Invocation):
+            result = await _run_side_effects(parsed, result)
+        async with self._ledger.transaction() as tx:
+            await self._ledger.complete(tx, record.call, result, context.clock().timestamp())
+            await tell(tx, result)
+        return result
+
+    def _parse(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
+        tool = self.registry.get(call.name)
+        if tool is None:
+            return error_result(ErrorCode.UNKNOWN_TOOL)
+        try:
+            return Invocation(tool, parse_arguments(tool.parameters, _arguments_of(tool, call, context)), context)
+        except InvalidArguments as invalid:
+            return ToolResult(status=ToolStatus.ERROR, error=invalid.error)
+
+    def _check(self, parsed: Invocation | ToolResult, call: ToolCall) -> Invocation | ToolResult:
+        tool = self.registry.get(call.name)
+        if tool and (refusal := self._allowed.refusal(tool)):
+            return refusal
+        if isinstance(parsed, ToolResult):
+            return parsed
+        refusals = (policy.check(parsed) for policy in self._policies)
+        return next((each for each in refusals if each), None) or parsed
 
     async def _run_local(self, invocation: Invocation, record: "_Record") -> ToolResult:
         """What the tool does, its record and what `on_result` does are one transaction."""
@@ -143,10 +171,10 @@ class ToolRunner:
                 await self._ledger.limit(tx, tool.timeout + _OVERTIME)
                 within = replace(context, transaction=tx, change_rate=self._ledger.rate)
                 result = await self._make(replace(invocation, context=within)) if begun.new else _interrupted()
-                return await record.finish(tx, await _complete(invocation, result))
+                return await record.finish(tx, await _fit(result))
         except _TimedOut:
             said = f"There was no answer within {tool.timeout:g} seconds, and nothing was changed."
-            result = failure(Code.TOOL_TIMEOUT, said)
+            result = error_result(ErrorCode.TOOL_TIMEOUT, said)
         except Transient as fault:
             if context.retries_left > 0 and can_wait(fault):
                 raise
@@ -156,12 +184,14 @@ class ToolRunner:
         async with self._ledger.transaction() as tx:  # the first one is rolled back, or its connection is lost
             return await record.finish(tx, result)
 
-    async def _run_remote(self, call: ToolCall, checked: Invocation | ToolResult, record: "_Record") -> ToolResult:
+    async def _run_remote(
+        self, parsed: Invocation | ToolResult, checked: Invocation | ToolResult, record: "_Record"
+    ) -> ToolResult:
         """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
         async with self._ledger.transaction() as tx:
             begun = await record.begin(tx)
         if isinstance(begun, Intent) and not begun.new:
-            if found := await self._find_effect(call, record.context, begun):
+            if found := await _find_effect(parsed, record.context, begun):
                 return await record.finish_remote(found)
             async with self._ledger.transaction() as tx:
                 await self._ledger.withdraw(tx, record.call, begun)
@@ -181,9 +211,11 @@ class ToolRunner:
         except _TimedOut:
             said = f"There was no answer within {checked.tool.timeout:g} seconds."
             unknown = checked.tool.mutating
-            code, more = (Code.OUTCOME_UNKNOWN, f" {_MAY_HAVE_CHANGED}") if unknown else (Code.TOOL_TIMEOUT, "")
-            result = failure(code, said + more)
-        return await record.finish_remote(await _complete(checked, result))
+            code, more = (
+                (ErrorCode.OUTCOME_UNKNOWN, f" {_MAY_HAVE_CHANGED}") if unknown else (ErrorCode.TOOL_TIMEOUT, "")
+            )
+            result = error_result(code, said + more)
+        return await record.finish_remote(await _fit(result))
 
     async def _make(self, invocation: Invocation) -> ToolResult:
         for policy in self._policies:
@@ -198,44 +230,16 @@ class ToolRunner:
                 raise _TimedOut from late
             raise
 
-    async def _find_effect(self, call: ToolCall, context: ToolContext, intent: Intent) -> ToolResult | None:
-        """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
-
-        Raises:
-            Transient: it cannot be looked up for now, or is not there yet and may be on its way.
-        """
-        tool = self.registry.get(call.name)
-        if tool is None:
-            return _interrupted()
-        try:
-            invocation = _parse(tool, call, context)
-        except InvalidArguments:  # the tool takes other arguments now
-            return _interrupted()
-        rest = max(0.0, min(tool.settles, intent.at + tool.settles - context.clock().timestamp()))
-        try:
-            found = await _look_up(invocation)
-        except Transient as fault:
-            if can_wait(fault):
-                raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
-            found = failure(Code.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
-        else:
-            if rest and not (found and found.success):
-                if context.retries_left > 0:
-                    raise Transient("An earlier attempt may still take effect.", retry_after=rest)
-                found = found or _interrupted()
-        return await _complete(invocation, found) if found else None
-
     def _logged(self, call: ToolCall, context: ToolContext, parsed: BaseModel | None) -> LoggedCall:
         """The call as the ledger knows it, be the tool known and the arguments valid or not."""
         tool = self.registry.get(call.name)
         text = _arguments_of(tool, call, context) if tool else call.arguments
-        name = tool.name if tool else str(fitted(call.name, LONGEST_NAME).value)
-        if tool and not parsed:
-            with suppress(InvalidArguments):
-                parsed = _parse(tool, call, context).arguments
+        name = tool.name if tool else str(fit_json(call.name, MAX_NAME_LENGTH).value)
         rate_key = ""
         if tool and tool.mutating and tool.remote:
-            rate_key = (tool.record and parsed and tool.record(parsed)) or f"thread:{context.thread.key}"
+            rate_key = (
+                tool.rate_limit_key and parsed and tool.rate_limit_key(parsed)
+            ) or f"thread:{context.thread.key}"
         shared = tool and tool.cache and tool.cache.shared
         scope = f"{context.team}/" if shared else f"{context.team}/{context.thread.key}/{context.user_id}"
         asked = canonical_json(parsed) if parsed else text
@@ -245,14 +249,15 @@ class ToolRunner:
             request_id=context.request_id,
             user_id=context.user_id,
             tool_name=name,
-            parameters=fitted(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
+            parameters=fit_json(loggable_arguments(text), MAX_LOGGED_ARGUMENTS).value,
             fingerprint=hashlib.sha256(question.encode()).hexdigest(),
             now=context.clock().timestamp(),
-            changes=bool(tool and (tool.mutating or (tool.binds and not tool.remote))),
+            changes=bool(tool and (tool.mutating or (tool.binds_record and not tool.remote))),
             voids_answers=bool(tool and tool.mutating and tool.toolset in self.registry.cached_toolsets),
             rate_key=rate_key,
             cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
             keep_result=tool is None or tool.keep_result,
+            has_side_effects=bool(tool and tool.side_effects),
         )
 
 
@@ -274,19 +279,31 @@ class _Record:
     refusal: ToolResult | None
     on_result: OnResult
     start: float = field(default_factory=monotonic)
+    has_open_side_effects: bool = False
+    """The call is on record as a success, and nobody was told of it yet."""
 
     async def begin(self, tx: Transaction) -> ToolResult | Intent:
         self.call = replace(self.call, now=self.context.clock().timestamp())
         begun = await self.ledger.begin(tx, self.call, self.refusal)
-        return await self.tell(tx, begun) if isinstance(begun, ToolResult) else begun
+        if isinstance(begun, ToolResult):
+            await self.on_result(tx, begun)
+        elif begun.result:
+            self.has_open_side_effects = True
+            return begun.result
+        return begun
 
     async def finish(self, tx: Transaction, result: ToolResult) -> ToolResult:
-        return await self.tell(tx, await self._keep(tx, result))
+        kept = await self._keep(tx, result)
+        if not self.has_open_side_effects:
+            await self.on_result(tx, kept)
+        return kept
 
     async def finish_remote(self, result: ToolResult) -> ToolResult:
         """Keep the result also when nobody can be told of it: what was done elsewhere cannot be rolled back."""
         async with self.ledger.transaction() as tx:
             kept = await self._keep(tx, result)
+            if self.has_open_side_effects:
+                return kept
             try:
                 async with _savepoint(tx):
                     await self.on_result(tx, kept)
@@ -298,21 +315,14 @@ class _Record:
 
     async def _keep(self, tx: Transaction, result: ToolResult) -> ToolResult:
         now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
-        return await self.ledger.finish(tx, self.call, result, now, milliseconds)
-
-    async def tell(self, tx: Transaction, result: ToolResult) -> ToolResult:
-        await self.on_result(tx, result)
-        return result
+        kept = await self.ledger.finish(tx, self.call, result, now, milliseconds)
+        self.has_open_side_effects = self.call.has_side_effects and kept.success
+        return kept
 
 
 def can_wait(fault: Transient) -> bool:
     """Whether a person who waits for the answer can wait for another attempt as well."""
     return (fault.retry_after or 0.0) <= MAX_RETRY_AFTER
-
-
-def _parse(tool: Tool, call: ToolCall, context: ToolContext) -> Invocation:
-    given = parse_arguments(tool.parameters, _arguments_of(tool, call, context))
-    return Invocation(tool, given, context)
 
 
 def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
@@ -340,7 +350,7 @@ async def _perform(invocation: Invocation) -> ToolResult:
             raise
         return _unavailable(tool, fault)
     except RateExceeded as often:
-        return failure(Code.TOO_MANY_CHANGES, str(often))
+        return error_result(ErrorCode.TOO_MANY_CHANGES, str(often))
     except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
         return _failed(tool, error)
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
@@ -377,6 +387,30 @@ async def _keep() -> None:
     pass
 
 
+async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: Intent) -> ToolResult | None:
+    """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
+
+    Raises:
+        Transient: it cannot be looked up for now, or is not there yet and may be on its way.
+    """
+    if isinstance(parsed, ToolResult):  # the tool is gone, or takes other arguments now
+        return _interrupted()
+    tool = parsed.tool
+    rest = max(0.0, min(tool.settle_seconds, intent.at + tool.settle_seconds - context.clock().timestamp()))
+    try:
+        found = await _look_up(parsed)
+    except Transient as fault:
+        if can_wait(fault):
+            raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
+        found = error_result(ErrorCode.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
+    else:
+        if rest and not (found and found.success):
+            if context.retries_left > 0:
+                raise Transient("An earlier attempt may still take effect.", retry_after=rest)
+            found = found or _interrupted()
+    return await _fit(found) if found else None
+
+
 async def _look_up(invocation: Invocation) -> ToolResult | None:
     tool = invocation.tool
     if tool.look_up is None:
@@ -390,26 +424,28 @@ async def _look_up(invocation: Invocation) -> ToolResult | None:
         return _interrupted()
     except Exception:  # noqa: BLE001 - logged; what is not known must not be done again
         _log.exception("effect_lookup_failed", tool=tool.name)
-        return failure(Code.OUTCOME_UNKNOWN)
+        return error_result(ErrorCode.OUTCOME_UNKNOWN)
 
 
-async def _complete(invocation: Invocation, result: ToolResult) -> ToolResult:
-    """Run the side effects after a success, also one that was found, and note what they say; then bound and redact."""
-    if result.success:
-        success = Success(invocation.tool.name, invocation.arguments, result, invocation.context)
-        notes = [await _note(handler, success) for handler in invocation.tool.side_effects]
-        result = replace(result, notes=(*result.notes, *filter(None, notes)))
-    # In a thread: a large result takes seconds, in which others are to be served.
+async def _fit(result: ToolResult) -> ToolResult:
+    """Bound and redact a result, in a thread: a large one takes seconds, in which others are to be served."""
     return await asyncio.to_thread(fit_result, result)
 
 
-async def _note(handler: SideEffect, success: Success) -> str | None:
+async def _run_side_effects(invocation: Invocation, result: ToolResult) -> ToolResult:
+    """Run the side effects after a success, also one that was on record or found, and note what they say."""
+    success = ToolSuccess(invocation.tool.name, invocation.arguments, result, invocation.context)
+    notes = [await _note(handler, success) for handler in invocation.tool.side_effects]
+    return await _fit(replace(result, notes=(*result.notes, *filter(None, notes))))
+
+
+async def _note(handler: SideEffect, success: ToolSuccess) -> str | None:
     try:
         async with asyncio.timeout(_SIDE_EFFECT_TIMEOUT):
             said = await handler(success)
     except Exception as error:  # noqa: BLE001 - the call itself was a success and stays one
         if isinstance(error, Permanent | Transient) and not isinstance(error, InternalError):
-            return f"[Side Effect Error] {sentence(str(error), _NO_SIDE_EFFECT)}"
+            return f"[Side Effect Error] {public_sentence(str(error), _NO_SIDE_EFFECT)}"
         _log.error("side_effect_failed", tool=success.tool, exc_info=error)
         return f"[Side Effect Error] {_NO_SIDE_EFFECT}"
     return f"[Side Effect] {said}" if said else None
@@ -418,17 +454,17 @@ async def _note(handler: SideEffect, success: Success) -> str | None:
 def _failed(tool: Tool, error: Exception) -> ToolResult:
     """A refusal in its words; those of anything else could hold what nobody may see, and go to the log alone."""
     if isinstance(error, Permanent) and not isinstance(error, InternalError):
-        return failure(Code.REFUSED, str(error))
+        return error_result(ErrorCode.REFUSED, str(error))
     _log.error("tool_failed", tool=tool.name, exc_info=error)
-    return failure(Code.TOOL_EXECUTION_FAILED)
+    return error_result(ErrorCode.TOOL_EXECUTION_FAILED)
 
 
 def _unavailable(tool: Tool, fault: Transient) -> ToolResult:
     if tool.mutating and tool.remote and not isinstance(fault, NotDone):
-        return failure(Code.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
+        return error_result(ErrorCode.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
     wait = f"Try again in {fault.retry_after:.0f} seconds." if fault.retry_after else ""
-    return failure(Code.SERVICE_UNAVAILABLE, str(fault), wait)
+    return error_result(ErrorCode.SERVICE_UNAVAILABLE, str(fault), wait)
 
 
 def _interrupted() -> ToolResult:
-    return failure(Code.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")
+    return error_result(ErrorCode.OUTCOME_UNKNOWN, "An earlier try was interrupted: it may have taken effect or not.")

@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable, storable_key
 from threadline.slack.model import Thread
-from threadline.tools.model import Status
-from threadline.tools.operations import Operation, OperationReused
+from threadline.tools.model import CallIdReused, Operation, ToolStatus
 from threadline.tools.tables import agent_tool_executions
 
 _LONGEST_NAME = 100
@@ -33,6 +32,7 @@ class LoggedCall:
         rate_key: the record whose changes are counted when the call begins; empty where none is.
         cache_seconds: for how long its answer may be given to the same question again; 0 for never.
         keep_result: whether the result of a success is kept. Without it, a repeated call runs again.
+        has_side_effects: whether something is to be done once its success is recorded.
     """
 
     operation: Operation
@@ -47,6 +47,7 @@ class LoggedCall:
     rate_key: str = ""
     cache_seconds: float = 0.0
     keep_result: bool = True
+    has_side_effects: bool = False
 
     @property
     def toolset(self) -> str:
@@ -55,14 +56,17 @@ class LoggedCall:
 
 @dataclass(frozen=True)
 class ToolExecution:
-    """A call as it is on record. `status` is None as long as nobody knows what came of it."""
+    """A call as it is on record.
+
+    `status` is None as long as nobody knows what came of it; `finished_at` also while side effects may not have run.
+    """
 
     turn: int
     step: int
     call_id: str
     tool_name: str
     parameters: Any
-    status: Status | None
+    status: ToolStatus | None
     result: Any
     execution_time_ms: int | None
     created_at: datetime
@@ -74,15 +78,15 @@ class ToolExecution:
 
 
 @dataclass(frozen=True)
-class CallOutcome:
+class ToolOutcome:
     """How a call ended; `code` is its error's, empty without one. `status`: as of a `ToolExecution`."""
 
     tool_name: str
-    status: Status | None
+    status: ToolStatus | None
     code: str
 
 
-class ToolExecutions:
+class ToolExecutionStore:
     """`now` and `before` are in seconds since 1970."""
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -114,7 +118,7 @@ class ToolExecutions:
         mine = (*_place(operation), row.status.is_(None), row.created_at == _moment(at))
         await self._connection.execute(delete(agent_tool_executions).where(*mine))
 
-    async def recorded(self, operation: Operation) -> ToolExecution | None:
+    async def get(self, operation: Operation) -> ToolExecution | None:
         """The call as it is on record; None when there is nothing."""
         row = await self._row(operation)
         return _record(row) if row else None
@@ -131,18 +135,20 @@ class ToolExecutions:
     async def finish(
         self,
         call: LoggedCall,
-        status: Status,
+        status: ToolStatus,
         result: object,
         execution_time_ms: int | None,
         now: float,
         *,
         over_intent: bool = True,
+        done: bool = True,
     ) -> ToolExecution | None:
         """Keep what came of a call. The first word stands.
 
         Args:
             result: JSON without what Postgres cannot hold.
             over_intent: in the place of an intent, if there is one.
+            done: whether no side effect is left to run.
 
         Returns:
             None, or the call as another attempt has recorded it before.
@@ -154,7 +160,7 @@ class ToolExecutions:
             "status": status,
             "result": result,
             "execution_time_ms": execution_time_ms,
-            "finished_at": _moment(now),
+            "finished_at": _moment(now) if done else None,
         }
         row = agent_tool_executions.c
         kept = insert(agent_tool_executions).values(**_values(call), **outcome)
@@ -170,6 +176,13 @@ class ToolExecutions:
             return None
         return _record(await self._of(call))
 
+    async def complete(self, call: LoggedCall, result: object, now: float) -> None:
+        """Record that the side effects of a call have run; `result` as in `finish`, with what they said."""
+        row = agent_tool_executions.c
+        mine = (*_place(call.operation), row.fingerprint == call.fingerprint, row.finished_at.is_(None))
+        done = update(agent_tool_executions).where(*mine).values(result=result, finished_at=_moment(now))
+        await self._connection.execute(done)
+
     async def answer(self, call: LoggedCall) -> Any:
         """Return the newest result (JSON) of a success of the same question, None when it is older than
         `cache_seconds`, or its toolset may have changed something since then."""
@@ -180,7 +193,7 @@ class ToolExecutions:
             open_intent.status.is_(None),
             open_intent.created_at > _moment(call.now - _OPEN_INTENT),
         )
-        same = (row.fingerprint == call.fingerprint, row.cacheable, row.status == Status.OK)
+        same = (row.fingerprint == call.fingerprint, row.cacheable, row.status == ToolStatus.OK)
         recent = row.finished_at > _moment(call.now - call.cache_seconds)
         query = select(row.result).where(*same, recent, ~changing).order_by(row.finished_at.desc()).limit(1)
         return (await self._connection.execute(query)).scalar_one_or_none()
@@ -191,7 +204,7 @@ class ToolExecutions:
         answers = (row.cacheable, row.team == team, func.split_part(row.tool_name, ".", 1) == toolset)
         await self._connection.execute(update(agent_tool_executions).where(*answers).values(cacheable=False))
 
-    async def shown(self, thread: Thread, turn: int) -> list[Any]:
+    async def record_groups(self, thread: Thread, turn: int) -> list[Any]:
         """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
         their results this part alone, since a turn may have a hundred of two megabytes."""
         return await self._parts(thread, turn, "structured")
@@ -201,21 +214,21 @@ class ToolExecutions:
         parts = await self._parts(thread, turn, "sources")
         return list(dict.fromkeys(source for part in parts for source in part or ()))
 
-    async def called(self, thread: Thread, turn: int) -> list[str]:
+    async def tool_names(self, thread: Thread, turn: int) -> list[str]:
         """The names of what a turn has called, in the order in which the calls were begun."""
         row = agent_tool_executions.c
         named = select(row.tool_name).where(_in(thread), row.turn == turn)
         return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
 
-    async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[CallOutcome]:
+    async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[ToolOutcome]:
         """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
         row = agent_tool_executions.c
         code = row.result["error"]["code"].astext.label("code")
         query = select(row.tool_name, row.status, code).where(_in(thread), row.turn == turn).limit(limit)
         rows = await self._connection.execute(query.order_by(row.step, row.created_at, row.call_id))
-        return [CallOutcome(each.tool_name, each.status, each.code or "") for each in rows]
+        return [ToolOutcome(each.tool_name, each.status, each.code or "") for each in rows]
 
-    async def tally(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
+    async def count_outcomes(self, thread: Thread, broken: Collection[str]) -> tuple[int, int]:
         """How many calls of a thread went well, and how many ended with an error of these codes."""
         row = agent_tool_executions.c
         code = row.result["error"]["code"].astext
@@ -226,7 +239,7 @@ class ToolExecutions:
         well, ill = (await self._connection.execute(went)).one()
         return int(well), int(ill)
 
-    async def prune(self, before: float, limit: int = 10_000) -> int:
+    async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
         """Forget calls from before a moment, at most `limit`; returns how many, so that 0 means none is left."""
         row = agent_tool_executions.c
         old = select(row.id).where(row.created_at < _moment(before)).limit(limit)
@@ -248,7 +261,7 @@ class ToolExecutions:
 
 def _same(row: Row[Any] | None, call: LoggedCall) -> Row[Any]:
     if row is None or row.fingerprint != call.fingerprint:
-        raise OperationReused(f"{call.operation.key} belongs to another call: a call needs its own id")
+        raise CallIdReused(f"{call.operation.key} belongs to another call: a call needs its own id")
     return row
 
 

@@ -57,6 +57,10 @@ class JiraClient:
         timeout: seconds for one request, until its answer is read.
     """
 
+    setup_hint = (
+        "Set THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN (an API token of that account)."
+    )
+
     def __init__(
         self, session: aiohttp.ClientSession, url: str, email: str, token: SecretStr, *, timeout: float = TIMEOUT
     ) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadline.tools.context import Port, ToolContext
-from threadline.tools.model import Code, Structured, ToolResult, failure
+from threadline.models.model import ToolKind
+from threadline.tools.context import ToolContext
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 from threadline.trackers.jira import JiraClient
 from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketQuery
@@ -21,11 +22,6 @@ _LONGEST_TEXT = 30_000
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
 
-
-JIRA = Port[JiraClient](
-    "Jira",
-    "Set THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN (an API token of that account).",
-)
 
 Key = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}-[0-9]{1,10}$", description="Such as SHOP-12.")]
 Project = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}$", description="Its key, such as SHOP.")]
@@ -72,7 +68,7 @@ class Transition(BaseModel):
     status: Annotated[Name, Field(description="The status it is to be in, by its name; jira.get tells which can be.")]
 
 
-@tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JIRA,), remote=True)
+@tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JiraClient,), remote=True)
 async def search(context: ToolContext, given: Search) -> ToolResult:
     query = TicketQuery(
         words=given.words,
@@ -83,7 +79,7 @@ async def search(context: ToolContext, given: Search) -> ToolResult:
         open_only=given.open_only,
         updated_within_days=given.updated_within_days,
     )
-    found = await context.ports[JIRA].search(query, given.limit)
+    found = await context.services[JiraClient].search(query, given.limit)
     shown = [_record(each) for each in found]
     text = _counted(len(found), at_most=given.limit)
     return ToolResult(data={"tickets": shown}, display_text=text, structured=_structured(shown))
@@ -92,11 +88,11 @@ async def search(context: ToolContext, given: Search) -> ToolResult:
 @tool(
     "jira.get",
     "Read one Jira ticket: its fields, newest comments, and the statuses it can be moved to.",
-    needs=(JIRA,),
+    needs=(JiraClient,),
     remote=True,
 )
 async def get(context: ToolContext, *, key: Key) -> ToolResult:
-    details = await context.ports[JIRA].ticket(key.upper())
+    details = await context.services[JiraClient].ticket(key.upper())
     record = _record(details.ticket)
     data = record | {
         "reporter": details.reporter,
@@ -111,20 +107,21 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
 
 async def _find_created(context: ToolContext, given: Create) -> ToolResult:
     """Jira's search lags, so a ticket that was not found may be there: it is never created again unasked."""
-    ticket = await context.ports[JIRA].find_created(given.project.upper(), operation_mark(context))
+    ticket = await context.services[JiraClient].find_created(given.project.upper(), operation_mark(context))
     if ticket is None:
-        return failure(Code.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
+        return error_result(ErrorCode.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
     return _made(ticket)
 
 
 @tool(
     "jira.create",
     "Create a Jira ticket. Ask the person first when the project or the type is not clear.",
-    mutating=True,
-    needs=(JIRA,),
-    record=lambda given: f"jira:{given.project.upper()}",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(JiraClient,),
+    rate_limit_key=lambda given: f"jira:{given.project.upper()}",
     look_up=_find_created,
-    settles=_SETTLES,
+    settle_seconds=_SETTLES,
     remote=True,
 )
 async def create(context: ToolContext, given: Create) -> ToolResult:
@@ -136,49 +133,53 @@ async def create(context: ToolContext, given: Create) -> ToolResult:
         priority=given.priority,
         labels=tuple(given.labels),
     )
-    return _made(await context.ports[JIRA].create(new, operation_mark(context)))
+    return _made(await context.services[JiraClient].create(new, operation_mark(context)))
 
 
 async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | None:
-    comment = await context.ports[JIRA].find_comment(given.key.upper(), operation_mark(context))
+    comment = await context.services[JiraClient].find_comment(given.key.upper(), operation_mark(context))
     return _said(comment) if comment else None
 
 
 @tool(
     "jira.comment",
     "Write a comment on a Jira ticket.",
-    mutating=True,
-    needs=(JIRA,),
-    record=lambda given: f"jira:{given.key.upper()}",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(JiraClient,),
+    rate_limit_key=lambda given: f"jira:{given.key.upper()}",
     look_up=_find_comment,
-    settles=_SETTLES,
+    settle_seconds=_SETTLES,
     remote=True,
 )
 async def comment(context: ToolContext, given: Comment) -> ToolResult:
     text = _signed(given.text, context)
-    return _said(await context.ports[JIRA].comment(given.key.upper(), text, operation_mark(context)))
+    return _said(await context.services[JiraClient].comment(given.key.upper(), text, operation_mark(context)))
 
 
 async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
     """A ticket that is elsewhere may have been moved and put back by a person, whose word is not undone unasked."""
-    ticket = (await context.ports[JIRA].ticket(given.key.upper())).ticket
+    ticket = (await context.services[JiraClient].ticket(given.key.upper())).ticket
     if ticket.status.casefold() != given.status.strip().casefold():
-        return failure(Code.OUTCOME_UNKNOWN, f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now.")
+        return error_result(
+            ErrorCode.OUTCOME_UNKNOWN, f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now."
+        )
     return _moved(ticket)
 
 
 @tool(
     "jira.transition",
     "Move a Jira ticket to another status.",
-    mutating=True,
-    needs=(JIRA,),
-    record=lambda given: f"jira:{given.key.upper()}",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(JiraClient,),
+    rate_limit_key=lambda given: f"jira:{given.key.upper()}",
     look_up=_find_moved,
-    settles=_SETTLES,
+    settle_seconds=_SETTLES,
     remote=True,
 )
 async def transition(context: ToolContext, given: Transition) -> ToolResult:
-    return _moved(await context.ports[JIRA].move(given.key.upper(), given.status))
+    return _moved(await context.services[JiraClient].move(given.key.upper(), given.status))
 
 
 TOOLS = [search, get, create, comment, transition]
@@ -192,7 +193,7 @@ def operation_mark(context: ToolContext) -> str:
 def _signed(text: str, context: ToolContext) -> str:
     """The account is the bot's, so the text says who asked, with the ids, since anybody may take any name. Where
     several have written, only they know whose wish it was."""
-    *people, last = context.people
+    *people, last = context.requester_labels
     asked = f"in a Slack thread by {', '.join(people)} and {last}" if people else f"by {last} in Slack"
     return f"{text}\n\nAsked for {asked}.".strip()
 
@@ -201,8 +202,8 @@ def _record(ticket: Ticket) -> dict[str, str]:
     return {name: value for name, value in asdict(ticket).items() if value}
 
 
-def _structured(records: list[dict[str, str]]) -> tuple[Structured, ...]:
-    return (Structured("tickets", tuple(records)),) if records else ()
+def _structured(records: list[dict[str, str]]) -> tuple[RecordGroup, ...]:
+    return (RecordGroup("tickets", tuple(records)),) if records else ()
 
 
 def _made(ticket: Ticket) -> ToolResult:

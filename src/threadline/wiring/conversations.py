@@ -1,4 +1,4 @@
-"""What a conversation is made of in the core worker: its model, its tools and their ports, its activities."""
+"""What a conversation is made of in the core worker: its model, its tools and their services, its activities."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from threadline.appointments.invitation_port import INVITATIONS
+from threadline.appointments.invitation_port import Invitations
 from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.approvals.activities import Hands
 from threadline.approvals.proposing import Approving, PostgresProposals
-from threadline.approvals.tools import PROPOSALS
+from threadline.approvals.tools import Proposals
 from threadline.cases.model import CaseReaders
-from threadline.cases.tools import CASES, READERS
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.context_window import Budget
@@ -24,20 +23,20 @@ from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
-from threadline.conversations.thread_tool import THREADS
+from threadline.conversations.thread_tool import ThreadReader
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.jobs import job_types
-from threadline.jobs.job_port import JOBS
+from threadline.jobs.job_port import JobDesk
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobType
-from threadline.rfps.file_tool import RFP_FILES
+from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import OUTBOX
-from threadline.sales.tools import CRM
+from threadline.sales.email_tools import EmailOutbox
+from threadline.sales.tools import CrmBook
 from threadline.settings import (
     ApprovalSettings,
     ConversationSettings,
@@ -53,9 +52,9 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.tools.context import Ports
+from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
-from threadline.tools.registry import Registry
+from threadline.tools.registry import ToolRegistry
 from threadline.wiring.decisions import decision_activities
 from threadline.wiring.integrations import configured_embedder, remote_ports
 from threadline.wiring.operator import operating
@@ -99,7 +98,7 @@ class Host:
         bot_name: by which people mention the bot, without the `@`.
         open_to_all: channels in which people of other workspaces count like others.
         workflows: starts what a proposed action waits in; without it, nothing can be proposed.
-        ports: of toolsets that need more than the database and Slack.
+        services: of toolsets that need more than the database and Slack.
     """
 
     alerts: FailureAlerts
@@ -107,7 +106,7 @@ class Host:
     bot_name: str = "threadline"
     open_to_all: Collection[str] = ()
     workflows: WorkflowClient | None = None
-    ports: Ports | None = None
+    services: Services | None = None
 
 
 @asynccontextmanager
@@ -125,25 +124,25 @@ async def conversing(
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,
-        remote_ports(postgres_ports(database, rate, house.ports, embedder)) as ports,
+        remote_ports(postgres_ports(database, rate, house.services, embedder)) as services,
     ):
-        ports = ports.having(CASES, database).having(READERS, house.readers)
-        ports = ports.having(THREADS, SlackThreads(history, authors))
-        ports = ports.having(CRM, PostgresCrm(database, users, rate))
+        services = services.with_service(Database, database).with_service(CaseReaders, house.readers)
+        services = services.with_service(ThreadReader, SlackThreads(history, authors))
+        services = services.with_service(CrmBook, PostgresCrm(database, users, rate))
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
-        ports = ports.having(OUTBOX, PostgresOutbox(database, users, sending, rate))
+        services = services.with_service(EmailOutbox, PostgresOutbox(database, users, sending, rate))
         uploads = Outbox(slack, database)
-        ports = ports.having(INVITATIONS, SlackInvitations(database, users, uploads, settings.mail.sender))
-        ports = ports.having(RFP_FILES, SlackRfpFiles(database, slack, history, authors, rate))
+        services = services.with_service(Invitations, SlackInvitations(database, users, uploads, settings.mail.sender))
+        services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
-            ports = ports.having(PROPOSALS, PostgresProposals(database, approving, house.workflows))
-        registry, ledger = Registry(TOOLS), PostgresToolLedger(database, rate)
+            services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))
+        registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
-        types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JOBS in ports else []
+        types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JobDesk in services else []
         words = settings.decision.sensitive_words
-        mind = Mind(model, registry, ports, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
+        mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -154,7 +153,7 @@ async def conversing(
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
             decision_activities(database, mind, users, settings.decision, embedder),
-            Hands(registry, ports, ledger),
+            Hands(registry, services, ledger),
             approving,
         )
 

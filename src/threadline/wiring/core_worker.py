@@ -218,7 +218,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         str(deps.identity.get("user") or "threadline"),
         settings.channels.external_people,
         deps.workflows,
-        scheduling.ports,
+        scheduling.services,
     )
     async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
         features = [
@@ -263,7 +263,7 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
         [
             Prune("conversations", kept, lambda work, before: work.conversations.prune(before)),
             Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
-            Prune("tool executions", logged, lambda work, before: work.tool_executions.prune(before)),
+            Prune("tool executions", logged, lambda work, before: work.tool_executions.delete_older_than(before)),
             Prune("tool operations", logged, lambda work, before: work.operations.prune(before)),
             Prune("email drafts", kept, lambda work, before: work.letters.prune(before)),
         ],

@@ -9,37 +9,34 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 
 from threadline.ci import tools as ci
-from threadline.ci.tools import CI, Builds
 from threadline.forge.actions import Actions
 from threadline.models.embeddings import Embedder, open_embedder
-from threadline.sales.email_tools import MAILER, Mailer
+from threadline.sales.email_tools import Mailer
 from threadline.settings import CiSettings, EmbeddingSettings, ForgeSettings, JiraSettings, MailSettings, OpenAISettings
-from threadline.tools import access
-from threadline.tools.context import Port, Ports
-from threadline.tools.registry import Registry, Tool
+from threadline.tools.context import Services, setup_hint
+from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as jira
 from threadline.trackers.jira import JiraClient
-from threadline.trackers.tools import JIRA
 
 REMOTE: Sequence[Tool] = (*jira.TOOLS, *ci.TOOLS)
 
 
 @asynccontextmanager
-async def remote_ports(ports: Ports | None = None) -> AsyncIterator[Ports]:
-    """The given ports, and those of the services that the environment names.
+async def remote_ports(services: Services | None = None) -> AsyncIterator[Services]:
+    """The given services, and those of the services that the environment names.
 
     Raises:
         Permanent: a setting is wrong.
     """
-    ports = ports or Ports()
+    services = services or Services()
     async with AsyncExitStack() as opened:
         if client := await _jira(opened, JiraSettings.read()):
-            ports = ports.having(JIRA, client)
+            services = services.with_service(JiraClient, client)
         if builds := _actions(CiSettings.read(), ForgeSettings.read()):
-            ports = ports.having(CI, builds)
+            services = services.with_service(Actions, builds)
         if mailer := _mailer(MailSettings.read()):
-            ports = ports.having(MAILER, mailer)
-        yield ports
+            services = services.with_service(Mailer, mailer)
+        yield services
 
 
 def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextManager[Embedder | None]:
@@ -71,7 +68,7 @@ def _environment_proxy(url: str) -> str | None:
     return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
 
 
-def _actions(settings: CiSettings, forge: ForgeSettings) -> Builds | None:
+def _actions(settings: CiSettings, forge: ForgeSettings) -> Actions | None:
     token = settings.token or forge.token
     if not (settings.repository and token):
         return None
@@ -88,22 +85,22 @@ def _mailer(settings: MailSettings) -> Mailer | None:
 
 async def examined() -> str:
     """Each service that is set answers its account; what to set for the others is said, and is no fault."""
-    async with remote_ports() as ports:
-        if JIRA in ports:
-            await ports[JIRA].account()
-        if CI in ports:
-            await ports[CI].recent("", "", 1)
-        if MAILER in ports:
-            await ports[MAILER].look()
-        mail = "mail is sent" if MAILER in ports else f"no mail is sent: {MAILER.help}"
-        return f"{told(Registry(REMOTE), ports)}; {mail}"
+    async with remote_ports() as services:
+        if JiraClient in services:
+            await services[JiraClient].account()
+        if Actions in services:
+            await services[Actions].recent("", "", 1)
+        if Mailer in services:
+            await services[Mailer].look()
+        mail = "mail is sent" if Mailer in services else f"no mail is sent: {setup_hint(Mailer)}"
+        return f"{told(ToolRegistry(REMOTE), services)}; {mail}"
 
 
-def told(registry: Registry, ports: Ports) -> str:
+def told(registry: ToolRegistry, services: Services) -> str:
     """Which toolsets are on, and what to do for those that are not."""
-    on = sorted({each.toolset for each in access.offered(registry, ports)})
-    missing: dict[str, Port[Any]] = {
-        each.toolset: port for each in registry.all() for port in each.needs if port not in ports
+    on = sorted({each.toolset for each in available_tools(registry, services)})
+    missing: dict[str, type[Any]] = {
+        each.toolset: kind for each in registry.all() for kind in each.needs if kind not in services
     }
-    off = (f"{toolset} is off: {port.help}" for toolset, port in sorted(missing.items()))
+    off = (f"{toolset} is off: {setup_hint(kind)}" for toolset, kind in sorted(missing.items()))
     return "; ".join((f"on: {', '.join(on) or 'none'}", *off))

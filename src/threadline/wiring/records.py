@@ -17,8 +17,7 @@ from threadline.rfps.team_members import MemberNotFound, TeamMember
 from threadline.settings import DatabaseSettings, SlackSettings
 from threadline.slack.errors import calling
 from threadline.slack.model import Thread
-from threadline.tools.author import Author
-from threadline.tools.operations import Change, Operation
+from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import slack_client
 
 _MOST = 1_000

@@ -4,7 +4,7 @@ Written from the services' public API pages and never run beside the services th
 product's clients ask for, and can misbehave on demand.
 """
 
-from threadline_devstack.trackers.app import Services
+from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.faults import Fault, Kind
 
-__all__ = ["Fault", "Kind", "Services"]
+__all__ = ["Fault", "Kind", "TrackerSandbox"]

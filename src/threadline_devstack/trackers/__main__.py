@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 
-from threadline_devstack.trackers.app import Services
+from threadline_devstack.trackers.app import TrackerSandbox
 
 
 async def serve(port: int) -> None:
@@ -14,7 +14,7 @@ async def serve(port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Services.running(port) as services:
+    async with TrackerSandbox.running(port) as services:
         ready = {"event": "services_sandbox_ready", "url": services.url, "settings": services.settings}
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()

@@ -20,7 +20,7 @@ from threadline_devstack.trackers.jira import JiraApi
 from threadline_devstack.trackers.jira_records import Site
 
 
-class Services:
+class TrackerSandbox:
     """A Jira at `<url>/jira` and a GitHub at `<url>/github`."""
 
     def __init__(self, url: str) -> None:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from threadline.models.model import Execution, ExecutionStatus
-from threadline.operator.model import protocol
+from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.slack import text_splitting as splitting
+from threadline.slack.text import is_blank
 
 LIMIT, SHORTEST = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
@@ -19,12 +19,6 @@ _ROOM = 1_400
 """Characters of an account of executions; of those that do not fit the number is told."""
 _NAME, _NOTE, _WORDS = 60, 160, 400
 """Characters of a tool's name and of a note in an account, and of a failure's sentence: together within `LIMIT`."""
-
-_INVISIBLE = re.compile(
-    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
-    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*"
-)
-"""Characters that show nothing; written out, since Python's own tables change, and a workflow's past may not."""
 
 _LONG = (
     r"(?:(?:all|more|further|full|the) )*(?:details?|detailed|everything"
@@ -68,11 +62,6 @@ _TOLD = {
     ExecutionStatus.UNKNOWN: "I do not know whether this was done, so please check before you ask for it again",
 }
 _DONE = (ExecutionStatus.OK, ExecutionStatus.CACHED)
-
-
-def is_blank(text: str) -> bool:
-    """Whether a reader would see nothing of it."""
-    return _INVISIBLE.fullmatch(text) is not None
 
 
 def wants_detail(text: str) -> bool:
@@ -152,7 +141,7 @@ def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:
     Args:
         proposed: the words are about a proposal, which may have been made at once.
     """
-    failed = [each for each in executions if protocol.kind_of(each.tool, read_only=each.read_only).writes]
+    failed = [each for each in executions if each.kind.changes_rfp]
     told = f"No change that I tried {'before that ' * proposed}is known to have succeeded"
     return f"{told}:\n\n{_account(failed)}" if failed else f"{told}."
 

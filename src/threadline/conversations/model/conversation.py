@@ -1,9 +1,12 @@
 """The words of a conversation: a thread in which the bot was spoken to, what it is doing, and what survives of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadline.errors import Permanent
+from threadline.models.model import ToolKind
+from threadline.operator.model.protocol import ProtocolState
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 
@@ -51,6 +54,84 @@ class ConversationLimits:
     """For which a turn waits for a model that is down, before it is given up with a message."""
     max_history_events: int = 0
     """Continue as new beyond this many events; 0: when Temporal suggests it."""
+
+
+class ExecutionStatus(StrEnum):
+    OK = "ok"
+    CACHED = "cached"
+    ERROR = "error"
+    BLOCKED = "blocked"
+    """A policy refused it before it ran: a locked record, a rate, a tool that is not on offer."""
+    UNKNOWN = "unknown"
+    """It was begun, and nobody knows whether it was done."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What became of one call: a line for people; the output itself lies in the transcript under `call_id`."""
+
+    call_id: str
+    tool: str
+    status: ExecutionStatus
+    note: str = ""
+    """What was done, or why not and what to try, in a sentence without internals."""
+    kind: ToolKind = ToolKind.CHANGE
+    protocol: ProtocolState | None = None
+    """Behind this call, in a turn of the operator."""
+    critical: bool = False
+    step: int = 0
+    """The turn's call of the model that asked for it; known to the workflow alone."""
+
+    @property
+    def read_only(self) -> bool:
+        return self.kind.read_only
+
+
+def touched(executions: Sequence[Execution]) -> bool:
+    """Whether anything was changed, or may have been: then people are told."""
+    return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
+
+
+class OutcomeKind(StrEnum):
+    """How a turn came to its end."""
+
+    ANSWERED = "answered"
+    """In the model's words."""
+    SUMMARISED = "summarised"
+    """The model had none, so that the executions were listed."""
+    SPEECHLESS = "speechless"
+    """Nor was anything executed."""
+    STOPPED = "stopped"
+    """A person asked for it."""
+    FAILED = "failed"
+    SILENT = "silent"
+    """The message was not for the bot; the only kind without a text."""
+    TOLD = "told"
+    """By rule, about the thread itself: what it is bound to, or that there is no such RFP."""
+    ASKED = "asked"
+    """A person's answer goes on with the request: by rule for the RFP, or by the operator's clarifying question."""
+    SPOKEN = "spoken"
+    """By the operator's summary, in the words of its call."""
+    PROPOSED = "proposed"
+    """With an action that the operator proposes."""
+    CLARIFIED = "clarified"
+    """With a question that the decision engine has for the person."""
+    ESCALATED = "escalated"
+    """With a person, who takes over."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a turn: one text for the person, and what led to it."""
+
+    kind: OutcomeKind
+    text: str
+    step: int = 0
+    """The model call, counted from 1, whose reply the text is; 0: it is no model's."""
+    model_calls: int = 0
+    executions: tuple[Execution, ...] = ()
+    spoken_by: str = ""
+    """The id of the call that has the words; empty where they are a reply's own, or no model's."""
 
 
 @dataclass(frozen=True)

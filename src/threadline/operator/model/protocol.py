@@ -8,6 +8,7 @@ to the same state, and `joined` puts together what calls have learnt side by sid
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from threadline.models.model import ToolKind
 from threadline.operator.model import protocol_refusals as words
 from threadline.operator.model.protocol_refusals import Refusal
 
@@ -17,46 +18,11 @@ MOST_LOADED = 20
 """RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
 
 
-class Kind(StrEnum):
-    """What a tool is to the protocol."""
-
-    READ = "read"
-    LOAD = "load"
-    PATCH = "patch"
-    JOURNAL = "journal"
-    EVENT = "event"
-    GLOBAL = "global"
-    """It changes something that belongs to no RFP: a job, a file."""
-    SPEAK = "speak"
-    PROPOSE = "propose"
-
-    @property
-    def writes(self) -> bool:
-        """Whether the tool is a scoped one: it changes the RFP that it names."""
-        return self in (Kind.PATCH, Kind.JOURNAL, Kind.EVENT)
-
-
-KINDS = {
-    "opportunity_load": Kind.LOAD,
-    "opportunity_patch": Kind.PATCH,
-    "journal_append": Kind.JOURNAL,
-    "event_append": Kind.EVENT,
-    "slack_post_summary": Kind.SPEAK,
-    "slack_ask_clarifying_question": Kind.SPEAK,
-    "propose_action": Kind.PROPOSE,
-}
-
-
-def kind_of(tool: str, *, read_only: bool) -> Kind:
-    """The kind of a tool by its own name, in which parts may be joined by dots as well."""
-    return KINDS.get(tool.replace(".", "_"), Kind.READ if read_only else Kind.GLOBAL)
-
-
 @dataclass(frozen=True)
 class Asked:
     """A call as the protocol sees it: `rfp_id` is the one it names, exactly; empty when it names none."""
 
-    kind: Kind
+    kind: ToolKind
     rfp_id: str = ""
 
 
@@ -133,11 +99,11 @@ def check(state: ProtocolState, call: Asked) -> Permit | Refusal:
     """Whether a call may run now. The words of a refusal are for the model, and name no RFP that it has made up."""
     if state.over:
         return words.PROPOSED if state.proposed else words.POSTED
-    if call.kind.writes or (call.kind is Kind.PROPOSE and call.rfp_id):
+    if call.kind.changes_rfp or (call.kind is ToolKind.PROPOSE and call.rfp_id):
         return _scoped(state, call.rfp_id)
-    if call.kind is Kind.SPEAK:
+    if call.kind is ToolKind.SPEAK:
         return _speech(state)
-    if call.kind is Kind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
+    if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
         return words.too_many_loaded(MOST_LOADED)
     return Permit()
 
@@ -149,16 +115,16 @@ def after(state: ProtocolState, call: Asked, succeeded: bool | None) -> Protocol
         succeeded: None when nobody knows. Then it counts as neither loaded nor written, but as said and as proposed: a
             change can be looked at again, a second message cannot be taken back.
     """
-    if call.kind is Kind.READ:
+    if call.kind in (ToolKind.READ, ToolKind.LOOKUP):
         return state
-    if call.kind is Kind.LOAD:
+    if call.kind is ToolKind.LOAD:
         return _loaded(state, call.rfp_id) if succeeded else state
-    if call.kind is Kind.SPEAK:
+    if call.kind is ToolKind.SPEAK:
         return replace(state, did_post=state.did_post or succeeded is not False)
     state = replace(state, only_reads=False)
-    if call.kind is Kind.PROPOSE:
+    if call.kind is ToolKind.PROPOSE:
         return replace(state, proposed=state.proposed or succeeded is not False)
-    return _changed(state, call, bool(succeeded)) if call.kind.writes else state
+    return _changed(state, call, bool(succeeded)) if call.kind.changes_rfp else state
 
 
 class FinalText(StrEnum):
@@ -243,8 +209,8 @@ def _changed(state: ProtocolState, call: Asked, succeeded: bool) -> ProtocolStat
     return replace(
         state,
         attempted=_union(state.attempted, _tried(state, call.rfp_id)),
-        did_patch=state.did_patch or (succeeded and call.kind is Kind.PATCH),
-        did_journal=state.did_journal or (succeeded and call.kind is Kind.JOURNAL),
+        did_patch=state.did_patch or (succeeded and call.kind is ToolKind.PATCH),
+        did_journal=state.did_journal or (succeeded and call.kind is ToolKind.JOURNAL),
         write_succeeded=state.write_succeeded or succeeded,
     )
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from threadline.models.model import OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model import scope
 from threadline.operator.model.scope import Branch, Requirement, Step
