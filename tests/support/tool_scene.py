@@ -12,6 +12,8 @@ from threadline.cases.model import CaseReaders
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.models.model import ToolCall
+from threadline.slack.model import User
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
@@ -22,13 +24,30 @@ _calls = itertools.count(1)
 """Scenes share the record of a database, so each call has an id of its own."""
 
 
+def members(guests: Sequence[str] = ()) -> UserDirectory:
+    """A workspace whose people are full members, except for these guests."""
+
+    async def find(user_id: str) -> User:
+        return User(guest=user_id in guests)
+
+    return UserDirectory(find)
+
+
 class ToolScene:
-    """`ledger` remembers calls; with `ledger.lost` set, the next result is lost, as in a crash."""
+    """`ledger` remembers calls; with `ledger.lost` set, the next result is lost, as in a crash.
+
+    Everybody but the `guests` is a full member of the workspace.
+    """
 
     readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
 
     def __init__(
-        self, database: Database, tools: Sequence[Tool], rate: Rate | None = None, services: Services | None = None
+        self,
+        database: Database,
+        tools: Sequence[Tool],
+        rate: Rate | None = None,
+        services: Services | None = None,
+        guests: Sequence[str] = (),
     ) -> None:
         self.clock = Clock()
         self.ledger = LossyLedger(database, rate)
@@ -36,6 +55,7 @@ class ToolScene:
         self._services = (
             postgres_ports(database, rate, services)
             .with_service(Database, database)
+            .with_service(UserDirectory, members(guests))
             .with_service(CaseReaders, self.readers)
         )
         self._runner = ToolRunner(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry, allowed_tools, available_tools
 from threadline.wiring.toolset_list import TOOLS
@@ -18,7 +19,7 @@ OWN = {
 REPLACED = {"appointments.book", "appointments.freeSlots"}
 """Tools in whose place others are offered."""
 REGISTRY = ToolRegistry(TOOLS)
-SERVICES = Services({port: object() for each in TOOLS for port in each.needs})
+SERVICES = Services({port: object() for each in TOOLS for port in each.needs} | {UserDirectory: object()})
 EVERYTHING = {each.name for each in TOOLS} - REPLACED
 READS = {each.name for each in TOOLS if not each.mutating} - REPLACED
 

@@ -19,6 +19,8 @@ from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
+from threadline.slack.model import User
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.registry import InvalidTool, ToolRegistry, ToolSuccess, allowed_tools, tool
@@ -58,7 +60,12 @@ async def move(context: ToolContext, *, desk: str) -> str:
     return desk
 
 
-REGISTRY = ToolRegistry([assign, listed, move])
+@tool("desks.plan", "The plan of all desks.", members_only=True)
+async def plan(context: ToolContext) -> str:
+    return context.requester.user.name if context.requester.user else ""
+
+
+REGISTRY = ToolRegistry([assign, listed, move, plan])
 
 
 class Office:
@@ -69,12 +76,22 @@ class Office:
         self.posts = 0
         self.posted: set[str] = set()
         self.lost: BaseException | None = None
+        self.slack_fault: Exception | None = None
         self._ids = (f"call_{number}" for number in itertools.count(1))
 
+    def _services(self) -> Services:
+        return Services().with_service(Office, self).with_service(UserDirectory, UserDirectory(self._find))
+
+    async def _find(self, user_id: str) -> User | None:
+        if self.slack_fault:
+            raise self.slack_fault
+        return User(name="Rina") if user_id == "U1" else User(guest=True)
+
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
-        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, Services(), read_only=False), self.ledger)
+        runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self._services(), read_only=False), self.ledger)
+        where_ = {"co_requester_ids": given.pop("with_").split()} if "with_" in given else {}
         id_ = call_id or next(self._ids)
-        where = context(call_id=id_, retries_left=retries_left, services=Services().with_service(Office, self))
+        where = context(call_id=id_, retries_left=retries_left, services=self._services(), **where_)
         return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)
 
     async def assign(self, call_id: str = "", retries_left: int = 0) -> ToolResult:
@@ -238,6 +255,25 @@ async def test_side_effect_of_a_worker_that_died_is_made_up_for(office: Office) 
 async def test_change_that_failed_has_no_side_effect(office: Office) -> None:
     assert not (await office.call("desks.move", desk="")).success
     assert office.posts == 0
+
+
+async def test_tool_for_members_is_refused_when_a_guest_asks(office: Office) -> None:
+    assert (await office.call("desks.plan")).data == "Rina"
+    refused = await office.call("desks.plan", with_="UGUEST")
+    assert code_of(refused) is ErrorCode.NOT_ALLOWED
+    assert "members" in refused.user_text
+    assert (await office.executions())[1] == ("desks.plan", "blocked")
+
+
+async def test_call_waits_until_slack_says_who_asks(office: Office) -> None:
+    office.slack_fault = Transient("Slack is away.")
+    with pytest.raises(Transient):
+        await office.call("desks.plan", "c1", retries_left=1)
+    office.slack_fault = None
+    assert (await office.call("desks.plan", "c1")).data == "Rina"
+    office.slack_fault = Transient("Slack is away.")
+    assert code_of(await office.call("desks.plan", "c2")) is ErrorCode.SERVICE_UNAVAILABLE
+    assert (await office.call("desks.plan", "c1")).data == "Rina", "it is on record"
 
 
 async def test_example_of_the_documentation_works(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

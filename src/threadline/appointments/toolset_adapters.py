@@ -9,7 +9,6 @@ from threadline.appointments.tool_parameters import Calendar
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.models.embeddings import Embedder
 from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
 from threadline.rfps.record_ports import MemoryBook, OpportunityBook, RfpBook, TeamBook
 from threadline.tools.context import Services
@@ -23,14 +22,12 @@ def postgres_ports(
     database: Database,
     rate: Rate | None = None,
     services: Services | None = None,
-    embedder: Embedder | None = None,
 ) -> Services:
     """The services of all toolsets that are on Postgres.
 
     Args:
         rate: how often one record may be changed; None for as often as one likes.
         services: what there is besides.
-        embedder: by whose vectors documents are found, too; None for by words alone.
     """
     return (
         (services or Services())

@@ -68,7 +68,7 @@ class UpdateQuoteTotals(BaseModel):
     tax_percent: Annotated[Percent, Field(description="Null keeps it.")] = None
 
 
-@tool("estimates.listProjects", "The team's projects, with their ids.")
+@tool("estimates.listProjects", "The team's projects, with their ids.", members_only=True)
 async def list_projects(context: ToolContext) -> ToolResult:
     known = await EstimateStore(context.tx).projects(context.team, PAGE + 1)
     found = [_project(each) for each in known[:PAGE]]
@@ -83,6 +83,7 @@ async def list_projects(context: ToolContext) -> ToolResult:
     "estimates.useProject",
     "Make a project the one that this thread is about. Changes nothing in it.",
     binds_record=True,
+    members_only=True,
 )
 async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
@@ -100,6 +101,7 @@ async def use_project(
     "estimates.getProjectDetails",
     "A project with its roles, work items (WBS) and quotes, and whether it is locked.",
     binds_record=True,
+    members_only=True,
 )
 async def get_project_details(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
@@ -114,7 +116,7 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     )
 
 
-@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds_record=True)
+@tool("estimates.listRoles", "The roles of a project, with their day rates.", binds_record=True, members_only=True)
 async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> ToolResult:
     details = await _details(context, project_id)
     roles = [_role(each) for each in details.roles]
@@ -125,7 +127,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     )
 
 
-@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds_record=True)
+@tool("estimates.listWbsItems", "The work items (WBS) of a project, by number.", binds_record=True, members_only=True)
 async def list_wbs_items(
     context: ToolContext,
     *,
@@ -147,6 +149,7 @@ async def list_wbs_items(
     "Add work items (WBS) to a project, all or none. Quotes keep their totals until these are updated.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
+    members_only=True,
 )
 async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
     new = [NewItem(each.title, each.role, each.days) for each in given.items]
@@ -160,6 +163,7 @@ async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolR
     "Change work items (WBS) of a project, all or none. Quotes keep their totals until these are updated.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
+    members_only=True,
 )
 async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
     changes = [ItemChange(**vars(each)) for each in given.items]
@@ -173,6 +177,7 @@ async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolR
     "Reckon a quote's totals anew from the project's items and rates, with another discount or tax where one is given.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
+    members_only=True,
 )
 async def update_quote_totals(context: ToolContext, given: UpdateQuoteTotals) -> ToolResult:
     project = await use_project_in_thread(context, given.project_id)

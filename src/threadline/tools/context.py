@@ -10,7 +10,7 @@ from threadline.db.engine import Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent
-from threadline.slack.model import MAX_NAME, Thread, name_with_id
+from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
 from threadline.tools.model import Change, Operation
 
 S = TypeVar("S")
@@ -51,6 +51,15 @@ def setup_hint(kind: type[Any]) -> str:
 
 
 @dataclass(frozen=True)
+class Requester:
+    """Who asks. `user`: as Slack knows whoever asked last, None where it does not; `are_members`: whether all who ask
+    are full members of the workspace."""
+
+    user: User | None
+    are_members: bool
+
+
+@dataclass(frozen=True)
 class ToolContext:
     """What every tool is given.
 
@@ -83,6 +92,7 @@ class ToolContext:
     approved_action_id: str = ""
     transaction: Transaction | None = None
     change_rate: Rate | None = None
+    identified: Requester | None = None
 
     def __post_init__(self) -> None:
         for name in _REQUIRED:
@@ -100,6 +110,17 @@ class ToolContext:
         if self.transaction is None:
             raise RuntimeError("a remote tool has no transaction: what it does outside cannot be rolled back")
         return self.transaction
+
+    @property
+    def requester(self) -> Requester:
+        """Who asks.
+
+        Raises:
+            RuntimeError: the tool does not say `needs_requester`.
+        """
+        if self.identified is None:
+            raise RuntimeError("a tool that is to know who asks says needs_requester=True")
+        return self.identified
 
     async def count_change(self, record: str) -> None:
         """Count a change of a record (`project:PRJ-1`) by a local tool, in all threads of the team together.

@@ -20,6 +20,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints
 from pydantic import BaseModel, ConfigDict, create_model
 
 from threadline.models.model import ToolKind
+from threadline.slack.users import UserDirectory
 from threadline.tools.arguments import InvalidSchema, strict_schema
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result
@@ -94,6 +95,10 @@ class Tool:
     `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
     again; a change always keeps its result.
 
+    `needs_requester`: it uses `context.requester`, for which Slack may be asked before the call is made.
+
+    `members_only`: it is refused when somebody who asks is no full member of the workspace.
+
     `timeout` in seconds. `needs` are the services without which the tool is not offered.
 
     `settle_seconds`: until what was sent has taken effect, or never will. That the effect is not there counts no
@@ -120,6 +125,8 @@ class Tool:
     timeout: float = 20.0
     settle_seconds: float = 0.0
     keep_result: bool = True
+    needs_requester: bool = False
+    members_only: bool = False
 
     def __post_init__(self) -> None:
         wrong = {
@@ -141,6 +148,11 @@ class Tool:
             if applies:
                 raise InvalidTool(f"{self.name!r} {fault}")
         _ = self.definition
+
+    @property
+    def identifies(self) -> bool:
+        """Whether it has to be known who asks before a call is made."""
+        return self.needs_requester or self.members_only
 
     @property
     def mutating(self) -> bool:
@@ -208,6 +220,8 @@ class ToolOptions(TypedDict, total=False):
     timeout: float
     settle_seconds: float
     keep_result: bool
+    needs_requester: bool
+    members_only: bool
 
 
 def tool(name: str, description: str, **options: Unpack[ToolOptions]) -> Callable[[Function], Tool]:
@@ -324,7 +338,11 @@ def allowed_tools(
 
 def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool]:
     """Return the tools whose services are all there."""
-    return [each for each in registry.all() if all(kind in services for kind in each.needs)]
+    return [each for each in registry.all() if all(kind in services for kind in _needs(each))]
+
+
+def _needs(tool: Tool) -> Sequence[type[Any]]:
+    return (*tool.needs, UserDirectory) if tool.identifies else tool.needs
 
 
 def _parameters(name: str, function: Function) -> tuple[type[BaseModel], bool]:

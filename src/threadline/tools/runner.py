@@ -17,6 +17,7 @@ from threadline.db.errors import translate_errors
 from threadline.db.rate_limit_rules import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
+from threadline.slack.users import UserDirectory
 from threadline.tools.arguments import (
     InvalidArguments,
     canonical_json,
@@ -24,7 +25,7 @@ from threadline.tools.arguments import (
     parse_arguments,
     with_value,
 )
-from threadline.tools.context import ToolContext
+from threadline.tools.context import Requester, ToolContext
 from threadline.tools.ledger import Intent, ToolLedger
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.output import fit_json, fit_result
@@ -119,7 +120,7 @@ class ToolRunner:
         """
         tell = on_result or _nothing
         parsed = self._parse(call, context)
-        checked = self._check(parsed, call)
+        checked = await _identify(self._check(parsed, call))
         logged = self._logged(call, context, parsed.arguments if isinstance(parsed, Invocation) else None)
         refusal = checked if isinstance(checked, ToolResult) else None
         record = _Record(self._ledger, logged, context, refusal, tell)
@@ -330,6 +331,30 @@ def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
     if CORRELATION_ID not in tool.parameters.model_fields:
         return call.arguments
     return with_value(call.arguments, CORRELATION_ID, context.correlation_id)
+
+
+async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult:
+    """Find out who asks, for a tool that has to know; returns a refusal where they may not use it, or nobody knows.
+
+    Raises:
+        Transient: Slack does not say for now. Nothing was done yet.
+    """
+    if isinstance(checked, ToolResult) or not checked.tool.identifies:
+        return checked
+    context = checked.context
+    users = context.services[UserDirectory]
+    try:
+        user = await users.get(context.user_id)
+        are_members = await users.are_full_members(context.team, (context.user_id, *context.co_requester_ids))
+    except Transient as fault:
+        if context.retries_left > 0 and can_wait(fault):
+            raise
+        return error_result(ErrorCode.SERVICE_UNAVAILABLE, f"{fault} Nothing was done.")
+    except Permanent as fault:
+        return _failed(checked.tool, fault)
+    if checked.tool.members_only and not are_members:
+        return error_result(ErrorCode.NOT_ALLOWED, "Only full members of the workspace may use this.")
+    return replace(checked, context=replace(context, identified=Requester(user, are_members)))
 
 
 async def _perform(invocation: Invocation) -> ToolResult:

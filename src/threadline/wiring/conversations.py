@@ -29,6 +29,7 @@ from threadline.db.rate_limit_rules import Rate
 from threadline.jobs import job_types
 from threadline.jobs.job_port import JobDesk
 from threadline.models.client import OpenAIConfig, OpenAIModel
+from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobType
 from threadline.rfps.file_tool import RfpFiles
@@ -124,9 +125,12 @@ async def conversing(
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,
-        remote_ports(postgres_ports(database, rate, house.services, embedder)) as services,
+        remote_ports(postgres_ports(database, rate, house.services)) as services,
     ):
-        services = services.with_service(Database, database).with_service(CaseReaders, house.readers)
+        services = services.with_service(Database, database).with_service(UserDirectory, users)
+        services = services.with_service(CaseReaders, house.readers)
+        if embedder:
+            services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, SlackThreads(history, authors))
         services = services.with_service(CrmBook, PostgresCrm(database, users, rate))
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
