@@ -17,7 +17,7 @@ from tests.replay.recorder import recording
 from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
 from tests.support.postgres import agent_database, agent_url, database, database_url, empty_url, postgres
-from tests.support.temporal import activation_order, end_servers
+from tests.support.temporal import BATCHED, activation_order, end_servers
 from threadline.cli.process import SELDOM
 
 __all__ = [
@@ -84,7 +84,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def recorded_histories(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--record`, write the histories of the workflows of a test marked `records(name)`."""
     marker = request.node.get_closest_marker("records")
-    if marker is None or not request.config.getoption("--record"):
+    if marker is None or not request.config.getoption("--record") or BATCHED in request.node.name:
         yield
         return
     with recording() as made:

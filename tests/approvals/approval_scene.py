@@ -13,8 +13,8 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
 from threadline.approvals.activities import Hands, LiveApprovalActivities
-from threadline.approvals.model import ProposedAction
-from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.model import ApprovalRules, ProposedAction
+from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals, propose_action
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
@@ -123,7 +123,7 @@ class ApprovalScene:
     talk: ConversationActivityScene
     works: Works
     workflows: NotedStarts
-    settings: Approving
+    settings: ApprovalRules
     turn: int = 0
 
     @property
@@ -148,7 +148,7 @@ class ApprovalScene:
         return self.talk.speaking._slack
 
     def activities(
-        self, settings: Approving | None = None, clock: Callable[[], float] = time.time
+        self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
         hands = Hands(REGISTRY, self.services, self.ledger, clock)
@@ -216,7 +216,7 @@ def make_desk(make_talk: Make) -> MakeDesk:
     def make(
         to: WorkflowClient | None = None, approvers: Sequence[str] = (ASKER, APPROVER), expiry: float = 3600.0
     ) -> ApprovalScene:
-        return ApprovalScene(make_talk(), Works(), NotedStarts(to), Approving(tuple(approvers), expiry))
+        return ApprovalScene(make_talk(), Works(), NotedStarts(to), ApprovalRules(tuple(approvers), expiry))
 
     return make
 

@@ -7,8 +7,7 @@ import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
 from threadline.approvals.contract import CARRY_OUT, ActionRef, DecideReply, DecideRequest, Expiry, Stage
-from threadline.approvals.model import APPROVE, REJECT, button_value
-from threadline.approvals.proposing import Approving
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
@@ -30,7 +29,7 @@ async def click(
     approve: bool = True,
     key: str = "k1",
     at: float = 0.0,
-    settings: Approving | None = None,
+    settings: ApprovalRules | None = None,
 ) -> DecideReply:
     action = await desk.action()
     thread = desk.talk.thread
@@ -82,7 +81,7 @@ async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene)
 async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene) -> None:
     await desk.propose()
     stranger = await click(desk, OTHER)
-    former = await click(desk, APPROVER, settings=Approving((ASKER,)))
+    former = await click(desk, APPROVER, settings=ApprovalRules((ASKER,)))
     assert {stranger.state.stage, former.state.stage} == {Stage.OPEN}
     assert "not among those who may decide ACT-1" in stranger.words
     assert "no approver any more" in former.words

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import aiohttp
@@ -15,16 +15,22 @@ from temporalio.testing import WorkflowEnvironment
 from tests.support.conversation_scene import ConversationScene, conversation
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, skipping_time, until, worker
+from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
+from threadline.errors import Permanent
 from threadline.gateway.dispatcher import Dispatcher
-from threadline.jobs.contract import AgentJobActivities
-from threadline.jobs.model import AgentJob, JobStatus, WantedJob, When
-from threadline.jobs.schedules import Jobs, live_jobs
-from threadline.jobs.sweep import MissingJobWorkflows
+from threadline.jobs import tools
+from threadline.jobs.activities import LiveJobActivities
+from threadline.jobs.contract import JobActivities
+from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
+from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
+from threadline.jobs.store import JobStore
 from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.slack.channels import Channels
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
+from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
@@ -38,7 +44,9 @@ DIGEST = "status_digest"
 @dataclass
 class JobScene:
     conversation: ConversationScene
-    jobs: Jobs
+    activities: LiveJobActivities
+    runner: JobSchedules
+    desk: ToolScene
     _calls: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -60,15 +68,35 @@ class JobScene:
     def change(self, call_id: str = "") -> Change:
         return Change(Operation(self.thread, 1, 1, call_id or f"call_{next(self._calls)}"), time.time())
 
-    async def schedule(self, job_type: str = DIGEST, call_id: str = "", **given: Any) -> AgentJob:
-        """`given` holds arguments of the job and of `When`."""
+    async def schedule(
+        self, job_type: str = DIGEST, call_id: str = "", retries_left: int = 0, **given: Any
+    ) -> AgentJob:
+        """Ask for a job as the operator does; `given` holds the job's arguments, and when it is to run."""
         names = ("after_minutes", "at", "cron", "time_zone")
-        when = When(**{name: given.pop(name) for name in names if name in given})
-        return await self.jobs.desk.schedule(self.change(call_id), AUTHOR, WantedJob(job_type, given, when))
+        when = {name: given.pop(name) for name in names if name in given}
+        asked = {"job_type": job_type, "arguments": given, **when}
+        data = await self._done("schedule.job", call_id, DEVELOPER, self.thread, retries_left, **asked)
+        return await self.job(data["job_id"])
+
+    async def cancel(
+        self, job_id: str = "JOB-1", call_id: str = "", user_id: str = DEVELOPER, thread: Thread | None = None
+    ) -> AgentJob:
+        await self._done("agent.job.cancel", call_id, user_id, thread or self.thread, 0, job_id=job_id)
+        return await self.job(job_id)
+
+    async def _done(
+        self, tool: str, call_id: str, user_id: str, thread: Thread, retries_left: int, **given: Any
+    ) -> dict[str, Any]:
+        where = {"team": TEAM, "channel": thread.channel, "thread_ts": thread.ts, "user_id": user_id}
+        self.desk.clock.now = datetime.now(UTC)
+        result = await self.desk.ask(tool, call_id, retries_left, correlation_id="corr-1", **where, **given)
+        if result.error:
+            raise Permanent(result.error.message)
+        return dict(result.data)
 
     async def sweep(self) -> int:
         """Sweep all jobs once; returns how many had to be repaired."""
-        return await repaired(self.database, MissingJobWorkflows(self.jobs.desk))
+        return await repaired(self.database, MissingJobWorkflows(self.runner))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = NewRfp(Facts(title, "Harbour", due, status))
@@ -83,7 +111,7 @@ class JobScene:
 
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
         async with self.database.begin() as work:
-            return await work.agent_jobs.get(TEAM, job_id)
+            return await JobStore(work.tx).get(TEAM, job_id)
 
     async def result(self, job: AgentJob) -> str:
         """The result of a job's workflow; a clock that skips time goes there."""
@@ -106,7 +134,7 @@ class JobScene:
 
         async def over() -> bool:
             job = await self.job()
-            return job.runs == number and not job.at_work
+            return job.runs == number and not job.is_running
 
         await until(over, f"run {number} is over")
         return await self.job()
@@ -137,7 +165,7 @@ class JobScene:
 
     def working(self) -> AbstractAsyncContextManager[None]:
         """A worker for as long as the block lasts."""
-        served = [*activities_of(self.jobs.activities, AgentJobActivities), *self.conversation.activities]
+        served = [*activities_of(self.activities, JobActivities), *self.conversation.activities]
         return worker(self.environment, WORKFLOWS, served, interceptors=[self.conversation.steps])
 
 
@@ -151,4 +179,7 @@ async def job_scene(
         outbox = Outbox(client, database)
         temporal = scene.environment.client
         dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
-        yield JobScene(scene, live_jobs(temporal, database, client, outbox, dispatcher))
+        channels, runner = Channels(client), JobSchedules(temporal, database, outbox)
+        services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
+        live = LiveJobActivities(database, outbox, channels, dispatcher, runner)
+        yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

@@ -60,7 +60,7 @@ def test_unusable_cron_is_refused(text: str, refusal: str) -> None:
 
 @pytest.mark.parametrize(("text", "minutes"), [("*/15 * * * *", 15), ("0 0,23 * * *", 60), ("0 9 1 1 *", 24 * 60)])
 def test_gap_is_the_shortest_time_between_two_runs(text: str, minutes: int) -> None:
-    assert crons.read(text).gap == timedelta(minutes=minutes)
+    assert crons.read(text).min_interval == timedelta(minutes=minutes)
 
 
 def test_numbers_become_ranges() -> None:

@@ -14,10 +14,11 @@ from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from tests.support.temporal import real_time, until
 from threadline.db.engine import Database
 from threadline.jobs.model import AgentJob, JobStatus
-from threadline.jobs.schedules import MADE_UP
-from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, SUMMARIES, TEAM
+from threadline.jobs.schedules import CATCHUP_WINDOW
+from threadline.jobs.store import JobStore
+from threadline_devstack.slack.identity import BOT_USER, SUMMARIES, TEAM
 
-WEEKLY = {"cron": "0 9 * * 1", "time_zone": "Europe/Berlin"}
+WEEKLY: dict[str, Any] = {"cron": "0 9 * * 1", "time_zone": "Europe/Berlin"}
 
 
 @pytest.fixture
@@ -48,11 +49,10 @@ async def test_cron_runs_and_posts_each_time(scene: JobScene) -> None:
         assert len(scene.said()) == 2
         described = await scene.environment.client.get_schedule_handle(job.workflow_id).describe()
     policy = described.schedule.policy
-    assert (policy.overlap, policy.catchup_window) == (ScheduleOverlapPolicy.SKIP, MADE_UP)
+    assert (policy.overlap, policy.catchup_window) == (ScheduleOverlapPolicy.SKIP, CATCHUP_WINDOW)
     assert await described.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "corr-1", "rfp": ""}
-    _, standing = await scene.jobs.desk.status(TEAM, "job-1")
-    assert standing
-    assert (standing.there, standing.state) == (True, "scheduled")
+    standing = await scene.runner.describe(job)
+    assert (standing.exists, standing.state) == (True, "scheduled")
     assert standing.next_times[0] > datetime.now(UTC)
     assert standing.next_times[0].weekday() == 0
 
@@ -86,11 +86,11 @@ async def test_failing_cron_tells_once_and_runs_again(scene: JobScene) -> None:
 async def test_cancelled_cron_does_not_run_again(scene: JobScene) -> None:
     async with scene.working():
         job = await scene.schedule(**WEEKLY)
-        gone = await scene.jobs.desk.cancel(scene.change("x"), job.job_id, DEVELOPER)
+        gone = await scene.cancel(job.job_id, "x")
         assert gone.status is JobStatus.CANCELLED
         with pytest.raises(RPCError):
             await fire(scene, job)
-        assert await scene.jobs.desk.cancel(scene.change("x"), job.job_id, DEVELOPER) == gone
+        assert await scene.cancel(job.job_id, "x") == gone
     assert scene.said() == []
 
 
@@ -100,9 +100,9 @@ async def test_schedule_that_outlives_its_job_ends_when_it_fires(scene: JobScene
     async with scene.working():
         job = await scene.schedule(**WEEKLY)
         async with scene.database.begin() as work:
-            await work.agent_jobs.cancel(scene.change("x"), job.job_id)
+            await JobStore(work.tx).cancel(TEAM, job.job_id, time.time())
             if forgotten:
-                await work.agent_jobs.prune(time.time() + 60)
+                await JobStore(work.tx).delete_older_than(time.time() + 60)
         await fire(scene, job)
 
         async def gone() -> bool:
@@ -142,7 +142,7 @@ async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) 
     async with scene.working():
         for call_id in ("s1", "s2", "s3"):
             job = await scene.schedule(call_id=call_id, after_minutes=60)
-            await scene.jobs.desk.cancel(scene.change(f"x{call_id}"), job.job_id, DEVELOPER)
+            await scene.cancel(job.job_id, f"x{call_id}")
             with pytest.raises(WorkflowFailureError):
                 await scene.result(job)
             assert (await scene.job(job.job_id)).status is JobStatus.CANCELLED
@@ -152,7 +152,7 @@ async def test_job_cancelled_as_it_begins_to_wait_does_not_run(scene: JobScene) 
 @pytest.mark.parametrize("when", [{"after_minutes": 0}, WEEKLY])
 async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, when: dict[str, Any]) -> None:
     posting, go_on = asyncio.Event(), asyncio.Event()
-    outbox = scene.jobs.activities._work._outbox
+    outbox = scene.activities._outbox
     publish = outbox.publish
 
     async def slowly(post: object) -> str:
@@ -167,8 +167,8 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
         if "cron" in when:
             await fire(scene, job)
         await asyncio.wait_for(posting.wait(), 20)
-        gone = await scene.jobs.desk.cancel(scene.change("x"), job.job_id, DEVELOPER)
-        assert (gone.status, gone.at_work) == (JobStatus.CANCELLED, True)
+        gone = await scene.cancel(job.job_id, "x")
+        assert (gone.status, gone.is_running) == (JobStatus.CANCELLED, True)
         go_on.set()
 
         async def settled() -> bool:
@@ -183,7 +183,7 @@ async def test_job_cancelled_while_it_runs_finishes_its_run(scene: JobScene, whe
 async def test_worker_that_dies_amid_a_run_leaves_one_post(scene: JobScene) -> None:
     """The post was sent, and the worker was gone before it reported so."""
     posted = asyncio.Event()
-    outbox = scene.jobs.activities._work._outbox
+    outbox = scene.activities._outbox
     publish = outbox.publish
 
     async def lost(post: object) -> str:

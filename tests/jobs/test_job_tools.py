@@ -7,13 +7,12 @@ import pytest
 
 from tests.support.recording import create
 from tests.support.tool_scene import ToolScene
+from threadline.approvals.model import ApprovalRules
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.jobs import tools as jobs
-from threadline.jobs.job_port import JobDesk
-from threadline.jobs.job_runs import Admission
-from threadline.jobs.model import AgentJob, JobStanding
-from threadline.jobs.scheduling import JobRunner, PostgresJobs
+from threadline.jobs.model import AgentJob, ChannelAdmission, JobQuery, JobRunner, TemporalJobStatus
+from threadline.jobs.store import JobStore
 from threadline.privacy.redaction import redact
 from threadline.slack.channels import ChannelRefused
 from threadline.tools.context import Services
@@ -28,11 +27,14 @@ class Runner(JobRunner):
     def __init__(self) -> None:
         self.running: dict[str, int] = {}
         self.stopped: list[str] = []
+        self.told: list[str] = []
         self.fault: Exception | None = None
 
-    async def start(self, team: str, job: AgentJob) -> None:
+    async def start(self, job: AgentJob) -> AgentJob:
         self._raise()
-        self.running[job.job_id] = self.running.get(job.job_id, 0) + 1
+        if not job.is_finished:
+            self.running[job.job_id] = self.running.get(job.job_id, 0) + 1
+        return job
 
     async def stop(self, job: AgentJob) -> None:
         self._raise()
@@ -41,10 +43,13 @@ class Runner(JobRunner):
     async def end_schedule(self, schedule_id: str) -> None:
         raise AssertionError("no tool ends what has no job")
 
-    async def standing(self, job: AgentJob) -> JobStanding:
+    async def tell_owner(self, job: AgentJob, cancelled_by: str) -> None:
+        self.told.append(f"{job.job_id}: {cancelled_by}")
+
+    async def describe(self, job: AgentJob) -> TemporalJobStatus:
         self._raise()
         times = (datetime(2026, 3, 2, 8, tzinfo=UTC),) if job.schedule.cron else ()
-        return JobStanding(job.job_id in self.running, "scheduled", times)
+        return TemporalJobStatus(job.job_id in self.running, "scheduled", times)
 
     def _raise(self) -> None:
         if self.fault:
@@ -52,7 +57,7 @@ class Runner(JobRunner):
             raise fault
 
 
-class OneChannel(Admission):
+class OneChannel(ChannelAdmission):
     """Admits everybody to C1 and nobody elsewhere."""
 
     async def admit(self, channel: str, user_id: str) -> str:
@@ -68,9 +73,12 @@ def runner() -> Runner:
 
 @pytest.fixture
 def desk(database: Database, runner: Runner) -> ToolScene:
-    return ToolScene(
-        database, jobs.TOOLS, services=Services().with_service(JobDesk, PostgresJobs(database, runner, OneChannel()))
-    )
+    return ToolScene(database, jobs.TOOLS, services=services(runner))
+
+
+def services(runner: Runner, *approvers: str) -> Services:
+    made = Services().with_service(JobRunner, runner).with_service(ChannelAdmission, OneChannel())
+    return made.with_service(ApprovalRules, ApprovalRules(approvers))
 
 
 async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
@@ -81,7 +89,7 @@ async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
 
 async def count(database: Database) -> int:
     async with database.begin() as work:
-        return len(await work.agent_jobs.listed("T1"))
+        return len(await JobStore(work.tx).search("T1", JobQuery()))
 
 
 async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, database: Database) -> None:
@@ -94,7 +102,7 @@ async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, d
     assert [each.kind for each in result.structured] == ["jobs"]
     assert runner.running == {"JOB-1": 1}
     async with database.begin() as work:
-        job = await work.agent_jobs.get("T1", "JOB-1")
+        job = await JobStore(work.tx).get("T1", "JOB-1")
     assert (job.author.user_id, job.author.correlation_id) == ("U1", "turn-1"), "the turn's, and not the model's"
 
 
@@ -188,7 +196,7 @@ async def test_job_that_temporal_refuses_is_cancelled(desk: ToolScene, runner: R
 async def test_running_job_is_cancelled_once(desk: ToolScene, runner: Runner, database: Database) -> None:
     await desk.done("schedule.job", **WEEKLY)
     async with database.begin() as work:
-        await work.agent_jobs.begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
+        await JobStore(work.tx).begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
     result = await desk.ask("agent.job.cancel", job_id=" job-1 ")
     assert result.display_text.startswith("JOB-1 is cancelled. It was at work")
     again = await desk.ask("agent.job.cancel", job_id="JOB-1")
@@ -202,14 +210,13 @@ async def test_running_job_is_cancelled_once(desk: ToolScene, runner: Runner, da
 )
 async def test_job_is_cancelled_only_by_its_own_people(database: Database, channel: str, user: str, may: bool) -> None:
     """U1 asked for it in C1; U9 is an approver."""
-    services = Services().with_service(JobDesk, PostgresJobs(database, Runner(), OneChannel(), ["U9"]))
-    desk = ToolScene(database, jobs.TOOLS, services=services)
+    desk = ToolScene(database, jobs.TOOLS, services=services(Runner(), "U9"))
     await desk.done("schedule.job", **WEEKLY)
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may
     assert may or (result.error and "U1" in result.error.message)
     async with database.begin() as work:
-        assert ((await work.agent_jobs.get("T1", "JOB-1")).status == "cancelled") is may
+        assert ((await JobStore(work.tx).get("T1", "JOB-1")).status == "cancelled") is may
 
 
 async def test_secret_in_a_question_is_not_stored(desk: ToolScene, database: Database) -> None:
@@ -229,7 +236,7 @@ async def test_list_shows_open_jobs_and_query_all(desk: ToolScene) -> None:
     await desk.done("schedule.job", job_type="follow_up", arguments={"question": "How far is it?"}, after_minutes=30)
     await desk.done("agent.job.cancel", job_id="JOB-2")
     (listed,) = (await desk.done("agent.job.list"))["jobs"]
-    assert (listed["job_id"], listed["next_runs"]) == ("JOB-1", ["2026-03-02T09:00+01:00"]), "as Temporal says"
+    assert (listed["job_id"], listed["next_runs"][0]) == ("JOB-1", "2026-03-02T09:00+01:00")
 
     async def found(**asked: Any) -> list[str]:
         return [each["job_id"] for each in (await desk.done("agent.job.query", **asked))["jobs"]]
@@ -259,8 +266,8 @@ async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Tool
     given = {"question": "Is Anna leaving?"}
     await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
     async with database.begin() as work:
-        await work.agent_jobs.begin("T1", "JOB-1", "run-1", 0.0)
-        await work.agent_jobs.settle("T1", "JOB-1", "run-1", 0.0, result={"said": "Anna stays."}, error="Anna hid.")
+        await JobStore(work.tx).begin("T1", "JOB-1", "run-1", 0.0)
+        await JobStore(work.tx).finish("T1", "JOB-1", "run-1", 0.0, result={"said": "Anna stays."}, error="Anna hid.")
     for user in ("U1", "U2"):
         here = await desk.ask("agent.job.status", channel="C1", user_id=user, job_id="JOB-1")
         there = await desk.ask("agent.job.status", channel="C2", user_id=user, job_id="JOB-1")
@@ -271,7 +278,7 @@ async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Tool
 async def test_open_jobs_of_a_team_are_limited(
     desk: ToolScene, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.jobs.scheduling.MOST_OPEN", 1)
+    monkeypatch.setattr("threadline.jobs.store.MAX_OPEN_JOBS", 1)
     await desk.done("schedule.job", **WEEKLY)
     assert "cancel some" in await refusal(desk, "schedule.job", **WEEKLY)
     assert await count(database) == 1

@@ -1,7 +1,6 @@
 """A job waits for its time, runs once and stores its outcome; the server skips the time it waits."""
 
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -24,7 +23,7 @@ from threadline.slack.model import Thread, UserProfile
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
-from threadline.tools.model import Change, Operation
+from threadline.threads.outbox import Post
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, SUMMARIES, TEAM
 
@@ -148,7 +147,7 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     async with aiohttp.ClientSession() as session:
         authors = AuthorPolicy(UserDirectory(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)).user))
         dispatcher = Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database), authors)
-        scene.jobs.activities._work._asking = dispatcher
+        scene.activities._asker = dispatcher
         assert reason in await scene.result(job)
     (said,) = scene.said()
     assert "failed: " in said
@@ -158,18 +157,18 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
 
 async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: JobScene) -> None:
     """It has posted that it asks; so it does ask."""
-    work = scene.jobs.activities._work
-    asking = work._asking
+    work = scene.activities
+    asking = work._asker
 
     class CancelledFirst:
         may_ask = asking.may_ask
 
         async def ask(self, *given: Any) -> None:
-            work._asking = asking
-            await scene.jobs.desk.cancel(scene.change("x"), "JOB-1", DEVELOPER)
+            work._asker = asking
+            await scene.cancel("JOB-1", "x")
             raise Transient("Temporal is away.")
 
-    work._asking = CancelledFirst()
+    work._asker = CancelledFirst()
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=0)
     with contextlib.suppress(WorkflowFailureError):
         await scene.result(job)
@@ -179,9 +178,9 @@ async def test_run_cancelled_between_two_tries_finishes_what_it_began(scene: Job
     assert (ended.status, ended.result) == (JobStatus.CANCELLED, {"said": "Asked the operator in the thread."})
 
 
-async def test_run_cancelled_when_it_was_only_counted_does_not_run(scene: JobScene) -> None:
-    """The worker is lost after it counted the run, and the answer with it."""
-    activities = scene.jobs.activities
+async def test_run_cancelled_as_it_began_is_at_work_and_comes_to_its_end(scene: JobScene) -> None:
+    """The worker is lost right after it recorded the run: whoever cancels the job is told that it is at work."""
+    activities = scene.activities
     database = activities._database
 
     class Lossy:
@@ -191,29 +190,29 @@ async def test_run_cancelled_when_it_was_only_counted_does_not_run(scene: JobSce
                 yield work
             if (await scene.job()).status is JobStatus.RUNNING:
                 activities._database = database
-                await scene.jobs.desk.cancel(scene.change("x"), "JOB-1", DEVELOPER)
+                assert (await scene.cancel("JOB-1", "x")).is_running
                 raise Transient("The worker is lost.")
 
     activities._database = cast(Database, Lossy())
     job = await scene.schedule(after_minutes=60)
     with contextlib.suppress(WorkflowFailureError):
-        assert "cancelled" in await scene.result(job)
+        await scene.result(job)
     ended = await scene.job()
-    assert (ended.status, ended.runs, ended.at_work) == (JobStatus.CANCELLED, 0, False)
-    assert scene.said() == []
+    assert (ended.status, ended.runs, ended.is_running) == (JobStatus.CANCELLED, 1, False)
+    assert len(scene.said()) == 1
 
 
 @pytest.mark.records("job_cancelled")
 async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
     job = await scene.schedule(after_minutes=60)
     await scene.until_waiting(job)
-    gone = await scene.jobs.desk.cancel(scene.change("x"), job.job_id, DEVELOPER)
-    assert (gone.status, gone.at_work) == (JobStatus.CANCELLED, False)
+    gone = await scene.cancel(job.job_id, "x")
+    assert (gone.status, gone.is_running) == (JobStatus.CANCELLED, False)
     with pytest.raises(WorkflowFailureError) as ended:
         await scene.result(job)
     assert isinstance(ended.value.cause, CancelledError)
     for call_id in ("x", "y"):
-        assert await scene.jobs.desk.cancel(scene.change(call_id), job.job_id, DEVELOPER) == gone
+        assert await scene.cancel(job.job_id, call_id) == gone
     assert await scene.sweep() == 0
     await scene.environment.sleep(timedelta(hours=2))
     assert scene.said() == []
@@ -223,10 +222,9 @@ async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> 
     async with scene.database.begin() as work:
         await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
     job = await scene.schedule(after_minutes=60)
-    elsewhere = Change(Operation(ELSEWHERE, 1, 1, "x"), time.time())
     for _ in range(2):  # the answer was lost
-        await scene.jobs.desk.cancel(elsewhere, job.job_id, REPORTER)
-    await scene.jobs.desk.cancel(replace(elsewhere, operation=replace(elsewhere.operation, turn=2)), "JOB-1", BOT_USER)
+        await scene.cancel(job.job_id, "x", REPORTER, ELSEWHERE)
+    await scene.cancel("JOB-1", "y", BOT_USER, ELSEWHERE)
     (told,) = scene.said()
     for part in (f"<@{DEVELOPER}>", "Rita R", "JOB-1"):
         assert part in told
@@ -237,8 +235,7 @@ async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> 
 async def test_requester_who_cancels_or_reads_it_in_the_thread_is_not_told(scene: JobScene) -> None:
     for number, (who, thread) in enumerate(((DEVELOPER, ELSEWHERE), (REPORTER, scene.thread)), 1):
         job = await scene.schedule(after_minutes=60)
-        change = Change(Operation(thread, 1, 1, f"x{number}"), time.time())
-        await scene.jobs.desk.cancel(change, job.job_id, who)
+        await scene.cancel(job.job_id, f"x{number}", who, thread)
         assert (await scene.job(job.job_id)).status is JobStatus.CANCELLED
     assert scene.said() == []
 
@@ -263,18 +260,34 @@ async def test_failed_job_tells_why_in_its_thread(scene: JobScene) -> None:
     assert "will not run again" in said
 
 
+async def test_run_fails_once_slack_was_away_for_too_long(scene: JobScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("threadline.jobs.activities.RUN_SECONDS", 0.0)
+    publish = scene.activities._outbox.publish
+
+    async def away(post: Post) -> str:
+        if post.key.endswith(":trouble"):
+            return await publish(post)
+        raise Transient("Slack is away.")
+
+    scene.activities._outbox.publish = away  # type: ignore[method-assign]
+    assert await scene.result(await scene.schedule(after_minutes=0)) == "Slack is away."
+    assert (await scene.job()).status is JobStatus.FAILED
+    (said,) = scene.said()
+    assert "failed: Slack is away." in said
+
+
 async def test_crash_before_the_job_starts_is_repaired(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*_: object) -> None:
         raise Transient("Temporal is away.")
 
     async with job_scene(database) as scene:
+        soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
         with monkeypatch.context() as patch:
-            patch.setattr(scene.jobs.desk._runner, "start", away)
+            patch.setattr(scene.runner, "start", away)
             with pytest.raises(Transient):
-                await scene.schedule(call_id="s1", at=(datetime.now(UTC) + timedelta(seconds=1)).isoformat())
+                await scene.schedule(call_id="s1", retries_left=1, at=soon)
         async with scene.working():
             assert await scene.sweep() == 1
-            again = await scene.schedule(call_id="s1", at="2001-01-01T00:00Z")
-            assert again.job_id == "JOB-1", "a repeated call is not checked again, also when its time is past by now"
+            assert (await scene.schedule(call_id="s1", at=soon)).job_id == "JOB-1"
             await scene.until_status(JobStatus.DONE)
             assert len(scene.said()) == 1

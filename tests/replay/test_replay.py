@@ -28,7 +28,6 @@ act
 add_reactions
 add_reactions +1
 analyse_request
-begin_job
 begin_turn
 cancel requested
 cancelled run_agent_investigation
@@ -43,7 +42,6 @@ continued as new
 create_summary_thread
 decide
 decide_action
-drop_job
 end_case agent_resolved
 end_case no_reply
 end_case operator_cancelled
@@ -53,6 +51,7 @@ escalate_to_humans
 expire_action
 external signal acknowledged
 external signal resolved
+fail_job
 failed open_pull_request Permanent
 failed run_agent_investigation Permanent
 failed run_agent_investigation Transient
@@ -65,6 +64,7 @@ forward_reply
 give_up_deciding
 look_at_job
 look_up
+mark_cancelled
 mark_messages eyes
 mark_messages hourglass
 mark_messages repeat
@@ -114,7 +114,6 @@ run_job
 save_investigation_result
 save_investigation_result posted
 select_threads
-settle_job
 settle_turn answered
 settle_turn asked
 settle_turn clarified
@@ -134,7 +133,6 @@ signal incoming_message
 signal resolved
 store_messages
 sweep
-tell_job_trouble
 think
 timer fired
 update_status fix_proposed

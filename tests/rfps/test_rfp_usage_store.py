@@ -12,6 +12,7 @@ from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import NewAction
 from threadline.db.engine import Database
 from threadline.jobs.model import JobSchedule, NewJob
+from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.model import RfpNotFound, Traces
@@ -41,7 +42,7 @@ async def write(database: Database, rfp_id: str) -> None:
         await work.events.append(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
         await work.bindings.bind_rfp(THREAD, rfp_id, "U1")
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
-        await work.agent_jobs.schedule(change("job"), job, AUTHOR)
+        await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
         await work.proposed_actions.propose(change("act"), wait, AUTHOR)
 
 

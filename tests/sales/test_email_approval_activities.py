@@ -16,8 +16,8 @@ from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import Hands, LiveApprovalActivities
 from threadline.approvals.contract import ActionRef, DecideRequest, Stage
-from threadline.approvals.model import APPROVE, REJECT, button_value
-from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
+from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.models.model import ToolCall
@@ -42,7 +42,7 @@ __all__ = ["make_talk", "talk"]
 
 REGISTRY = ToolRegistry([*email.TOOLS, *proposals.TOOLS])
 REF = ActionRef(TEAM, "ACT-1")
-SETTINGS = Approving((APPROVER,))
+SETTINGS = ApprovalRules((APPROVER,))
 LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
 
 

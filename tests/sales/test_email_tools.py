@@ -14,8 +14,8 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
-from threadline.approvals.model import ProposedAction
-from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.model import ApprovalRules, ProposedAction
+from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
@@ -83,7 +83,7 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
                 Services()
                 .with_service(CrmBook, PostgresCrm(database, people))
                 .with_service(EmailOutbox, PostgresOutbox(database, people, sending))
-                .with_service(Proposals, PostgresProposals(database, Approving(tuple(approvers)), post.workflows))
+                .with_service(Proposals, PostgresProposals(database, ApprovalRules(tuple(approvers)), post.workflows))
             )
             if sets_up_mail:
                 services = services.with_service(Mailer, Smtp(parse_account(server.url)))

@@ -33,8 +33,7 @@ from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
-from threadline.jobs.schedules import live_jobs
-from threadline.jobs.sweep import MissingJobWorkflows
+from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -274,7 +273,7 @@ def core_activities(
         OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
         *handovers(deps, remind_every=1800.0).sweeps,
         OpenApprovals(database, deps.workflows),
-        MissingJobWorkflows(live_jobs(temporal, database, slack, deps.outbox, deps.dispatcher).desk),
+        MissingJobWorkflows(JobSchedules(temporal, database, deps.outbox)),
     ]
     return [
         *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),

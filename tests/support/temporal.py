@@ -37,13 +37,16 @@ LEAVES = 20.0
 """Seconds for a worker to end."""
 
 
-@pytest.fixture(params=["jobs by kind", "jobs as one batch"])
+BATCHED = "jobs as one batch"
+
+
+@pytest.fixture(params=["jobs by kind", BATCHED])
 def activation_order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the test twice: as the SDK gives a workflow what has arrived, and as a later SDK will.
 
     With the flag, a Cancel reaches every waiting coroutine together with what else came in the same task.
     """
-    if request.param == "jobs as one batch":
+    if request.param == BATCHED:
         if request.config.getoption("--record"):
             pytest.skip("histories are recorded as today's SDK orders them")
         flag = _workflow_instance._WorkflowLogicFlag.PROCESS_WORKFLOW_ACTIVATION_JOBS_AS_SINGLE_BATCH

@@ -20,6 +20,7 @@ from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 
 SUMMARIES = "CSUMMARIES"
+_WHERE = ("team", "channel", "thread_ts", "user_id", "correlation_id", "actor", "co_requesters", "co_requester_ids")
 _calls = itertools.count(1)
 """Scenes share the record of a database, so each call has an id of its own."""
 
@@ -68,11 +69,7 @@ class ToolScene:
 
     async def ask(self, tool: str, call_id: str = "", retries_left: int = 0, **arguments: Any) -> ToolResult:
         """One call; `team`, `user_id`, `others` and the like are the context's, everything else the tool's."""
-        where = {
-            name: arguments.pop(name)
-            for name in ("team", "channel", "thread_ts", "user_id", "actor", "co_requesters", "co_requester_ids")
-            if name in arguments
-        }
+        where = {name: arguments.pop(name) for name in _WHERE if name in arguments}
         called = call_id or f"call_{next(_calls)}"
         at = context(**where, clock=self.clock, services=self._services, call_id=called, retries_left=retries_left)
         return await self._runner.run(ToolCall(called, tool, json.dumps(arguments)), at)

@@ -29,9 +29,8 @@ NEVER_GIVE_UP = {
     "decide_action",
     "expire_action",
     "look_at_job",
-    "begin_job",
-    "settle_job",
-    "drop_job",
+    "fail_job",
+    "mark_cancelled",
 }
 
 
@@ -45,7 +44,7 @@ def test_activities_that_store_or_decide_never_give_up() -> None:
 
 
 def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment() -> None:
-    chosen = {name: OPTIONS[name] for name in (*NEVER_GIVE_UP, "tell_job_trouble")}
+    chosen = {name: OPTIONS[name] for name in (*NEVER_GIVE_UP, "run_job")}
     assert [name for name, each in chosen.items() if each.retry.maximum_attempts or each.schedule_to_close] == []
 
 

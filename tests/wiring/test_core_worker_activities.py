@@ -12,6 +12,7 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from threadline.approvals.model import NewAction
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
+from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.sales.email_model import NewLetter
 from threadline.sales.model import Contact
@@ -110,9 +111,9 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         await work.letters.draft(change("drafted"), "U1", NewLetter("ana@shop.example", "Our call", "Hello Ana Silva."))
         contact = Contact("U1", "Ana Silva", "ana@shop.example")
         await work.crm.update(change("put"), "", contact, {"phone": "+1"}, author)
-        over = await work.agent_jobs.schedule(change("over"), weekly, author)
-        await work.agent_jobs.schedule(change("open"), weekly, author)
-        await work.agent_jobs.drop(talk.thread.team, over.job_id, now)
+        over = await JobStore(work.tx).schedule(change("over"), weekly, author)
+        await JobStore(work.tx).schedule(change("open"), weekly, author)
+        await JobStore(work.tx).cancel(talk.thread.team, over.job_id, now)
 
     async def left() -> dict[str, int]:
         tables = ("memories", "users", "conversation_messages", "proposed_actions", "email_drafts", "agent_jobs")

@@ -25,6 +25,7 @@ from threadline.approvals.contract import (
 from threadline.approvals.model import (
     APPROVE,
     ActionNotFound,
+    ApprovalRules,
     Click,
     Decision,
     DecisionRefused,
@@ -32,7 +33,6 @@ from threadline.approvals.model import (
     hash_pressed,
 )
 from threadline.approvals.posts import operation_of, unjournalled
-from threadline.approvals.proposing import Approving
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
@@ -66,7 +66,7 @@ class Hands:
 class LiveApprovalActivities(ApprovalActivities):
     """Args: `settings` say who may decide now."""
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox, hands: Hands, settings: Approving) -> None:
+    def __init__(self, database: Database, slack: Slack, outbox: Outbox, hands: Hands, settings: ApprovalRules) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox

@@ -36,6 +36,14 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True)
+class ApprovalRules:
+    """The settings of now: who may decide (Slack's user ids), and for how many seconds an action waits."""
+
+    approvers: tuple[str, ...] = ()
+    expiry: float = 24 * 3600.0
+
+
+@dataclass(frozen=True)
 class NewAction:
     """`approvers`: who may decide, as of now; `expires_at`: seconds since 1970; `rfp_id`: its request, or empty."""
 

@@ -1,30 +1,21 @@
 """Proposed actions are put on record, and what waits for their decision is started."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals import blocks as approvals
 from threadline.approvals import event_log as approval_events
 from threadline.approvals.contract import approval_start
-from threadline.approvals.model import ActionRefused, NewAction, ProposedAction
+from threadline.approvals.model import ActionRefused, ApprovalRules, NewAction, ProposedAction
 from threadline.approvals.tools import Proposals
 from threadline.db.engine import Database
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.model import Author, Change, Risk
 
 
-@dataclass(frozen=True)
-class Approving:
-    """The settings of now: who may decide (Slack's user ids), and for how many seconds an action waits."""
-
-    approvers: tuple[str, ...] = ()
-    expiry: float = 24 * 3600.0
-
-
 class PostgresProposals(Proposals):
-    def __init__(self, database: Database, settings: Approving, workflows: WorkflowClient) -> None:
+    def __init__(self, database: Database, settings: ApprovalRules, workflows: WorkflowClient) -> None:
         self._database = database
         self._settings = settings
         self._workflows = workflows

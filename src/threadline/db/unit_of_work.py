@@ -17,7 +17,6 @@ from threadline.decisions.store import Decisions
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
-from threadline.jobs.store import AgentJobs
 from threadline.operator.store import Memories
 from threadline.rfps.event_store import Events
 from threadline.rfps.journal_store import Journal
@@ -95,10 +94,6 @@ class Work:
     @cached_property
     def transcripts(self) -> Transcripts:
         return Transcripts(self.tx)
-
-    @cached_property
-    def agent_jobs(self) -> AgentJobs:
-        return AgentJobs(self.tx)
 
     @cached_property
     def events(self) -> Events:

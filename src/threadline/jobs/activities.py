@@ -1,132 +1,258 @@
-"""The activities of jobs: the database knows when each is to run and what came of it."""
+"""The activities of jobs, and what each type of job does."""
 
 import time
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Protocol
+from zoneinfo import ZoneInfo
 
 import structlog
 from temporalio import activity
 
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
-from threadline.jobs import blocks as sentences
-from threadline.jobs import job_types
-from threadline.jobs import times as job_times
-from threadline.jobs.contract import AgentJobActivities, JobEnd, JobLook, JobRef, JobRun
-from threadline.jobs.job_runs import Admission, Asking, JobWork, Task
-from threadline.jobs.job_types import DeadlineReminder
-from threadline.jobs.model import AgentJob, JobNotFound, JobStatus, job_workflow_id
-from threadline.jobs.scheduling import JobRunner
-from threadline.rfps.model import RfpNotFound
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent, Transient
+from threadline.jobs import blocks
+from threadline.jobs.contract import RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
+from threadline.jobs.model import (
+    DEADLINE_REMINDER,
+    FOLLOW_UP,
+    STATUS_DIGEST,
+    AgentJob,
+    ChannelAdmission,
+    DeadlineReminder,
+    FollowUp,
+    JobArguments,
+    JobRunner,
+    JobStatus,
+    StatusDigest,
+    job_question_id,
+    job_type,
+    job_workflow_id,
+    read_arguments,
+)
+from threadline.jobs.store import JobStore
+from threadline.jobs.times import FARTHEST, format_time, morning, next_times
+from threadline.rfps import rfp_ids
+from threadline.rfps.model import OPEN, Rfp, RfpNotFound
+from threadline.rfps.store import Rfps
 from threadline.slack import formatting
-from threadline.threads.outbox import Outbox
+from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread, clean_text
+from threadline.slack.store import UserStore
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
+from threadline.threads.outbox import Outbox, Post
 
-LOOKS = 6 * 3600.0
-"""Seconds between two looks at the date that a reminder is about: it may have moved."""
+CHECK_SECONDS = 6 * 3600.0
+"""Between two looks at the date that a reminder is about: it may have moved."""
+MAX_LISTED = 50
+"""RFPs of one digest; it says that there are more."""
+_OVER = "It is over, or was cancelled."
+_REPEATED = "repeated"
+"""In the result of a run that failed: whether the run before it failed for the same reason."""
 
 _log = structlog.get_logger(__name__)
 
 
-class LiveAgentJobActivities(AgentJobActivities):
-    """Args: as `JobWork` takes them; `runner` has the schedules."""
+class ThreadAsker(Protocol):
+    """Puts questions to the conversation of a thread, in somebody's name."""
+
+    async def may_ask(self, thread: Thread, user_id: str) -> None:
+        """Raises `Permanent` when what is asked in their name is not answered there, and `Transient`."""
+        ...
+
+    async def ask(self, thread: Thread, message: IncomingMessage) -> None:
+        """Hand a message over; the same one again is nothing new. Raises as `may_ask`."""
+        ...
+
+
+class LiveJobActivities(JobActivities):
+    """Every post has a key of the job, the run and its kind, so that a run which is repeated says nothing twice.
+
+    Args:
+        asker: where a follow-up's question goes.
+        clock: seconds since 1970.
+    """
 
     def __init__(
         self,
         database: Database,
         outbox: Outbox,
-        channels: Admission,
-        asking: Asking,
+        channels: ChannelAdmission,
+        asker: ThreadAsker,
         runner: JobRunner,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._database = database
+        self._outbox = outbox
+        self._channels = channels
+        self._asker = asker
         self._runner = runner
-        self._work = JobWork(database, outbox, channels, asking, clock)
         self._clock = clock
 
     @activity.defn
-    async def look_at_job(self, ref: JobRef) -> JobLook:
+    async def look_at_job(self, ref: JobRef) -> NextRun:
         async with self._database.begin() as work:
-            job = await _known(work, ref)
-            if job and not job.is_over:
-                given = job_types.read(job_types.type_of(job.job_type), job.arguments)
+            job = await JobStore(work.tx).find(ref.team, ref.job_id)
+            if job and not job.is_finished:
+                given = read_arguments(job_type(job.job_type), job.arguments)
                 if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
-                    return await self._reminder(work, ref, job, given)
-                return JobLook(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
+                    return await self._next_reminder(work.tx, ref, job, given)
+                return NextRun(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
         own = job_workflow_id(ref.team, ref.job_id)
         if ref.run_key != own:  # a schedule has started it, and has outlived its job
             await self._runner.end_schedule(own)
-        return JobLook(over=True)
+        return NextRun(over=True)
 
-    async def _reminder(self, work: Work, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> JobLook:
+    async def _next_reminder(self, tx: Transaction, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> NextRun:
         """Some days before the RFP is due, whenever that is by now; a deleted one is found to be so by the run."""
         try:
-            due = (await work.rfps.get(ref.team, given.rfp_id)).due_date
+            due = (await Rfps(tx).get(ref.team, given.rfp_id)).due_date
         except RfpNotFound:
-            return JobLook(run_at=0.0)
+            return NextRun(run_at=0.0)
         if due is None:
-            given_up = datetime.fromtimestamp(self._clock(), UTC) > job.created_at + job_times.FARTHEST
-            return JobLook(run_at=0.0) if given_up else JobLook(look_in=LOOKS)
-        moment = job_times.morning_of(due - timedelta(days=given.days_before), job.schedule.time_zone)
-        await work.agent_jobs.postpone(ref.team, ref.job_id, moment)
-        return JobLook(run_at=moment.timestamp(), look_in=LOOKS)
+            expired = datetime.fromtimestamp(self._clock(), UTC) > job.created_at + FARTHEST
+            return NextRun(run_at=0.0) if expired else NextRun(check_again_in=CHECK_SECONDS)
+        moment = morning(due - timedelta(days=given.days_before), job.schedule.time_zone)
+        await JobStore(tx).postpone(ref.team, ref.job_id, moment)
+        return NextRun(run_at=moment.timestamp(), check_again_in=CHECK_SECONDS)
 
     @activity.defn
-    async def begin_job(self, ref: JobRef) -> JobRun:
+    async def run_job(self, ref: JobRef) -> str:
         async with self._database.begin() as work:
-            if await _known(work, ref) is None:
-                return JobRun(ref)
-            job = await work.agent_jobs.begin(ref.team, ref.job_id, ref.run_key, self._clock())
-            if job.status is JobStatus.CANCELLED and activity.info().attempt > 1:
-                # An earlier try may have counted it, whose answer was lost: so nothing was done yet.
-                job = await work.agent_jobs.unbegin(ref.team, ref.job_id, ref.run_key, self._clock())
-        if job.is_over:
-            return JobRun(ref)
+            job = await JobStore(work.tx).begin(ref.team, ref.job_id, ref.run_key, self._clock())
+        if job is None or not (job.is_running and job.run_key == ref.run_key):
+            return _last_result(job, ref) or _OVER
         _log.info(
             "job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
         )
-        return JobRun(ref, job.runs, job.error)
+        said = await self._do_in_time(ref.team, job)
+        async with self._database.begin() as work:
+            await JobStore(work.tx).finish(ref.team, ref.job_id, ref.run_key, self._clock(), result={"said": said})
+        _log.info("job_run_finished", job=job.job_id, type=job.job_type, run=job.runs)
+        return said
+
+    async def _do_in_time(self, team: str, job: AgentJob) -> str:
+        """Raises `Permanent` once what it needs was away for too long."""
+        info = activity.info()
+        late = time.time() - info.scheduled_time.timestamp() > RUN_SECONDS
+        if late and info.attempt > 1:
+            raise Permanent("It did not come to an end within an hour.")
+        try:
+            return await self._do(team, job)
+        except Transient as fault:
+            if late:
+                raise Permanent(str(fault)) from fault
+            raise
 
     @activity.defn
-    async def run_job(self, run: JobRun) -> str:
+    async def fail_job(self, failure: JobFailure) -> None:
+        ref, now = failure.ref, self._clock()
         async with self._database.begin() as work:
-            job = await _known(work, run.ref)
-        if job is None:
-            return "The job is no longer on record."
-        return await self._work.do(Task(run.ref.team, job, run.number))
-
-    @activity.defn
-    async def settle_job(self, end: JobEnd) -> None:
-        ref, result = end.run.ref, {"said": end.said} if end.said else None
-        async with self._database.begin() as work:
-            if await _known(work, ref):
-                await work.agent_jobs.settle(
-                    ref.team, ref.job_id, ref.run_key, self._clock(), result=result, error=end.error
-                )
-        _log.info("job_run_ended", job=ref.job_id, type=ref.job_type, run=end.run.number, error=end.error)
-
-    @activity.defn
-    async def tell_job_trouble(self, end: JobEnd) -> None:
-        async with self._database.begin() as work:
-            job = await _known(work, end.run.ref)
-        if job is None or job.status is JobStatus.CANCELLED:
+            store = JobStore(work.tx)
+            job = await store.find(ref.team, ref.job_id, lock=True)
+            if job is None or job.run_key != ref.run_key:
+                return
+            if job.is_running:
+                repeated = {_REPEATED: job.error == failure.error}
+                job = await store.finish(ref.team, ref.job_id, ref.run_key, now, result=repeated, error=failure.error)
+        _log.info("job_run_finished", job=ref.job_id, type=ref.job_type, run=job.runs, error=failure.error)
+        if job.status is JobStatus.CANCELLED or (isinstance(job.result, dict) and job.result.get(_REPEATED)):
             return
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        times = job_times.next_times(job.schedule, now, 1) if job.schedule.cron else []
-        following = f"{job_times.spoken(times[0])} ({job.schedule.time_zone})" if times else ""
-        rendered = formatting.notice(sentences.trouble(job, end.error, following), mentions=(job.author.user_id,))
-        await self._work.say(Task(end.run.ref.team, job, end.run.number), "trouble", rendered)
+        times = next_times(job.schedule, datetime.fromtimestamp(now, UTC), 1) if job.schedule.cron else []
+        following = f"{format_time(times[0])} ({job.schedule.time_zone})" if times else ""
+        said = formatting.notice(blocks.failure_text(job, failure.error, following), mentions=(job.author.user_id,))
+        try:
+            await self._say(job, "trouble", said)
+        except Permanent as refused:
+            _log.warning("job_owner_not_notified", job=job.job_id, reason=str(refused))
 
     @activity.defn
-    async def drop_job(self, ref: JobRef) -> None:
+    async def mark_cancelled(self, ref: JobRef) -> None:
         async with self._database.begin() as work:
-            job = await _known(work, ref)
+            job = await JobStore(work.tx).find(ref.team, ref.job_id)
             if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
-                await work.agent_jobs.drop(ref.team, ref.job_id, self._clock())
+                await JobStore(work.tx).cancel(ref.team, ref.job_id, self._clock())
+
+    async def _do(self, team: str, job: AgentJob) -> str:
+        """Return a sentence on what was done. Raises `Permanent` or `Transient`."""
+        given: JobArguments = read_arguments(job_type(job.job_type), job.arguments)
+        match given:
+            case StatusDigest():
+                return await self._digest(team, job, given)
+            case DeadlineReminder():
+                return await self._remind(team, job, given)
+            case FollowUp():
+                return await self._follow_up(Thread(team, job.channel, job.thread_ts), job, given)
+
+    async def _say(self, job: AgentJob, kind: str, rendered: tuple[Rendered, ...], channel: str = "") -> str:
+        """Post in a channel, or else in the job's thread; returns the `ts`."""
+        place, thread_ts = (channel, None) if channel else (job.channel, job.thread_ts)
+        return await self._outbox.publish(Post(f"job:{job.job_id}:run:{job.runs}:{kind}", place, thread_ts, rendered))
+
+    async def _digest(self, team: str, job: AgentJob, given: StatusDigest) -> str:
+        channel = await self._channels.admit(given.channel or job.channel, job.author.user_id)
+        async with self._database.begin() as work:
+            found = await Rfps(work.tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
+            user = await UserStore(work.tx).get(team, job.author.user_id)
+        lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
+        text = blocks.digest(lines, more=len(found) > MAX_LISTED)
+        footer = blocks.digest_footer(job.job_id, user.display_name if user else "")
+        rendered = formatting.notice(f"{text}\n\n{footer}", headline="Open RFPs")
+        await self._say(job, STATUS_DIGEST, rendered, channel)
+        return f"Posted a digest of {len(lines)} open RFPs in {channel}."
+
+    async def _remind(self, team: str, job: AgentJob, given: DeadlineReminder) -> str:
+        try:
+            async with self._database.begin() as work:
+                rfp = await Rfps(work.tx).get(team, given.rfp_id)
+        except RfpNotFound as gone:
+            return f"Posted no reminder: {gone}."
+        if rfp.status not in OPEN or rfp.due_date is None:
+            why = f"is {blocks.humanise(rfp.status)}" if rfp.due_date else "has no due date"
+            return f"Posted no reminder: {rfp.rfp_id} {why}."
+        user, channel = job.author.user_id, ""
+        if given.channel:
+            channel = await self._channels.admit(given.channel, user)
+        text = blocks.deadline(_line(rfp, self._today(job)), job.job_id)
+        rendered = formatting.notice(text, mentions=(user,), headline="A deadline is near")
+        await self._say(job, DEADLINE_REMINDER, rendered, channel)
+        return f"Posted a reminder: {rfp.rfp_id} is due on {rfp.due_date.isoformat()}."
+
+    async def _follow_up(self, thread: Thread, job: AgentJob, given: FollowUp) -> str:
+        """First say what is asked and for whom, then ask: the question stands at that post in the thread."""
+        user = job.author.user_id
+        await self._channels.admit(job.channel, user)  # who has asked may have left since
+        await self._asker.may_ask(thread, user)  # nothing is announced that is then not done
+        text = blocks.follow_up(given.question, job.job_id)
+        ts = await self._say(job, FOLLOW_UP, formatting.notice(text, mentions=(user,), headline="A follow-up"))
+        identity = job_question_id(thread.team, job.job_id, job.runs)
+        words = clean_text(_question(given))
+        message = IncomingMessage(
+            identity, MessageKind.MESSAGE, SenderType.UNKNOWN, user, words, job.channel, ts, addressed=True
+        )
+        await self._asker.ask(thread, message)
+        return "Asked the operator in the thread."
+
+    def _today(self, job: AgentJob) -> date:
+        return datetime.fromtimestamp(self._clock(), ZoneInfo(job.schedule.time_zone)).date()
 
 
-async def _known(work: Work, ref: JobRef) -> AgentJob | None:
-    try:
-        return await work.agent_jobs.get(ref.team, ref.job_id)
-    except JobNotFound:
-        return None
+def _last_result(job: AgentJob | None, ref: JobRef) -> str:
+    """What this very run has come to, where it is on record and its answer was lost."""
+    if job is None or job.run_key != ref.run_key or not isinstance(job.result, dict):
+        return ""
+    return str(job.result.get("said", ""))
+
+
+def _question(given: FollowUp) -> str:
+    """The question, with the RFP that it is about unless it names one."""
+    named = rfp_ids.rfp_ids(given.question)
+    return given.question if named or not given.rfp_id else f"{given.question} ({given.rfp_id})"
+
+
+def _line(rfp: Rfp, today: date) -> str:
+    facts: Sequence[str] = [blocks.due_text(rfp.due_date, today), blocks.humanise(rfp.status)]
+    if rfp.owner:
+        facts = [*facts, f"owner {blocks.escape_inline(rfp.owner)}"]
+    client = f" for {blocks.escape_inline(rfp.client)}" if rfp.client else ""
+    return f"**{blocks.escape_inline(rfp.title)}**{client} (`{rfp.rfp_id}`): {', '.join(facts)}"

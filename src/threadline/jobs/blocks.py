@@ -17,9 +17,9 @@ def digest(lines: Sequence[str], *, more: bool) -> str:
     return f"{listed}\n\nThere are more: ask me for the list." if more else listed
 
 
-def asked_for(job_id: str, name: str) -> str:
+def digest_footer(job_id: str, name: str) -> str:
     """The last line of what somebody has asked for once and others read; without a `name` it says none."""
-    by = f", asked for by {inline(name)}" if inline(name) else ""
+    by = f", asked for by {escape_inline(name)}" if escape_inline(name) else ""
     return f"_{job_id}{by}. To end it, ask me to cancel {job_id}._"
 
 
@@ -32,23 +32,23 @@ def follow_up(question: str, job_id: str) -> str:
     return f"You asked me to look into this now ({job_id}):\n\n{quoted}"
 
 
-def trouble(job: AgentJob, error: str, following: str) -> str:
+def failure_text(job: AgentJob, error: str, following: str) -> str:
     """Why a run failed. `following`: when it is tried again; empty when it is not."""
     then = f"The next run is on {following}." if following else "It will not run again unless you ask me to."
-    return f"**{job.job_id}** ({spaced(job.job_type)}) failed: {error.rstrip('.')}. {then}"
+    return f"**{job.job_id}** ({humanise(job.job_type)}) failed: {error.rstrip('.')}. {then}"
 
 
 def cancelled_by(job: AgentJob, name: str) -> str:
     """For who has asked for a job that somebody else has ended elsewhere."""
-    at_work = " The current run still finishes." if job.at_work else ""
-    who = inline(name) or "Somebody"
+    at_work = " The current run still finishes." if job.is_running else ""
+    who = escape_inline(name) or "Somebody"
     return (
-        f"{who} has cancelled **{job.job_id}** ({spaced(job.job_type)}), which you asked for. It will not run again."
+        f"{who} has cancelled **{job.job_id}** ({humanise(job.job_type)}), which you asked for. It will not run again."
         f"{at_work} Ask me to schedule it again if you still need it."
     )
 
 
-def due(day: date | None, today: date) -> str:
+def due_text(day: date | None, today: date) -> str:
     """When something is due, seen from today."""
     if day is None:
         return "no due date"
@@ -59,12 +59,12 @@ def due(day: date | None, today: date) -> str:
     return f"due on {day.isoformat()}, {distance}"
 
 
-def spaced(word: str) -> str:
+def humanise(word: str) -> str:
     """`proposal_submitted` as people write it."""
     return word.replace("_", " ")
 
 
-def inline(text: str) -> str:
+def escape_inline(text: str) -> str:
     """Words by a person within a line of Markdown, in which they are to change nothing."""
     return " ".join(_MARKUP.sub(" ", text).split())
 

@@ -1,4 +1,4 @@
-"""The activities of a job for later; arguments are references, since what it has to do is in the database."""
+"""The activities of a job. Arguments are references: what a job has to do is in the database."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.jobs.model import AgentJob
-from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
+from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.workflow_client import WorkflowStart
 
 AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
 
-JOB = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60), schedule_to_close=3600)
-"""After an hour without Slack, say, a run has failed, which is said as soon as Slack is back."""
+RUN_SECONDS = 3600.0
+"""After so long without Slack, say, a run has failed, which is told as soon as Slack is back."""
+RUN = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60))
+FAIL = ActivityOptions(start_to_close=60, retry=retry_policy(1, 60), never_gives_up=True)
 
 
 @dataclass(frozen=True)
@@ -29,78 +31,58 @@ class JobRef:
 
 
 @dataclass(frozen=True)
-class JobLook:
-    """How it stands with a job.
+class NextRun:
+    """When a job is to run.
 
-    `run_at`: when to run it, in seconds since 1970, which may be past; None while nobody knows. `look_in`: seconds
-    after which that may have changed; 0 when it does not. `over`: it is not to be run any more.
+    `run_at`: in seconds since 1970, which may be past; None while nobody knows. `check_again_in`: seconds after which
+    that may have changed; 0 when it does not. `over`: it is not to be run any more.
     """
 
     over: bool = False
     run_at: float | None = None
-    look_in: float = 0.0
+    check_again_in: float = 0.0
 
 
 @dataclass(frozen=True)
-class JobRun:
-    """One run of a job. `number` counts them from 1; 0 when it is not to be run. `troubled`: the one before failed,
-    and these are the words of it."""
+class JobFailure:
+    """A run that failed, and why, in a sentence."""
 
     ref: JobRef
-    number: int = 0
-    troubled: str = ""
+    error: str
 
 
-@dataclass(frozen=True)
-class JobEnd:
-    """What came of a run: a sentence, and where it failed, why."""
-
-    run: JobRun
-    said: str = ""
-    error: str = ""
-
-
-class AgentJobActivities(ABC):
+class JobActivities(ABC):
     """Run in the core worker. Each may be repeated: a job's row tells what has begun and ended, a post's key the rest.
 
-    What is gone from the database is over.
+    A job that is gone from the database is over.
     """
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def look_at_job(self, ref: JobRef) -> JobLook:
-        """When it is to run: a reminder's moment follows the date that it is about."""
+    async def look_at_job(self, ref: JobRef) -> NextRun:
+        """Return when it is to run: a reminder's time follows the date that it is about."""
+
+    @activity_options(RUN)
+    @activity.defn
+    @abstractmethod
+    async def run_job(self, ref: JobRef) -> str:
+        """Record that a run begins, do what it is for, and record that; returns a sentence on what that was.
+
+        A run that has begun goes on when it is tried again, also if its job was cancelled since: its posts have keys.
+        """
+
+    @activity_options(FAIL)
+    @activity.defn
+    @abstractmethod
+    async def fail_job(self, failure: JobFailure) -> None:
+        """Record why a run failed, and say so in the job's thread, unless its last run failed for the same reason."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def begin_job(self, ref: JobRef) -> JobRun:
-        """Note that a run begins, unless the job is over."""
-
-    @activity_options(JOB)
-    @activity.defn
-    @abstractmethod
-    async def run_job(self, run: JobRun) -> str:
-        """Do what it is for; returns a sentence on what that was."""
-
-    @activity_options(STORE)
-    @activity.defn
-    @abstractmethod
-    async def settle_job(self, end: JobEnd) -> None:
-        """Note what came of a run."""
-
-    @activity_options(POST)
-    @activity.defn
-    @abstractmethod
-    async def tell_job_trouble(self, end: JobEnd) -> None:
-        """Say in the job's thread why a run failed."""
-
-    @activity_options(STORE)
-    @activity.defn
-    @abstractmethod
-    async def drop_job(self, ref: JobRef) -> None:
-        """Note that somebody has cancelled it while it waited."""
+    async def mark_cancelled(self, ref: JobRef) -> None:
+        """Record that somebody has cancelled it while it waited."""
 
 
 def job_start(team: str, job: AgentJob) -> WorkflowStart:

@@ -5,7 +5,7 @@ clocks leave out when they are put forward is left out. Of what they show twice 
 them or both, differently from zone to zone. https://docs.temporal.io/schedule#spec
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -46,7 +46,7 @@ class Cron:
     calendars: tuple[Calendar, ...]
 
     @property
-    def gap(self) -> timedelta:
+    def min_interval(self) -> timedelta:
         """The shortest time between two runs, were there some every day."""
         calendar = self.calendars[0]
         times = [60 * hour + minute for hour in calendar.hours for minute in calendar.minutes]
@@ -58,7 +58,7 @@ class Cron:
         found: set[datetime] = set()
         enough: datetime | None = None
         start = moment.astimezone(zone).replace(tzinfo=None) - _MOST_SHIFT
-        for local in _shown(self.text, start):
+        for local in CronSim(self.text, start):  # what the clocks show, as if they were never put forward or back
             if enough and local > enough:
                 break
             found |= {each for each in _moments(local, zone) if each > moment}
@@ -77,7 +77,7 @@ def read(text: str) -> Cron:
     if len(text) > LONGEST or len(text.split()) != 5:
         raise JobRefused(f"`{text[:60]}` is not a cron expression: write five fields, {_EXAMPLE}")
     cron = Cron(text, _calendars(text, _parsed(text)))
-    if cron.gap < timedelta(minutes=SHORTEST):
+    if cron.min_interval < timedelta(minutes=SHORTEST):
         raise JobRefused(f"`{text}` runs too often: a job runs at most once in {SHORTEST} minutes")
     return cron
 
@@ -126,11 +126,6 @@ def ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((each, each))
     return found
-
-
-def _shown(text: str, start: datetime) -> Iterator[datetime]:
-    """What the clocks show, as if they were never put forward or back."""
-    yield from CronSim(text, start)
 
 
 def _moments(local: datetime, zone: ZoneInfo) -> set[datetime]:

@@ -1,10 +1,14 @@
-"""Work that the operator was asked to do later: what, when, for whom, and what came of it."""
+"""Jobs: work for later. What, when, for whom, and what came of it; and the types of jobs with their arguments."""
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from threadline.errors import Permanent
 from threadline.tools.model import Author
@@ -14,6 +18,8 @@ JOB_QUESTION = r":run:[0-9]+$"
 
 MOST_ARGUMENTS = 16_000
 """Bytes of a job's arguments as JSON; larger ones are refused."""
+MAX_OPEN_JOBS = 200
+"""Jobs of a team that are not finished; a further one is refused."""
 
 
 class JobStatus(StrEnum):
@@ -25,7 +31,7 @@ class JobStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-OVER = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
+FINISHED = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELLED)
 """A job with one of these is not run any more."""
 
 
@@ -39,34 +45,9 @@ class JobSchedule:
 
 
 @dataclass(frozen=True)
-class When:
-    """When somebody wants a job to run, in one of three ways.
-
-    `at`: ISO 8601, by the clocks of `time_zone` unless it has an offset. `after_minutes` 0 is now.
-    """
-
-    after_minutes: int | None = None
-    at: str = ""
-    cron: str = ""
-    time_zone: str = ""
-
-    @property
-    def given(self) -> int:
-        """How many of the three there are."""
-        return (self.after_minutes is not None) + bool(self.at.strip()) + bool(self.cron.strip())
-
-
-@dataclass(frozen=True)
-class WantedJob:
-    """A job as somebody asks for it; nothing of it is checked yet."""
-
-    job_type: str
-    arguments: dict[str, Any]
-    when: When
-
-
-@dataclass(frozen=True)
 class NewJob:
+    """A job that may be put on record: everything in it is checked."""
+
     job_type: str
     arguments: dict[str, Any]
     schedule: JobSchedule
@@ -77,13 +58,16 @@ class NewJob:
 class AgentJob:
     """`author` is who asked. `runs`, `result`, `error` and the last two moments are of the runs so far, the latest one.
 
-    `workflow_id` names the workflow, or of a cron the schedule.
+    `workflow_id` names the workflow, or of a cron the schedule; `run_key` its latest run; `id` its place among the
+    jobs of all teams.
     """
 
+    id: int
+    team: str
     job_id: str
     workflow_id: str
     job_type: str
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = field(repr=False)
     schedule: JobSchedule
     status: JobStatus
     rfp_id: str
@@ -91,29 +75,21 @@ class AgentJob:
     channel: str
     thread_ts: str
     runs: int
-    result: Any
+    run_key: str
+    result: Any = field(repr=False)
     error: str
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
 
     @property
-    def is_over(self) -> bool:
-        return self.status in OVER
+    def is_finished(self) -> bool:
+        return self.status in FINISHED
 
     @property
-    def at_work(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a run of it has begun and its outcome is not on record, whatever the status is."""
         return self.started_at is not None and (self.finished_at is None or self.finished_at < self.started_at)
-
-
-@dataclass(frozen=True)
-class OpenJob:
-    """A job that is not over: `id` is its place in the order of all. What it was told stays out of the log."""
-
-    id: int
-    team: str
-    job: AgentJob = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -131,16 +107,49 @@ class JobQuery:
 
 
 @dataclass(frozen=True)
-class JobStanding:
-    """How Temporal has a job. `there`: as a workflow or a schedule of its own; `state`: its word for that.
+class TemporalJobStatus:
+    """A job in Temporal. `exists`: as a workflow or a schedule of its own; `state`: Temporal's word for it.
 
     `next_times`: of a cron, as Temporal will fire it; `running`: workflows of its runs that are under way.
     """
 
-    there: bool
+    exists: bool
     state: str = ""
     next_times: tuple[datetime, ...] = ()
     running: tuple[str, ...] = ()
+
+
+class JobRunner(ABC):
+    """What runs jobs. Each call is safe to repeat, and raises `Permanent` or `Transient`."""
+
+    setup_hint = "The core worker brings it."
+
+    @abstractmethod
+    async def start(self, job: AgentJob) -> AgentJob:
+        """Start a job's workflow, or its schedule, unless it is there or finished; returns the job as it is then."""
+
+    @abstractmethod
+    async def stop(self, job: AgentJob) -> None:
+        """End what waits for a job's time; a run that has begun goes on."""
+
+    @abstractmethod
+    async def end_schedule(self, schedule_id: str) -> None:
+        """End the schedule of a cron whose row may be gone."""
+
+    @abstractmethod
+    async def describe(self, job: AgentJob) -> TemporalJobStatus: ...
+
+    @abstractmethod
+    async def tell_owner(self, job: AgentJob, cancelled_by: str) -> None:
+        """Say once in a job's thread that somebody (a Slack id) has cancelled it."""
+
+
+class ChannelAdmission(Protocol):
+    """Says where something may be posted for whom."""
+
+    async def admit(self, channel: str, user_id: str) -> str:
+        """Return the id of a channel in which the bot may post for somebody. Raises `Permanent` or `Transient`."""
+        ...
 
 
 class JobNotFound(Permanent):
@@ -164,3 +173,94 @@ def job_question_id(team: str, job_id: str, run: int) -> str:
 def is_job_question(message_id: str) -> bool:
     """Whether a job asks this, and nobody has written it now."""
     return re.search(JOB_QUESTION, message_id) is not None
+
+
+STATUS_DIGEST, DEADLINE_REMINDER, FOLLOW_UP = "status_digest", "deadline_reminder", "follow_up"
+MOST_DAYS_BEFORE = 180
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StatusDigest(_Arguments):
+    """Of a status_digest."""
+
+    channel: Annotated[
+        str | None,
+        Field(max_length=40, description="Slack id of the channel to post in. Null: the channel of this thread."),
+    ] = None
+
+
+class DeadlineReminder(_Arguments):
+    """Of a deadline_reminder."""
+
+    rfp_id: Annotated[str, Field(min_length=1, max_length=60, description="The RFP whose due date it is about.")]
+    days_before: Annotated[
+        int, Field(ge=0, le=MOST_DAYS_BEFORE, description="How many days before the due date; at 9:00 of that day.")
+    ] = 3
+    channel: Annotated[
+        str | None, Field(max_length=40, description="Slack id of a channel to remind in. Null: in this thread.")
+    ] = None
+
+
+class FollowUp(_Arguments):
+    """Of a follow_up."""
+
+    question: Annotated[
+        str, Field(min_length=1, max_length=3_000, description="What you are to be asked then, in full.")
+    ]
+    rfp_id: Annotated[str | None, Field(max_length=60, description="The RFP that it is about, if about one.")] = None
+
+
+JobArguments = StatusDigest | DeadlineReminder | FollowUp
+
+
+@dataclass(frozen=True)
+class JobType:
+    """`description` completes "a … job …"; `schedules_itself`: it knows by itself when it is to run."""
+
+    name: str
+    description: str
+    arguments: type[JobArguments]
+    schedules_itself: bool = False
+
+
+JOB_TYPES: Mapping[str, JobType] = {
+    each.name: each
+    for each in (
+        JobType(STATUS_DIGEST, "posts a digest of the open RFPs with their due dates to a channel", StatusDigest),
+        JobType(
+            DEADLINE_REMINDER,
+            "reminds some days before an RFP is due, also when its due date moves, unless it is closed by then",
+            DeadlineReminder,
+            schedules_itself=True,
+        ),
+        JobType(FOLLOW_UP, "asks the operator a question in this thread, for whoever asks for it now", FollowUp),
+    )
+}
+DESCRIBED_TYPES = "; ".join(f"{each.name} {each.description}" for each in JOB_TYPES.values())
+"""All types in words."""
+
+
+def job_type(name: str) -> JobType:
+    """Raises `JobRefused`, which lists them all."""
+    known = JOB_TYPES.get("_".join(name.strip().lower().replace("-", "_").split()))
+    if known is None:
+        raise JobRefused(f"there is no job type {name[:60]!r}; there are {', '.join(JOB_TYPES)}: {DESCRIBED_TYPES}")
+    return known
+
+
+def read_arguments(type_: JobType, arguments: Mapping[str, Any]) -> JobArguments:
+    """The arguments of a type, from JSON.
+
+    Raises:
+        JobRefused: something is missing, unknown to the type, or does not have the form that it needs.
+    """
+    try:
+        return type_.arguments.model_validate(arguments)
+    except ValidationError as invalid:
+        fault = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(step) for step in fault["loc"])[:60] or "what was given"
+    taken = ", ".join(type_.arguments.model_fields)
+    raise JobRefused(f"{place} is not valid for a {type_.name} ({fault['msg'].lower()}); it takes {taken}")

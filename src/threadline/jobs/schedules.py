@@ -1,9 +1,9 @@
 """Jobs as Temporal has them: a workflow that waits for its moment, or a schedule that starts one at each of many."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import timedelta
 
+import structlog
 from temporalio.client import (
     Client,
     Schedule,
@@ -18,59 +18,47 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent, Transient
+from threadline.jobs import blocks
 from threadline.jobs import cron as crons
-from threadline.jobs.activities import LiveAgentJobActivities
 from threadline.jobs.contract import job_start
 from threadline.jobs.cron import Calendar, Cron
-from threadline.jobs.job_port import JobDesk
-from threadline.jobs.job_runs import Asking
-from threadline.jobs.model import AgentJob, JobSchedule, JobStanding
-from threadline.jobs.scheduling import JobRunner, PostgresJobs
-from threadline.slack.channels import Channels
-from threadline.slack.client import Slack
+from threadline.jobs.model import AgentJob, JobRunner, JobSchedule, JobStatus, TemporalJobStatus
+from threadline.jobs.store import JobStore
+from threadline.slack import formatting
+from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
-from threadline.threads.outbox import Outbox
+from threadline.threads.outbox import Outbox, Post
+from threadline.threads.sweep import Sweep
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart, in_channel, temporal_error
-from threadline.tools.context import Services
 
-MADE_UP = timedelta(hours=6)
+CATCHUP_WINDOW = timedelta(hours=6)
 """The longest time after which a run that Temporal has missed is made up for; less than the time to the next one."""
 
-
-@dataclass(frozen=True)
-class Jobs:
-    """What tools ask for, and what workflows do."""
-
-    desk: PostgresJobs
-    activities: LiveAgentJobActivities
-
-    @property
-    def services(self) -> Services:
-        return Services().with_service(JobDesk, self.desk)
+_log = structlog.get_logger(__name__)
 
 
-def live_jobs(
-    client: Client, database: Database, slack: Slack, outbox: Outbox, asking: Asking, approvers: Collection[str] = ()
-) -> Jobs:
-    """`approvers` may cancel what anybody has asked for."""
-    channels = Channels(slack)
-    runner = TemporalJobs(client)
-    return Jobs(
-        PostgresJobs(database, runner, channels, approvers, outbox),
-        LiveAgentJobActivities(database, outbox, channels, asking, runner),
-    )
+class JobSchedules(JobRunner):
+    """Runs jobs in Temporal. The id of a job's workflow, or of its schedule, is the one that its row has."""
 
-
-class TemporalJobs(JobRunner):
-    """The id of a job's workflow, or of its schedule, is the one that its row has."""
-
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, database: Database, outbox: Outbox) -> None:
         self._client = client
         self._workflows = WorkflowClient(client)
+        self._database = database
+        self._outbox = outbox
 
-    async def start(self, team: str, job: AgentJob) -> None:
-        start = job_start(team, job)
+    async def start(self, job: AgentJob) -> AgentJob:
+        if not job.is_finished:
+            await self._start(job)
+            async with self._database.begin() as work:
+                job = await JobStore(work.tx).get(job.team, job.job_id)
+        if job.status is JobStatus.CANCELLED:  # somebody was faster, and found nothing there to stop
+            await self.stop(job)
+        return job
+
+    async def _start(self, job: AgentJob) -> None:
+        start = job_start(job.team, job)
         if not job.schedule.cron:
             await self._workflows.start(start)
             return
@@ -97,24 +85,56 @@ class TemporalJobs(JobRunner):
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise temporal_error(error, f"end the schedule {schedule_id}") from error
 
-    async def standing(self, job: AgentJob) -> JobStanding:
+    async def describe(self, job: AgentJob) -> TemporalJobStatus:
         try:
             return await (self._of_schedule(job) if job.schedule.cron else self._of_workflow(job))
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                return JobStanding(there=False)
+                return TemporalJobStatus(exists=False)
             raise temporal_error(error, f"report the state of {job.job_id}") from error
 
-    async def _of_workflow(self, job: AgentJob) -> JobStanding:
-        status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
-        there = status is WorkflowExecutionStatus.RUNNING
-        return JobStanding(there, status.name.lower() if status else "unknown", running=(job.workflow_id,) * there)
+    async def tell_owner(self, job: AgentJob, cancelled_by: str) -> None:
+        async with self._database.begin() as work:
+            user = await UserStore(work.tx).get(job.team, cancelled_by)
+        text = blocks.cancelled_by(job, user.display_name if user else cancelled_by)
+        rendered = formatting.notice(text, mentions=(job.author.user_id,), headline="A job was cancelled")
+        try:
+            await self._outbox.publish(Post(f"job:{job.job_id}:cancelled", job.channel, job.thread_ts, rendered))
+        except (Permanent, Transient) as error:
+            _log.warning("job_owner_not_notified", job=job.job_id, reason=str(error))
 
-    async def _of_schedule(self, job: AgentJob) -> JobStanding:
+    async def _of_workflow(self, job: AgentJob) -> TemporalJobStatus:
+        status = (await self._client.get_workflow_handle(job.workflow_id).describe()).status
+        exists = status is WorkflowExecutionStatus.RUNNING
+        return TemporalJobStatus(
+            exists, status.name.lower() if status else "unknown", running=(job.workflow_id,) * exists
+        )
+
+    async def _of_schedule(self, job: AgentJob) -> TemporalJobStatus:
         found = await self._client.get_schedule_handle(job.workflow_id).describe()
         running = tuple(str(getattr(each, "workflow_id", "")) for each in found.info.running_actions)
         state = "paused" if found.schedule.state.paused else "scheduled"
-        return JobStanding(True, state, tuple(found.info.next_action_times), running)
+        return TemporalJobStatus(True, state, tuple(found.info.next_action_times), running)
+
+
+class MissingJobWorkflows(Sweep[AgentJob]):
+    """Jobs whose workflow, or whose schedule for a cron, is gone or was never started."""
+
+    name = "jobs"
+
+    def __init__(self, runner: JobRunner) -> None:
+        self._runner = runner
+
+    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[AgentJob]:
+        return await JobStore(tx).open_jobs(after, limit)
+
+    async def repair(self, item: AgentJob) -> bool:
+        """Start it. The workflow of a job that is over by now finds that out, and ends."""
+        if (await self._runner.describe(item)).exists:
+            return False
+        await self._runner.start(item)
+        _log.warning("workflow_restarted", sweep=self.name, workflow_id=item.workflow_id)
+        return True
 
 
 def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
@@ -129,7 +149,7 @@ def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
         typed_search_attributes=in_channel(start.channel),
         static_summary=start.title,
     )
-    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(MADE_UP, cron.gap))
+    policy = SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(CATCHUP_WINDOW, cron.min_interval))
     return Schedule(action=action, spec=spec_of(cron, times.time_zone), policy=policy)
 
 

@@ -1,17 +1,17 @@
-"""Work for later, and how far it is. A cancelled job stays cancelled, whatever a run of it still reports."""
+"""JobStore: jobs, and how far each is. A cancelled job stays cancelled, whatever a run of it still reports."""
 
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable
+from threadline.db.values import storable, storable_key
 from threadline.jobs.model import (
+    FINISHED,
+    MAX_OPEN_JOBS,
     MOST_ARGUMENTS,
-    OVER,
     AgentJob,
     JobNotFound,
     JobQuery,
@@ -19,166 +19,144 @@ from threadline.jobs.model import (
     JobSchedule,
     JobStatus,
     NewJob,
-    OpenJob,
 )
 from threadline.jobs.tables import agent_jobs
-from threadline.rfps import audit_columns as chronicle
 from threadline.rfps.json_documents import flaw
 from threadline.tools.model import Author, Change
-from threadline.tools.operation_store import Operations
 
-_JOB = TypeAdapter(AgentJob)
 _OPEN = (JobStatus.SCHEDULED, JobStatus.RUNNING)
 _LONGEST_TYPE = 100
 _LONGEST_ERROR = 2_000
 
 
-class AgentJobs:
+class JobStore:
     """A job belongs to its team: the others' is not found. `now` is in seconds since 1970."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-        self._operations = Operations(connection)
+    def __init__(self, tx: AsyncConnection) -> None:
+        self._tx = tx
 
     async def schedule(self, change: Change, new: NewJob, author: Author) -> AgentJob:
-        """Put a job on record, once for each operation. What runs it is started under its `workflow_id` afterwards.
+        """Record a job, once for each operation. What runs it is started under its `workflow_id` afterwards.
+
+        Jobs of one team are recorded one after the other, so that no two of them are the last that is allowed.
 
         Raises:
-            JobRefused: it has no type, its arguments are no object or too large, or not exactly one of a moment with
-                its zone and a cron is given.
+            JobRefused: it has no type, its arguments are no object or too large, not exactly one of a time with its
+                zone and a cron is given, or the team has too many open jobs.
         """
-        job_type = " ".join(storable(new.job_type).split())
-        if not job_type or len(job_type) > _LONGEST_TYPE:
+        type_ = " ".join(storable(new.job_type).split())
+        if not type_ or len(type_) > _LONGEST_TYPE:
             raise JobRefused("a job needs a type")
         at, cron = new.schedule.at, storable(new.schedule.cron).strip()
         if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
             raise JobRefused("a job needs either one time with a time zone, or a cron")
-
-        async def act() -> AgentJob:
-            row = _row(change, new, author) | {"job_type": job_type, "cron": cron}
-            await self._connection.execute(insert(agent_jobs).values(row).on_conflict_do_nothing())
-            query = select(agent_jobs).where(*chronicle.of_operation(agent_jobs, change))
-            return _job((await self._connection.execute(query)).one())
-
-        return await self._operations.once(change, "schedule_job", job_type, _JOB, act)
+        row = _row(change, new, author) | {"job_type": type_, "cron": cron}
+        lock = func.pg_advisory_xact_lock(func.hashtextextended(f"agent_jobs:{change.team}", 0))
+        await self._tx.execute(select(lock))
+        if known := await self.find_by_operation(change):
+            return known
+        if await self.count_open(change.team) >= MAX_OPEN_JOBS:
+            raise JobRefused(f"{MAX_OPEN_JOBS} jobs are open already: cancel some before you schedule another one")
+        made = insert(agent_jobs).values(row).returning(*agent_jobs.c)
+        return _job((await self._tx.execute(made)).one())
 
     async def get(self, team: str, job_id: str) -> AgentJob:
         """Raises `JobNotFound`."""
-        query = select(agent_jobs).where(agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id))
-        row = (await self._connection.execute(query)).one_or_none()
-        if row is None:
+        found = await self.find(team, job_id)
+        if found is None:
             raise JobNotFound(f"there is no job {_plain(job_id)}: list the jobs")
-        return _job(row)
+        return found
 
-    async def listed(
-        self, team: str, *, status: JobStatus | None = None, job_type: str = "", rfp_id: str = "", limit: int = 50
-    ) -> list[AgentJob]:
-        """The newest first; what is not given does not narrow it."""
-        return await self.found(team, JobQuery(status=status, job_type=job_type, rfp_id=rfp_id), limit)
+    async def find(self, team: str, job_id: str, *, lock: bool = False) -> AgentJob | None:
+        query = select(agent_jobs).where(agent_jobs.c.team == team, agent_jobs.c.job_id == _plain(job_id))
+        row = (await self._tx.execute(query.with_for_update() if lock else query)).one_or_none()
+        return _job(row) if row else None
 
-    async def found(self, team: str, asked: JobQuery, limit: int = 50) -> list[AgentJob]:
+    async def find_by_operation(self, change: Change) -> AgentJob | None:
+        """The job that a call has scheduled."""
+        job = agent_jobs.c
+        mine = select(agent_jobs).where(
+            job.team == change.team, job.operation_key == storable_key(change.operation.key)
+        )
+        row = (await self._tx.execute(mine)).one_or_none()
+        return _job(row) if row else None
+
+    async def search(self, team: str, query: JobQuery, limit: int = 50) -> list[AgentJob]:
         """The newest first."""
-        rows = await self._connection.execute(_query(team, asked).order_by(agent_jobs.c.id.desc()).limit(limit))
+        rows = await self._tx.execute(_select(team, query).order_by(agent_jobs.c.id.desc()).limit(limit))
         return [_job(row) for row in rows]
 
     async def count_open(self, team: str) -> int:
-        """Jobs of a team that are not over."""
+        """Jobs of a team that are not finished."""
         job = agent_jobs.c
         query = select(func.count()).where(job.team == team, job.status.in_(_OPEN))
-        return int((await self._connection.execute(query)).scalar_one())
+        return int((await self._tx.execute(query)).scalar_one())
 
-    async def open_ones(self, after: int, limit: int) -> list[OpenJob]:
-        """Jobs of all teams that are not over, behind a place in their order."""
+    async def open_jobs(self, after: int, limit: int) -> list[AgentJob]:
+        """Jobs of all teams that are not finished, behind the one with this `id`, in the order of their ids."""
         job = agent_jobs.c
         query = select(agent_jobs).where(job.id > after, job.status.in_(_OPEN)).order_by(job.id).limit(limit)
-        return [OpenJob(row.id, row.team, _job(row)) for row in await self._connection.execute(query)]
+        return [_job(row) for row in await self._tx.execute(query)]
 
     async def postpone(self, team: str, job_id: str, at: datetime) -> None:
-        """A job that has not begun has another moment now. A cron and what is over stay as they are."""
+        """Give a job that has not begun another time. A cron and a finished job stay as they are."""
         job = agent_jobs.c
         waiting = (job.run_at.is_not(None), job.status == JobStatus.SCHEDULED, job.run_at != at)
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), *waiting)
-        await self._connection.execute(here.values(run_at=at))
+        await self._tx.execute(here.values(run_at=at))
 
-    async def drop(self, team: str, job_id: str, now: float) -> None:
-        """Somebody has cancelled it where it waits; it is not to run any more. Safe to repeat."""
-        job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(OVER))
-        await self._connection.execute(here.values(_cancelled(now)))
-
-    async def prune(self, before: float, limit: int = 1_000) -> int:
-        """Forget jobs that were over before a moment (seconds since 1970), at most `limit`; returns how many."""
-        job = agent_jobs.c
-        ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)
-        old = select(job.id).where(job.status.in_(OVER), ended).limit(limit)
-        return (await self._connection.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
-
-    async def begin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob:
-        """A run begins, or is said to have begun once more; a job that is over stays so, and is not to be run.
-
-        Args:
-            run_key: the run's own, the same however often it is told.
+    async def cancel(self, team: str, job_id: str, now: float) -> AgentJob:
+        """Let a job not run any more; a run that is under way ends later. A finished job stays as it is.
 
         Raises:
             JobNotFound: there is none.
         """
         job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(OVER))
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(FINISHED))
+        ended = case((_is_running(), job.finished_at), else_=datetime.fromtimestamp(now, UTC))
+        await self._tx.execute(here.values(status=JobStatus.CANCELLED, finished_at=ended))
+        return await self.get(team, job_id)
+
+    async def begin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob | None:
+        """Record that a run begins, and return the job as it is then; None when there is none.
+
+        It has begun if the job has its `run_key` and is running. A finished job stays so.
+
+        Args:
+            run_key: the run's own, the same however often it is told.
+        """
+        job = agent_jobs.c
+        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(FINISHED))
         started = here.where(job.run_key != run_key).values(
             status=JobStatus.RUNNING, run_key=run_key, runs=job.runs + 1, started_at=datetime.fromtimestamp(now, UTC)
         )
-        await self._connection.execute(started)
-        return await self.get(team, job_id)
+        await self._tx.execute(started)
+        return await self.find(team, job_id)
 
-    async def unbegin(self, team: str, job_id: str, run_key: str, now: float) -> AgentJob:
-        """A run that was counted has not begun, since its job was cancelled before it could: it counts no more. Safe to
-        repeat. Raises `JobNotFound`."""
-        job = agent_jobs.c
-        here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
-        counted = here.where(job.status == JobStatus.CANCELLED, job.runs > 0, _at_work())
-        ended = datetime.fromtimestamp(now, UTC)
-        first = case((job.runs == 1, None), else_=job.started_at)
-        await self._connection.execute(counted.values(runs=job.runs - 1, started_at=first, finished_at=ended))
-        return await self.get(team, job_id)
-
-    async def settle(
+    async def finish(
         self, team: str, job_id: str, run_key: str, now: float, *, result: object = None, error: str = ""
     ) -> AgentJob:
-        """What came of a run; `error` in plain words when it failed. A cron waits for its next time then.
+        """Record what came of a run; `error` in plain words when it failed. A cron waits for its next time then.
 
-        Of a cancelled job the outcome is kept, and it stays cancelled. Safe to repeat. Raises `JobNotFound`.
+        Of a cancelled job the result is kept, and it stays cancelled. Safe to repeat. Raises `JobNotFound`.
         """
         job = agent_jobs.c
         over = JobStatus.FAILED if error else JobStatus.DONE
         then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
         outcome = {"result": result, "error": storable(error)[:_LONGEST_ERROR]}
-        await self._connection.execute(
-            here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome)
-        )
+        await self._tx.execute(here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome))
         return await self.get(team, job_id)
 
-    async def cancel(self, change: Change, job_id: str) -> AgentJob:
-        """The job is not to run any more, once for each operation; one that is cancelled stays so.
-
-        Raises:
-            JobNotFound, JobRefused: there is none, or it has run already.
-        """
-
-        async def act() -> AgentJob:
-            job = agent_jobs.c
-            here = update(agent_jobs).where(job.team == change.team, job.job_id == _plain(job_id))
-            open_ = here.where(job.status.not_in(OVER)).values(_cancelled(change.now))
-            await self._connection.execute(open_)
-            found = await self.get(change.team, job_id)
-            if found.status is not JobStatus.CANCELLED:
-                raise JobRefused(f"{found.job_id} has ended ({found.status}), so it cannot be cancelled")
-            return found
-
-        return await self._operations.once(change, "agent_job_cancel", _plain(job_id), _JOB, act)
+    async def delete_older_than(self, before: float, limit: int = 1_000) -> int:
+        """Delete jobs that were finished before a time (seconds since 1970), at most `limit`; returns how many."""
+        job = agent_jobs.c
+        ended = func.greatest(job.created_at, job.started_at, job.finished_at) < datetime.fromtimestamp(before, UTC)
+        old = select(job.id).where(job.status.in_(FINISHED), ended).limit(limit)
+        return (await self._tx.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
 
 
-def _query(team: str, asked: JobQuery) -> Select[Any]:
+def _select(team: str, asked: JobQuery) -> Select[Any]:
     job = agent_jobs.c
     query = select(agent_jobs).where(job.team == team)
     if asked.status:
@@ -196,13 +174,7 @@ def _query(team: str, asked: JobQuery) -> Select[Any]:
     return query.where(at < asked.until) if asked.until else query
 
 
-def _cancelled(now: float) -> dict[str, Any]:
-    """Over from now on; of a run that is at work the end is still to come."""
-    ended = case((_at_work(), agent_jobs.c.finished_at), else_=datetime.fromtimestamp(now, UTC))
-    return {"status": JobStatus.CANCELLED, "finished_at": ended}
-
-
-def _at_work() -> ColumnElement[bool]:
+def _is_running() -> ColumnElement[bool]:
     job = agent_jobs.c
     return job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
 
@@ -214,9 +186,12 @@ def _plain(job_id: str) -> str:
 def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
     if fault := flaw(new.arguments, MOST_ARGUMENTS):
         raise JobRefused(f"the input of a job {fault}")
+    thread = change.operation.thread
     return {
         "team": change.team,
-        **chronicle.origin(change),
+        "channel": thread.channel,
+        "thread_ts": thread.ts,
+        "operation_key": storable_key(change.operation.key),
         "arguments": new.arguments,
         "run_at": new.schedule.at,
         "time_zone": new.schedule.time_zone,
@@ -229,6 +204,8 @@ def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
 
 def _job(row: Row[Any]) -> AgentJob:
     return AgentJob(
+        id=row.id,
+        team=row.team,
         job_id=row.job_id,
         workflow_id=row.workflow_id,
         job_type=row.job_type,
@@ -240,6 +217,7 @@ def _job(row: Row[Any]) -> AgentJob:
         channel=row.channel,
         thread_ts=row.thread_ts,
         runs=row.runs,
+        run_key=row.run_key,
         result=row.result,
         error=row.error,
         created_at=row.created_at,

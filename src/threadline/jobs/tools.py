@@ -1,26 +1,47 @@
-"""Work for later: scheduled, shown beforehand, listed, looked up and cancelled."""
+"""The tools for jobs: scheduled, shown beforehand, listed, looked up and cancelled."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
+import structlog
 from pydantic import BaseModel, Field
 
-from threadline.jobs import job_types
+from threadline.approvals.model import ApprovalRules
+from threadline.db.engine import Database
+from threadline.errors import Permanent, Transient
 from threadline.jobs import times as job_times
-from threadline.jobs.job_port import JobDesk
-from threadline.jobs.job_types import DeadlineReminder, FollowUp, StatusDigest
-from threadline.jobs.model import AgentJob, JobQuery, JobStanding, JobStatus, NewJob, WantedJob, When
+from threadline.jobs.model import (
+    DESCRIBED_TYPES,
+    STATUS_DIGEST,
+    AgentJob,
+    ChannelAdmission,
+    DeadlineReminder,
+    FollowUp,
+    JobQuery,
+    JobRefused,
+    JobRunner,
+    JobSchedule,
+    JobStatus,
+    NewJob,
+    StatusDigest,
+    TemporalJobStatus,
+    job_type,
+    read_arguments,
+)
+from threadline.jobs.store import JobStore
 from threadline.models.model import ToolKind
+from threadline.privacy.redaction import redact_value
+from threadline.rfps.model import OPEN, Rfp
+from threadline.rfps.store import Rfps
 from threadline.tools.context import ToolContext
-from threadline.tools.effects import by_effect
 from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
-from threadline.tools.registry import tool
+from threadline.tools.registry import ToolSuccess, tool
 
-MOST = 20
+MAX_LISTED = 20
 """Jobs of one answer; others are found by what they are."""
-_MOST_MINUTES = job_times.FARTHEST.days * 24 * 60
+_MAX_MINUTES = job_times.FARTHEST.days * 24 * 60
 _DELAY = "For one run: in how many minutes; 0 is now."
 _AT = "For one run: the moment in ISO 8601, by the clocks of time_zone, or with an offset."
 _CRON = "For many runs: minute, hour, day of the month, month, day of the week; at most once in 15 minutes."
@@ -30,34 +51,28 @@ _ZONE = (
 
 _ELSEWHERE = "not shown here: it was asked for in another channel"
 
+_log = structlog.get_logger(__name__)
+
+
 JobId = Annotated[str, Field(min_length=1, max_length=40, description="Such as JOB-7.")]
 
 
-class Plan(BaseModel):
-    job_type: Annotated[str, Field(max_length=100, description=f"{job_types.KNOWN}.")]
+class PlanJob(BaseModel):
+    job_type: Annotated[str, Field(max_length=100, description=f"{DESCRIBED_TYPES}.")]
     arguments: Annotated[
         StatusDigest | DeadlineReminder | FollowUp, Field(description="What a job of this type takes.")
     ]
-    after_minutes: Annotated[int | None, Field(ge=0, le=_MOST_MINUTES, description=_DELAY)] = None
+    after_minutes: Annotated[int | None, Field(ge=0, le=_MAX_MINUTES, description=_DELAY)] = None
     at: Annotated[str | None, Field(max_length=60, description=_AT)] = None
     cron: Annotated[str | None, Field(max_length=200, description=_CRON)] = None
     time_zone: Annotated[str | None, Field(max_length=60, description=_ZONE)] = None
 
-    @property
-    def wanted(self) -> WantedJob:
-        when = When(self.after_minutes, self.at or "", self.cron or "", self.time_zone or "")
-        return WantedJob(self.job_type, self.arguments.model_dump(exclude_unset=True), when)
 
-
-class Schedule(Plan):
+class ScheduleJob(PlanJob):
     correlation_id: str = ""
 
 
-class Cancel(BaseModel):
-    job_id: JobId
-
-
-class Query(BaseModel):
+class QueryJobs(BaseModel):
     job_type: Annotated[str | None, Field(max_length=100, description="Only of this type.")] = None
     status: Annotated[JobStatus | None, Field(description="Only of this status.")] = None
     rfp_id: Annotated[str | None, Field(max_length=60, description="Only about this RFP.")] = None
@@ -71,25 +86,20 @@ class Query(BaseModel):
 @tool(
     "job.plan",
     "Show what a job would do and when, the next five times, without scheduling it.",
-    needs=(JobDesk,),
+    needs=(ChannelAdmission,),
     remote=True,
 )
-async def plan(context: ToolContext, given: Plan) -> ToolResult:
+async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
     now = context.clock()
-    new = await context.services[JobDesk].plan(context.thread, context.user_id, given.wanted, now)
-    data = _planned(new, now)
-    return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {new.job_type} would run {data['when']}.")
+    data = _planned(await _checked(context, given), now)
+    return ToolResult(data=data, display_text=f"Nothing is scheduled yet: {data['job_type']} would run {data['when']}.")
 
 
-async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
-    author = Author(context.user_id, given.correlation_id or context.correlation_id)
-    job = await context.services[JobDesk].schedule(context.change, author, given.wanted)
-    if job.status is JobStatus.CANCELLED:  # since an earlier try of this call
-        return error_result(ErrorCode.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
-    now = context.clock()
-    data = _told(context, job, None, now)
-    what = f"{job.job_id} is scheduled: {job.job_type} runs {data['when']}."
-    return ToolResult(data=data, display_text=what, structured=_shown([data]))
+async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | None:
+    """What the call asked for may be past by now, and is not checked again."""
+    async with context.services[Database].begin() as work:
+        job = await JobStore(work.tx).find_by_operation(context.change)
+    return await _started(context, job) if job else None
 
 
 @tool(
@@ -98,50 +108,60 @@ async def _schedule(context: ToolContext, given: Schedule) -> ToolResult:
     "takes none, since it knows its time by the RFP. Tell the person the next runs.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
-    needs=(JobDesk,),
-    look_up=by_effect(JobDesk, _schedule),
+    needs=(ChannelAdmission, JobRunner),
+    look_up=_find_scheduled,
     remote=True,
 )
-async def schedule(context: ToolContext, given: Schedule) -> ToolResult:
-    return await _schedule(context, given)
+async def schedule(context: ToolContext, given: ScheduleJob) -> ToolResult:
+    new = await _checked(context, given)
+    author = Author(context.user_id, given.correlation_id or context.correlation_id)
+    async with context.services[Database].begin() as work:
+        job = await JobStore(work.tx).schedule(context.change, new, author)
+    return await _started(context, job)
 
 
-@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.", needs=(JobDesk,), remote=True)
+@tool("agent.job.list", "The jobs that are scheduled or at work, with their next runs.")
 async def list_jobs(context: ToolContext) -> ToolResult:
-    return await _found(context, JobQuery(open_only=True), "No job is scheduled.")
+    return await _search(context, JobQuery(open_only=True), "No job is scheduled.")
+
+
+@tool("agent.job.query", "Jobs of all times, also those that are over: by type, status, RFP and time.")
+async def query(context: ToolContext, given: QueryJobs) -> ToolResult:
+    type_ = job_type(given.job_type).name if given.job_type else ""
+    since, until = (job_times.parse_time(each) if each else None for each in (given.since, given.until))
+    asked = JobQuery(given.status, False, type_, (given.rfp_id or "").strip().lower(), since, until)
+    return await _search(context, asked, "There is no such job.")
 
 
 @tool(
-    "agent.job.query",
-    "Jobs of all times, also those that are over: by type, status, RFP and time.",
-    needs=(JobDesk,),
+    "agent.job.status",
+    "How it stands with a job, and what came of its last run.",
+    needs=(JobRunner,),
     remote=True,
 )
-async def query(context: ToolContext, given: Query) -> ToolResult:
-    job_type = job_types.type_of(given.job_type).name if given.job_type else ""
-    since, until = (job_times.moment_of(each) if each else None for each in (given.since, given.until))
-    asked = JobQuery(given.status, False, job_type, (given.rfp_id or "").strip().lower(), since, until)
-    return await _found(context, asked, "There is no such job.")
-
-
-@tool("agent.job.status", "How it stands with a job, and what came of its last run.", needs=(JobDesk,), remote=True)
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
-    job, standing = await context.services[JobDesk].status(context.team, job_id)
-    data = _told(context, job, standing, context.clock())
-    return ToolResult(data=data | {"temporal": _standing(job, standing)}, structured=_shown([data]))
+    async with context.services[Database].begin() as work:
+        job = await JobStore(work.tx).get(context.team, job_id)
+    in_temporal = await _describe(context, job)
+    data = _data(context, job, in_temporal)
+    return ToolResult(data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data]))
 
 
-def _job_of(given: Cancel) -> str:
-    return f"job:{given.job_id.strip().upper()}"
+async def _stop(success: ToolSuccess) -> None:
+    """End what waits in Temporal, and tell whoever asked for the job, unless they read or did it themselves.
 
-
-async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    job = await context.services[JobDesk].cancel(context.change, given.job_id, context.user_id)
-    data = _told(context, job, None, context.clock())
-    said = f"{job.job_id} is cancelled."
-    if job.at_work:
-        said += " It was at work at that moment: what it has posted stays, and what it has begun is finished."
-    return ToolResult(data=data | {"was_at_work": job.at_work}, display_text=said, structured=_shown([data]))
+    Without this, the job finds out at its time that it was cancelled.
+    """
+    context, data = success.context, success.result.data
+    async with context.services[Database].begin() as work:
+        job = await JobStore(work.tx).find(context.team, data["job_id"])
+    if job is None:
+        return
+    runner = context.services[JobRunner]
+    await runner.stop(job)
+    in_its_thread = (context.channel, context.thread_ts) == (job.channel, job.thread_ts)
+    if not (data["was_cancelled"] or in_its_thread or context.user_id == job.author.user_id):
+        await runner.tell_owner(job, context.user_id)
 
 
 @tool(
@@ -150,82 +170,180 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     "and in a channel where it was asked for or posts.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
-    needs=(JobDesk,),
-    rate_limit_key=_job_of,
-    look_up=by_effect(JobDesk, _cancel),
-    remote=True,
+    needs=(JobRunner,),
+    side_effects=(_stop,),
 )
-async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    return await _cancel(context, given)
+async def cancel(context: ToolContext, *, job_id: JobId) -> ToolResult:
+    store = JobStore(context.tx)
+    before = await store.get(context.team, job_id)
+    await context.count_change(f"job:{before.job_id}")
+    _require_access(context, before)
+    job = await store.cancel(context.team, before.job_id, context.clock().timestamp())
+    if job.status is not JobStatus.CANCELLED:
+        raise JobRefused(f"{job.job_id} has ended ({job.status}), so it cannot be cancelled")
+    data = _data(context, job)
+    said = f"{job.job_id} is cancelled."
+    if job.is_running:
+        said += " It was at work at that moment: what it has posted stays, and what it has begun is finished."
+    more = {"was_at_work": job.is_running, "was_cancelled": before.status is JobStatus.CANCELLED}
+    return ToolResult(data=data | more, display_text=said, structured=_records([data]))
 
 
 TOOLS = [plan, schedule, list_jobs, query, status, cancel]
 
 
-async def _found(context: ToolContext, asked: JobQuery, none: str) -> ToolResult:
-    found = await context.services[JobDesk].found(context.team, asked, MOST + 1)
-    now = context.clock()
-    told = [_told(context, job, standing, now) for job, standing in found[:MOST]]
-    return ToolResult(
-        data={"jobs": told, "more": len(found) > MOST}, display_text="" if told else none, structured=_shown(told)
+async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
+    """The job that a call asks for.
+
+    Raises:
+        JobRefused, RfpNotFound, Permanent, Transient: it cannot be scheduled as it is, or nobody knows for now.
+    """
+    type_ = job_type(given.job_type)
+    wanted = read_arguments(type_, given.arguments.model_dump(exclude_unset=True))
+    # What is kept is shown again, and posted; a mark may be longer than the secret that it stands for.
+    arguments = read_arguments(type_, redact_value(wanted.model_dump())).model_dump()
+    rfp: Rfp | None = None
+    if rfp_id := arguments.get("rfp_id"):
+        async with context.services[Database].begin() as work:
+            rfp = await Rfps(work.tx).get(context.team, rfp_id)
+        arguments["rfp_id"] = rfp.rfp_id
+    if rfp and isinstance(wanted, DeadlineReminder):
+        when = _before_due_date(rfp, wanted.days_before, given, context.clock())
+    else:
+        when = job_times.schedule_of(
+            context.clock(),
+            after_minutes=given.after_minutes,
+            at=given.at or "",
+            cron=given.cron or "",
+            time_zone=given.time_zone or "",
+        )
+    if channel := arguments.get("channel") or (type_.name == STATUS_DIGEST and context.channel):
+        arguments["channel"] = await context.services[ChannelAdmission].admit(channel, context.user_id)
+    return NewJob(type_.name, arguments, when, arguments.get("rfp_id") or "")
+
+
+def _before_due_date(rfp: Rfp, days: int, given: PlanJob, now: datetime) -> JobSchedule:
+    """Some days before an RFP is due. Raises `JobRefused`."""
+    if job_times.ways_given(given.after_minutes, given.at or "", given.cron or ""):
+        raise JobRefused(
+            "a deadline_reminder runs before the RFP's due date: give days_before and time_zone, but no time"
+        )
+    zone = job_times.parse_time_zone(given.time_zone or "")
+    if rfp.status not in OPEN:
+        raise JobRefused(f"{rfp.rfp_id} is {rfp.status}, so it needs no reminder")
+    if rfp.due_date is None:
+        raise JobRefused(f"{rfp.rfp_id} has no due date: set it first")
+    moment = job_times.morning(rfp.due_date - timedelta(days=days), zone)
+    if moment <= now:
+        raise JobRefused(
+            f"{rfp.rfp_id} is due on {rfp.due_date.isoformat()}, and {job_times.format_time(moment)} ({zone}) is in "
+            "the past: give fewer days_before"
+        )
+    return JobSchedule(at=moment, time_zone=zone)
+
+
+async def _started(context: ToolContext, job: AgentJob) -> ToolResult:
+    """Start what runs a job that is on record. A crash before that is repaired by the same call, and by the sweep."""
+    try:
+        job = await context.services[JobRunner].start(job)
+    except Permanent as refused:
+        async with context.services[Database].begin() as work:
+            await JobStore(work.tx).cancel(job.team, job.job_id, context.clock().timestamp())
+        raise JobRefused(f"{job.job_id} could not be started, and is cancelled: {refused}") from refused
+    _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation_id=job.author.correlation_id)
+    if job.status is JobStatus.CANCELLED:  # since an earlier attempt of this call
+        return error_result(ErrorCode.REFUSED, f"{job.job_id} is cancelled by now, and does not run.")
+    data = _data(context, job)
+    said = f"{job.job_id} is scheduled: {job.job_type} runs {data['when']}."
+    return ToolResult(data=data, display_text=said, structured=_records([data]))
+
+
+def _require_access(context: ToolContext, job: AgentJob) -> None:
+    """Who reads what a job posts may end it there."""
+    settings = context.services.get(ApprovalRules)
+    may = {job.author.user_id, *(settings.approvers if settings else ())}
+    if context.user_id in may or context.channel in (job.channel, job.arguments.get("channel")):
+        return
+    raise JobRefused(
+        f"{job.job_id} was requested by {job.author.user_id} in another channel: that user, an approver, or "
+        "somebody in that channel can cancel it"
     )
 
 
+async def _search(context: ToolContext, asked: JobQuery, none: str) -> ToolResult:
+    found = await JobStore(context.tx).search(context.team, asked, MAX_LISTED + 1)
+    shown = [_data(context, job) for job in found[:MAX_LISTED]]
+    return ToolResult(
+        data={"jobs": shown, "more": len(found) > MAX_LISTED},
+        display_text="" if shown else none,
+        structured=_records(shown),
+    )
+
+
+async def _describe(context: ToolContext, job: AgentJob) -> TemporalJobStatus | None:
+    if job.is_finished:
+        return None
+    try:
+        return await context.services[JobRunner].describe(job)
+    except (Permanent, Transient) as error:
+        _log.warning("job_describe_failed", job=job.job_id, reason=str(error))
+        return None
+
+
 def _planned(new: NewJob, now: datetime) -> dict[str, Any]:
-    times = job_times.next_times(new.schedule, now)
     return {
         "job_type": new.job_type,
         "arguments": new.arguments,
         "rfp_id": new.rfp_id,
         "when": job_times.in_words(new.schedule, now),
         "time_zone": new.schedule.time_zone,
-        "next_runs": _iso(times),
+        "next_runs": _iso(job_times.next_times(new.schedule, now)),
     }
 
 
-def _told(context: ToolContext, job: AgentJob, standing: JobStanding | None, now: datetime) -> dict[str, Any]:
+def _data(context: ToolContext, job: AgentJob, in_temporal: TemporalJobStatus | None = None) -> dict[str, Any]:
     """A job for the model. What it was told, and what came of it, is shown in the channel where it was asked for alone:
     it may have been in private, and what is told in a thread is there for all its readers."""
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "job_id": job.job_id,
         "status": job.status.value,
-        **_planned(NewJob(job.job_type, job.arguments, job.schedule, job.rfp_id), now),
+        **_planned(NewJob(job.job_type, job.arguments, job.schedule, job.rfp_id), context.clock()),
         "asked_by": job.author.user_id,
-        "asked_at": job.created_at.isoformat(timespec="minutes"),
+        "asked_at": job.created_at.astimezone(UTC).isoformat(timespec="minutes"),
         "runs": job.runs,
         "last_result": job.result["said"] if isinstance(job.result, dict) and "said" in job.result else "",
         "last_error": job.error,
     }
     if context.channel != job.channel:
-        told |= {name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if told[name]}
-    if job.is_over:
-        told["next_runs"] = []
-    elif standing and standing.next_times:
+        data |= {name: _ELSEWHERE for name in ("arguments", "last_result", "last_error") if data[name]}
+    if job.is_finished:
+        data["next_runs"] = []
+    elif in_temporal and in_temporal.next_times:
         zone = ZoneInfo(job.schedule.time_zone)
-        told["next_runs"] = _iso([each.astimezone(zone) for each in standing.next_times[: job_times.SHOWN]])
-    return told
+        data["next_runs"] = _iso([each.astimezone(zone) for each in in_temporal.next_times[: job_times.SHOWN]])
+    return data
 
 
-def _standing(job: AgentJob, standing: JobStanding | None) -> str:
-    if job.is_over:
+def _in_words(job: AgentJob, in_temporal: TemporalJobStatus | None) -> str:
+    if job.is_finished:
         return "It is over: it does not run any more."
-    if standing is None:
+    if in_temporal is None:
         return "Temporal does not say how it is now: try again in a while."
-    if not standing.there:
+    if not in_temporal.exists:
         return "Temporal does not have it yet: it is started within some minutes."
-    at_work = f", {len(standing.running)} at work" if job.schedule.cron and standing.running else ""
-    return f"{standing.state} as {job.workflow_id}{at_work}"
+    running = f", {len(in_temporal.running)} at work" if job.schedule.cron and in_temporal.running else ""
+    return f"{in_temporal.state} as {job.workflow_id}{running}"
 
 
 def _iso(times: Sequence[datetime]) -> list[str]:
     return [each.isoformat(timespec="minutes") for each in times]
 
 
-def _shown(told: Sequence[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    """In the thread: short, and without what a job was told."""
+def _records(shown: Sequence[dict[str, Any]]) -> tuple[RecordGroup, ...]:
+    """For the thread: short, and without what a job was told."""
     names = ("job_id", "job_type", "status", "rfp_id", "asked_by", "runs", "last_error")
     rows = [
         {name: each[name] for name in names} | {"when": each["when"], "next": next(iter(each["next_runs"]), "")}
-        for each in told
+        for each in shown
     ]
     return (RecordGroup("jobs", tuple(rows)),) if rows else ()

@@ -3,7 +3,7 @@
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.jobs.model import OVER
+from threadline.jobs.model import FINISHED
 from threadline.rfps import rfp_lookup as rfp_row
 from threadline.rfps.model import BINDING, Traces
 from threadline.rfps.tables import opportunity_states, rfps
@@ -29,7 +29,7 @@ _FORGET = text("DELETE FROM memories WHERE team = :team AND rfp_id = :rfp_id AND
 async def traces(connection: AsyncConnection, team: str, rfp_id: str) -> Traces:
     """Of a request that is there. Raises `RfpNotFound`."""
     rfp = await rfp_row.rfp(connection, team, rfp_id)
-    given = {"team": team, "rfp_id": rfp.rfp_id, "binding": BINDING, "over": list(OVER)}
+    given = {"team": team, "rfp_id": rfp.rfp_id, "binding": BINDING, "over": list(FINISHED)}
     row = (await connection.execute(_FOUND, given)).one()
     lists = (tuple(each or ()) for each in (row.threads, row.jobs, row.actions))
     return Traces(rfp, row.characters, row.version or 0, row.memories, row.entries, row.events, *lists)

@@ -30,7 +30,6 @@ SHARED_MODULES = frozenset(
         "threadline.handovers.model",
         "threadline.jobs.contract",
         "threadline.jobs.cron",
-        "threadline.jobs.job_types",
         "threadline.jobs.model",
         "threadline.jobs.times",
         "threadline.knowledge.model",

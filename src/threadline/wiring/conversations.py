@@ -10,7 +10,8 @@ from threadline.appointments.invitation_port import Invitations
 from threadline.appointments.invitation_sender import SlackInvitations
 from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.approvals.activities import Hands
-from threadline.approvals.proposing import Approving, PostgresProposals
+from threadline.approvals.model import ApprovalRules
+from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.cases.model import CaseReaders
 from threadline.conversations.act import Acting
@@ -26,8 +27,7 @@ from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.jobs import job_types
-from threadline.jobs.job_port import JobDesk
+from threadline.jobs.model import JOB_TYPES, JobRunner
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
@@ -86,7 +86,7 @@ class Conversing:
     operator: LiveOperatorActivities
     deciding: LiveDecisionActivities
     hands: Hands
-    approving: Approving
+    approving: ApprovalRules
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,13 @@ async def conversing(
         uploads = Outbox(slack, database)
         services = services.with_service(Invitations, SlackInvitations(database, users, uploads, settings.mail.sender))
         services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
-        approving = Approving(settings.approval.approvers, settings.approval.expiry)
+        approving = ApprovalRules(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
             services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
-        types = [JobType(each.name, each.says) for each in job_types.TYPES.values()] if JobDesk in services else []
+        types = [JobType(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
         words = settings.decision.sensitive_words
         mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
         yield Conversing(

@@ -49,9 +49,11 @@ from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.relay import Relaying
 from threadline.handovers.sweep import OpenHandovers
 from threadline.handovers.workflow import HandoverWorkflow
-from threadline.jobs.contract import AgentJobActivities
-from threadline.jobs.schedules import Jobs, live_jobs
-from threadline.jobs.sweep import MissingJobWorkflows
+from threadline.jobs.activities import LiveJobActivities
+from threadline.jobs.contract import JobActivities
+from threadline.jobs.model import ChannelAdmission, JobRunner
+from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
+from threadline.jobs.store import JobStore
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.settings import (
     CaseSettings,
@@ -65,6 +67,7 @@ from threadline.settings import (
     SlackSettings,
     WorkerSettings,
 )
+from threadline.slack.channels import Channels
 from threadline.slack.client import Slack
 from threadline.slack.errors import calling
 from threadline.slack.history import History
@@ -81,6 +84,7 @@ from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 from threadline.threads.workflow_client import WorkflowClient
+from threadline.tools.context import Services
 from threadline.wiring.catch_up import case_channels, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
@@ -209,16 +213,15 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     house, retention = settings.conversations, settings.conversations.conversation
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
-    scheduling = live_jobs(
-        deps.temporal, deps.database, deps.slack, deps.outbox, deps.dispatcher, house.approval.approvers
-    )
+    channels, runner = Channels(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
+    job_services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
     host = Host(
         deps.alerts,
         _readers(deps),
         str(deps.identity.get("user") or "threadline"),
         settings.channels.external_people,
         deps.workflows,
-        scheduling.services,
+        job_services,
     )
     async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
         features = [
@@ -226,7 +229,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
             conversations(deps, talk, retention),
             handovers(deps, house.decision.handover_reminder),
             approvals(deps, talk, retention),
-            jobs(scheduling, retention),
+            jobs(deps, channels, runner, retention),
         ]
         yield [*features, threads(deps, settings.channels, retention, features)]
 
@@ -293,13 +296,14 @@ def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) 
     )
 
 
-def jobs(live: Jobs, settings: ConversationSettings) -> Feature:
+def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: ConversationSettings) -> Feature:
     kept = settings.conversation_retention_days * _DAY
+    live = LiveJobActivities(deps.database, deps.outbox, channels, deps.dispatcher, runner)
     return Feature(
-        [(live.activities, AgentJobActivities)],
+        [(live, JobActivities)],
         [AgentJobWorkflow],
-        sweeps=[MissingJobWorkflows(live.desk)],
-        prune=[Prune("jobs", kept, lambda work, before: work.agent_jobs.prune(before))],
+        sweeps=[MissingJobWorkflows(runner)],
+        prune=[Prune("jobs", kept, lambda work, before: JobStore(work.tx).delete_older_than(before))],
     )
 
 

@@ -27,7 +27,7 @@ from threadline.conversations.workflow import ConversationWorkflow
 from threadline.errors import Permanent
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.workflow import HandoverWorkflow
-from threadline.jobs.contract import AgentJobActivities
+from threadline.jobs.contract import JobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.privacy import encryption
 from threadline.settings import PayloadSettings
@@ -45,7 +45,7 @@ CONTRACTS = (
     DecisionActivities,
     HandoverActivities,
     ApprovalActivities,
-    AgentJobActivities,
+    JobActivities,
     CatchUpActivities,
     SweepActivities,
     ThreadActivities,
