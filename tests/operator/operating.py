@@ -1,13 +1,24 @@
-"""Sources, a model and tools for the tests of the operator's context, prompt and memory."""
+"""Records, Slack, a model and tools for the tests of the operator's context, prompt and memory."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, Usage
-from threadline.operator.context_sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
+from threadline.operator.context import (
+    TOKENS,
+    Context,
+    ContextRequest,
+    LayerName,
+    PriorMessage,
+    Records,
+    RelatedThread,
+    SlackContext,
+    build_context,
+    mentions_team,
+)
 from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
 from threadline.rfps.model import Rfp, RfpStatus
@@ -19,7 +30,7 @@ from threadline.wiring import toolset_list
 
 THREAD = Thread("T1", "C1", "1700000000.000100")
 AT = datetime(2026, 2, 25, 6, 13, tzinfo=UTC)
-EVERYTHING = Request(THREAD, "U1", "Which skills does our team have? Look at the web for competitors.", "rfp_abc123")
+EVERYTHING = ContextRequest(THREAD, "U1", "Which skills does our team have?", "rfp_abc123")
 """Calls for each layer."""
 AUTHOR = Author("U1", "corr-1")
 
@@ -42,76 +53,84 @@ def remembered(kind: MemoryKind, text: str, cue: str = "update status | a", fail
     return Memory(kind, cue, text, failure, "U1", "rfp_abc123", AT)
 
 
-@dataclass
-class Told(Sources):
-    """Answers each question at once, after `barrier`, never (`slow`), or with an error (`fail`)."""
+class Told(SlackContext):
+    """Slack's part of the context: answers after `barrier`, never (`slow`), or with an error (`fail`)."""
 
-    rows: int = 3
-    words: str = "words"
-    fail: Mapping[str, Exception] = field(default_factory=dict)
-    barrier: asyncio.Barrier | None = None
-    slow: Sequence[str] = ()
-    asked: list[str] = field(default_factory=list)
+    def __init__(
+        self,
+        rows: int = 3,
+        words: str = "words",
+        fail: Mapping[LayerName, Exception] | None = None,
+        slow: Sequence[LayerName] = (),
+        barrier: asyncio.Barrier | None = None,
+    ) -> None:
+        self._rows = rows
+        self._words = words
+        self._fail = fail or {}
+        self._slow = slow
+        self._barrier = barrier
 
-    async def _ask(self, name: str) -> None:
-        self.asked.append(name)
-        if self.barrier:
-            await self.barrier.wait()
-        if name in self.slow:
+    async def _wait(self, name: LayerName) -> None:
+        if self._barrier:
+            await self._barrier.wait()
+        if name in self._slow:
             await asyncio.Event().wait()
-        if name in self.fail:
-            raise self.fail[name]
+        if name in self._fail:
+            raise self._fail[name]
 
-    async def person(self, request: Request) -> Person:
-        await self._ask("person")
-        member = TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {self.words}", ("Rust",), 12)
-        return Person(UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0), member)
+    async def profile(self, request: ContextRequest) -> UserProfile:
+        await self._wait(LayerName.USER)
+        return UserProfile("U1", "ann@x.test", "Ann", "ann@x.test", 0.0)
 
-    async def said_before(self, request: Request) -> Sequence[Said]:
-        await self._ask("said_before")
+    async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
+        await self._wait(LayerName.THREAD)
         return [
-            Said(f"Bob (U{n})", 1_700_000_000.0 + n, f"{self.words} said {n}", ("a.pdf",)) for n in range(self.rows)
+            PriorMessage(f"Bob (U{n})", 1_700_000_000.0 + n, f"{self._words} said {n}", ("a.pdf",))
+            for n in range(self._rows)
         ]
 
-    async def rfp(self, request: Request) -> RfpState:
-        await self._ask("rfp")
-        document = {"extra": self.words, "status": "new", "title": "Website relaunch"}
-        document |= {f"field {n}": f"{self.words} {n}" for n in range(self.rows)}
-        return RfpState(rfp(), OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT))
 
-    async def journal(self, request: Request) -> Sequence[JournalEntry]:
-        await self._ask("journal")
-        where = (AUTHOR, "C1", "1.1", AT)
-        return [
-            JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{self.words} entry {n}.", *where)
-            for n in range(self.rows, 0, -1)
-        ]
+def records(request: ContextRequest, rows: int = 3, words: str = "words") -> Records:
+    """What `read_records` finds for a request, so many of each."""
+    where = (AUTHOR, "C1", "1.1", AT)
+    document = {"extra": words, "status": "new", "title": "Website relaunch"}
+    document |= {f"field {n}": f"{words} {n}" for n in range(rows)}
+    members = [TeamMember(f"U{n}", f"Member {n}", biography=words) for n in range(rows)]
+    known = Records(
+        member=TeamMember("U1", "Ann", "ann@x.test", "Lead", f"Biography {words}", ("Rust",), 12),
+        related=[rfp(f"rfp_other{n}", f"{words} {n}") for n in range(rows)],
+        memories=memories(rows, words),
+        team=members if mentions_team(request.question) else None,
+    )
+    if not request.rfp_id:
+        return known
+    return replace(
+        known,
+        state=OpportunityState("rfp_abc123", 7, document, "U1", "corr-1", AT),
+        journal=[
+            JournalEntry(n, "rfp_abc123", EntryKind.NOTE, f"{words} entry {n}.", *where) for n in range(rows, 0, -1)
+        ],
+        events=[Event(n, "rfp_abc123", f"event_{n}", {"said": words}, *where) for n in range(rows, 0, -1)],
+    )
 
-    async def events(self, request: Request) -> Sequence[Event]:
-        await self._ask("events")
-        where = (AUTHOR, "C1", "1.1", AT)
-        return [Event(n, "rfp_abc123", f"event_{n}", {"said": self.words}, *where) for n in range(self.rows, 0, -1)]
 
-    async def related(self, request: Request) -> Sequence[Rfp]:
-        await self._ask("related")
-        return [rfp(f"rfp_other{n}", f"{self.words} {n}") for n in range(self.rows)]
+def memories(rows: int = 3, words: str = "words") -> Mapping[MemoryKind, Sequence[Memory]]:
+    return {
+        kind: [remembered(kind, f"{words} {kind} {n}", failure="external") for n in range(rows)] for kind in MemoryKind
+    }
 
-    async def other_threads(self, request: Request) -> Sequence[OtherThread]:
-        await self._ask("other_threads")
-        told = [OtherThread("C1", f"{self.words} answered {n}", 1_700_000_000.0) for n in range(self.rows)]
-        return [*told, OtherThread("C2"), OtherThread("C2")]
 
-    async def memories(self, request: Request) -> Mapping[MemoryKind, Sequence[Memory]]:
-        await self._ask("memories")
-        return {
-            kind: [remembered(kind, f"{self.words} {kind} {n}", failure="external") for n in range(self.rows)]
-            for kind in MemoryKind
-        }
-
-    async def team(self, request: Request) -> TeamFound:
-        await self._ask("team")
-        members = [TeamMember(f"U{n}", f"Member {n}", biography=self.words) for n in range(self.rows)]
-        return TeamFound(members, more=True)
+async def built(
+    request: ContextRequest,
+    rows: int = 3,
+    words: str = "words",
+    tokens: int = TOKENS,
+    slack: Told | None = None,
+    timeout: float = 30.0,
+) -> Context:
+    threads = [RelatedThread("C1", f"{words} answered {n}", 1_700_000_000.0) for n in range(rows)]
+    request = replace(request, other_threads=[*threads, RelatedThread("C2"), RelatedThread("C2")])
+    return await build_context(request, records(request, rows, words), slack or Told(rows, words), (), tokens, timeout)
 
 
 @dataclass

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.jobs.model import is_job_question, job_question_id
-from threadline.operator import query_triggers
+from threadline.operator.context import TEAM_PHRASES, TEAM_WORDS, mentions_team
 from threadline.operator.model.input_validation import LONGEST, Missing, Question, cut_note, normalised, validated
+from threadline.operator.model.memory import fact_to_remember
 from threadline.operator.model.routing import carries_request
 from threadline.operator.model.thread_commands import Link, Where, thread_command
 from threadline.threads.model import message_id, stop_id
@@ -194,20 +195,12 @@ def test_question_of_a_job_is_known_by_its_id() -> None:
 
 
 def test_words_that_call_for_the_team() -> None:
-    asking = [f"Tell me about the {word} for this" for word in query_triggers.TEAM_WORDS]
-    asking += [f"{phrase} write Rust?" for phrase in query_triggers.TEAM_PHRASES]
+    asking = [f"Tell me about the {word} for this" for word in TEAM_WORDS]
+    asking += [f"{phrase} write Rust?" for phrase in TEAM_PHRASES]
     for text in (*asking, "WHO CAN do it", "our Team's skills", "the capabilities of Ann"):
-        assert query_triggers.about_team(text), text
+        assert mentions_team(text), text
     for text in ("What's the status?", "the steam engine", "rfp_team1 is due", "", "a biofuel bid"):
-        assert not query_triggers.about_team(text), text
-
-
-def test_words_that_call_for_outside_sources_or_skills() -> None:
-    for text in ("search the web for Acme", "was Acme in the news?", "look at their  website"):
-        assert (query_triggers.about_outside(text), query_triggers.about_skills(text)) == (True, False), text
-    for text in ("the website relaunch", "an online shop", "webinar", "any news?", "Who has skills in Rust?"):
-        assert (query_triggers.about_outside(text), query_triggers.about_skills(text)) == (False, False), text
-    assert query_triggers.about_skills("Follow our playbook for bids")
+        assert not mentions_team(text), text
 
 
 @pytest.mark.parametrize(
@@ -221,4 +214,4 @@ def test_words_that_call_for_outside_sources_or_skills() -> None:
     ],
 )
 def test_fact_to_remember_is_found(text: str, what: str) -> None:
-    assert query_triggers.to_remember(text) == what
+    assert fact_to_remember(text) == what

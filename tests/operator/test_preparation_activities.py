@@ -1,28 +1,39 @@
 """What the operator knows before it begins, on the real Postgres."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import event
+from structlog.testing import capture_logs
 
 from tests.operator.operating import TOOLS, Answering
+from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.conversation_store import THREAD, StoredConversation, mention
 from tests.support.recording import AUTHOR, create
 from tests.support.tool_store import NOW, change
+from threadline.conversations.contract import TalkTurn
+from threadline.conversations.operator_activities import context_request
 from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
-from threadline.operator.context import LayerReport
-from threadline.operator.context_preparation import Prepared, Preparing
-from threadline.operator.context_queries import LiveSources
+from threadline.models.chat_model import Answer, Prompt
+from threadline.operator.context import (
+    Context,
+    ContextRequest,
+    LayerReport,
+    SlackContext,
+    build_context,
+    read_records,
+)
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.rfps.journal_entries import NewEntry, NewEvent
 from threadline.rfps.team_members import TeamMember
 from threadline.slack.history import History, Raw
-from threadline.slack.model import Thread, User
+from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.model import IncomingMessage, turn_id
+
+__all__ = ["make_talk", "talk"]
 
 SAID_BEFORE = {"user": "U9", "ts": "1700000000.000000", "text": "Acme wants a crane"}
 THE_CALL = {"user": "U1", "ts": "1700000060.000000", "text": "The bot is called"}
@@ -46,27 +57,19 @@ class Heard(History):
             yield message
 
 
-class Meeting(Database):
-    """So many units of work as there are parties wait until all of them are open at once."""
-
-    barrier: asyncio.Barrier | None = None
-
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Work]:
-        async with super().begin() as work:
-            if barrier := self.barrier:
-                await barrier.wait()
-                self.barrier = None
-            yield work
-
-
-def preparing(database: Database, heard: Heard | None = None, model: Answering | None = None) -> Preparing:
+async def prepare(
+    database: Database, question: str = QUESTION, rfp_id: str = "", heard: Heard | None = None
+) -> Context:
+    """What a turn of U1 is to know."""
+    async with database.begin() as work:
+        request = await context_request(work, THREAD, "U1", question, rfp_id)
+        records = await read_records(work, request)
     users = UserDirectory(find_user)
-    sources = LiveSources(database, UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
-    return Preparing(database, sources, model, TOOLS)
+    slack = SlackContext(UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
+    return await build_context(request, records, slack, {each.wire_name for each in TOOLS})
 
 
-def report(prepared: Prepared, name: str) -> LayerReport:
+def report(prepared: Context, name: str) -> LayerReport:
     return next(each for each in prepared.layers if each.name == name)
 
 
@@ -89,16 +92,22 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
 
 @asynccontextmanager
 async def counted(database: Database) -> AsyncIterator[list[str]]:
-    """The statements that are run meanwhile."""
+    """The statements that are run meanwhile, and `COMMIT` for each transaction."""
     run = list[str]()
 
     def keep(_: object, __: object, statement: str, *___: Any) -> None:
         run.append(statement)
 
     engine = database._engine.sync_engine
+
+    def commit(_: object) -> None:
+        run.append("COMMIT")
+
     event.listen(engine, "before_cursor_execute", keep)
+    event.listen(engine, "commit", commit)
     yield run
     event.remove(engine, "before_cursor_execute", keep)
+    event.remove(engine, "commit", commit)
 
 
 async def test_all_layers_are_read_from_the_records(database: Database) -> None:
@@ -106,9 +115,9 @@ async def test_all_layers_are_read_from_the_records(database: Database) -> None:
     await talk.hear(mention(60))
     await fill(database, 3)
     heard = Heard(SAID_BEFORE, THE_CALL)
-    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    prepared = await prepare(database, QUESTION, "rfp_abc123", heard)
     missing = {each.name: each.missing for each in prepared.layers if each.missing}
-    assert missing == {"outside": "not asked for"}
+    assert missing == {}
     for told in (
         "2023-11-14 22:13 Ann (U9): Acme wants a crane",
         "Entry 2",
@@ -128,7 +137,7 @@ async def test_rfp_without_a_state_gets_one(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     talk = StoredConversation(database)
     await talk.do("DELETE FROM opportunity_states")
-    await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc123")
+    await prepare(database, "Hello", "rfp_abc123")
     assert [each["rfp_id"] for each in await talk.rows("SELECT rfp_id FROM opportunity_states")] == ["rfp_abc123"]
 
 
@@ -139,33 +148,68 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
     for rows, rfp_id, first in ((1, "rfp_few", 0), (50, "rfp_many", 1)):
         await fill(database, rows, rfp_id, first)
         async with counted(database) as run:
-            prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, rfp_id)
+            prepared = await prepare(database, QUESTION, rfp_id)
         assert not report(prepared, "journal").missing
         counts.append(len(run))
     assert counts[0] == counts[1]
     assert counts[0] < 40
 
 
-async def test_queries_run_in_parallel(database_url: str) -> None:
-    database = Meeting(database_url, pool_size=20)
-    await StoredConversation(database).hear(mention(60))
-    await fill(database, 1)
-    await UserProfiles(database, UserDirectory(find_user)).get("T1", "U1")
-    # Nine layers, that of who asks in two questions, and the patterns of one and of all.
-    database.barrier = asyncio.Barrier(12)
-    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
-    await database.dispose()
-    assert not [each for each in prepared.layers if "time" in each.missing or "could not" in each.missing]
-    assert prepared.patterns  # alone, one of them would have waited in vain
+async def test_turn_is_prepared_in_three_transactions(talk: ConversationActivityScene) -> None:
+    """One reads, one has the profile of who asks, one keeps the context."""
+    await begun(talk)
+    await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))  # who asks is known from now on
+    await talk.rows("UPDATE turn_plans SET context = '', patterns = '', layers = '[]' RETURNING turn")
+    async with counted(talk.database) as run:
+        said = await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
+    assert "rfp_state" in said
+    assert run.count("COMMIT") == 3
 
 
-async def test_turn_is_prepared_without_a_database() -> None:
-    away = Database("postgresql://nobody@localhost:1/nowhere")
-    prepared = await preparing(away).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
-    assert prepared.patterns == ""
-    assert not any(each.tokens for each in prepared.layers)
-    assert "Missing here:" in prepared.text
-    await away.dispose()
+async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
+    said = await begun(talk)
+    read = talk.operator._slack.profile
+
+    async def delete_first(request: ContextRequest) -> UserProfile:
+        talk.operator._slack.profile = read  # type: ignore[method-assign]
+        await talk.said(talk.deletion(said))
+        return await read(request)
+
+    talk.operator._slack.profile = delete_first  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
+    assert [each["event"] for each in logs].count("context_read_again") == 1
+    (plan,) = await talk.rows("SELECT context FROM turn_plans")
+    assert plan["context"]
+    assert "SECRETWORD" not in plan["context"]
+
+
+async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: ConversationActivityScene) -> None:
+    said = await begun(talk)
+    model = Answering("They want SECRETWORD done.")
+    ask = model.ask
+
+    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
+        await talk.said(talk.deletion(said))
+        return await ask(prompt, attempt=attempt)
+
+    model.ask = delete_first  # type: ignore[method-assign]
+    talk.operator._model = model
+    await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
+    assert [each["analysis"] for each in await talk.rows("SELECT analysis FROM turn_plans")] == [""]
+
+
+async def begun(talk: ConversationActivityScene) -> IncomingMessage:
+    """A turn of the operator about an RFP, whose earlier words are remembered."""
+    await create(talk.database, team=talk.thread.team, rfp_id="rfp_abc123")
+    said = talk.message("Update the status of rfp_abc123 to won SECRETWORD")
+    await talk.said(said)
+    await talk.begin()
+    key = turn_id(talk.thread, 1)
+    words = NewMemory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
+    async with talk.database.begin() as work:
+        await work.memories.remember(talk.thread.team, words, key, NOW)
+    return said
 
 
 async def test_words_of_other_channels_are_not_told(database: Database) -> None:
@@ -183,7 +227,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         async with database.begin() as work:
             await work.bindings.bind_rfp(thread, "rfp_abc123", "U1")
             await work.memories.remember("T1", remembered, channel, NOW)
-    prepared = await preparing(database).context(THREAD, 1, "U1", "the relaunch", "rfp_abc123")
+    prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
         assert told in prepared.text
     assert not [each for each in ("Between us", "My secret", "D1", "told in C2") if each in prepared.text]
@@ -194,41 +238,43 @@ async def test_own_patterns_come_first(database: Database) -> None:
         for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
             new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
             await work.memories.remember("T1", new, user, NOW - 60 * (user == "U1"))
-    told = (await preparing(database).context(THREAD, 1, "U1", "update the status")).patterns
+    told = (await prepare(database, "update the status")).patterns
     assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
 
 
-async def test_analysis_is_paid_for_once_and_accounted(database: Database) -> None:
-    talk = StoredConversation(database)
-    await talk.hear(mention(0))
-    model = Answering("They want it changed. Load it first.")
-    text = await preparing(database, model=model).analyse(THREAD, 1, "Set it to won", "<context>x</context>")
-    assert text == "They want it changed. Load it first."
+async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivityScene) -> None:
+    await begun(talk)
+    model = talk.operator._model = Answering("They want it changed. Load it first.")
+    for _ in range(2):
+        await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
+    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": model.text}]
     calls = await talk.rows("SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls")
     assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
     assert len(model.asked) == 1
 
 
-async def test_analysis_may_be_absent_or_unaccounted(database: Database) -> None:
-    assert await preparing(database).analyse(THREAD, 1, "Hello", "") == ""
-    assert await preparing(database, model=Answering("Do it.")).analyse(THREAD, 1, "Hello", "") == "Do it."
+async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
+    await begun(talk)
+    talk.operator._model = None
+    await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
+    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
 
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:
     await StoredConversation(database).hear(mention(0))
     heard = Heard(SAID_BEFORE)
-    prepared = await preparing(database, heard).context(THREAD, 1, "U1", QUESTION)
+    prepared = await prepare(database, QUESTION, heard=heard)
     assert heard.read == 0
     assert not report(prepared, "thread").tokens
 
 
 async def test_unknown_or_deleted_rfp_is_missing_with_its_records(database: Database) -> None:
     await fill(database, 1)
-    unknown = await preparing(database).context(THREAD, 1, "U1", "Hello", "rfp_abc124")
+    unknown = await prepare(database, "Hello", "rfp_abc124")
     assert "did you mean rfp_abc123?" in report(unknown, "rfp_state").missing
     async with database.begin() as work:
         await work.rfps.delete("T1", "rfp_abc123")
-    deleted = await preparing(database).context(THREAD, 1, "U1", QUESTION, "rfp_abc123")
+    deleted = await prepare(database, QUESTION, "rfp_abc123")
     assert "Entry 0" not in deleted.text
     assert all(report(deleted, name).missing for name in ("rfp_state", "journal", "events"))
 
@@ -239,5 +285,5 @@ async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> N
             kind = "validation" if n == 0 else ""
             new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
             await work.memories.remember("T1", new, f"k{n}", NOW + n)
-    prepared = await preparing(database).context(THREAD, 1, "U1", QUESTION)
+    prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

@@ -1,7 +1,10 @@
 """The operator around the loop, as the workflow of a conversation asks for it."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import structlog
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
@@ -12,28 +15,70 @@ from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.turn_plans import Plan
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
-from threadline.errors import Permanent
-from threadline.operator.context_preparation import Preparing
+from threadline.db.unit_of_work import Work
+from threadline.errors import Permanent, Transient
+from threadline.models.chat_model import ChatModel
+from threadline.operator.context import (
+    LAYER_TIMEOUT,
+    TOKENS,
+    Context,
+    ContextRequest,
+    Records,
+    RelatedThread,
+    SlackContext,
+    build_context,
+    read_records,
+    reason_of,
+)
+from threadline.operator.prompt import analyse_request
+from threadline.rfps.model import BINDING
+from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
+from threadline.tools.registry import Tool
+
+_RELATED_THREADS = 20
+_ATTEMPTS = 3
+"""To gather while nobody deletes anything in the thread; then the operator does without."""
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a turn is asked, by whom, and what is known of it so far."""
+    """What a turn is asked, by whom, and what is known of it so far.
+
+    `deletions`: how often something had been deleted in the thread before any of this was read.
+    """
 
     plan: Plan
     user_id: str
     question: str
+    deletions: int
+
+    async def request(self, work: Work, thread: Thread) -> ContextRequest:
+        return await context_request(work, thread, self.user_id, self.question, self.plan.route.scope.rfp_id)
 
 
 class LiveOperatorActivities(OperatorActivities):
+    """Args: `tools` are those on offer; `tokens` bound the context."""
+
     def __init__(
-        self, database: Database, beginning: Beginning, preparing: Preparing, remembering: Remembering
+        self,
+        database: Database,
+        beginning: Beginning,
+        slack: SlackContext,
+        remembering: Remembering,
+        model: ChatModel | None,
+        tools: Sequence[Tool],
+        tokens: int = TOKENS,
     ) -> None:
         self._database = database
         self._beginning = beginning
-        self._preparing = preparing
+        self._slack = slack
         self._remembering = remembering
+        self._model = model
+        self._tools = tools
+        self._tokens = tokens
 
     @activity.defn
     async def begin_turn(self, turn: TalkTurn) -> Begun:
@@ -45,41 +90,108 @@ class LiveOperatorActivities(OperatorActivities):
 
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:
-        asked = await self._asked(turn)
-        plan: Plan | None = asked.plan
-        if not asked.plan.context:
-            scope = asked.plan.route.scope.rfp_id
-            async with heartbeating():
-                made = await self._preparing.context(turn.thread, turn.turn, asked.user_id, asked.question, scope)
-            layers = [asdict(each) for each in made.layers]
-            async with self._database.begin() as work:
-                await work.turn_plans.prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
-                plan = await work.turn_plans.of(turn.thread, turn.turn)  # what another try has gathered first stands
+        plan: Plan | None = None
+        async with heartbeating():
+            for _ in range(_ATTEMPTS):
+                if plan := await self._prepare(turn):
+                    break
         there = [each for each in plan.layers if not each.get("missing")] if plan else []
         return ", ".join(f"{each['name']} {each['tokens']}" for each in there)
 
+    async def _prepare(self, turn: TalkTurn) -> Plan | None:
+        """Gather the context and keep it; None when something was deleted in the thread meanwhile."""
+        asked, request, records = await self._read(turn)
+        if asked.plan.context:
+            return asked.plan
+        made = await build_context(
+            request, records, self._slack, {each.wire_name for each in self._tools}, self._tokens
+        )
+        self._log_sizes(turn, made)
+        async with self._database.begin() as work:
+            if await work.conversations.deletions(turn.thread) != asked.deletions:
+                _log.info("context_read_again", slack_thread=turn.thread.key, turn=turn.turn)
+                return None
+            layers = [asdict(each) for each in made.layers]
+            await work.turn_plans.prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
+            return await work.turn_plans.of(turn.thread, turn.turn)  # what another try has gathered first stands
+
+    async def _read(self, turn: TalkTurn) -> tuple[_Asked, ContextRequest, Records | str]:
+        """What is asked, and what is on record of it, in one transaction; or why the records could not be read."""
+        try:
+            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as work:
+                asked = await self._asked(work, turn)
+                request = await asked.request(work, turn.thread)
+                return asked, request, Records() if asked.plan.context else await read_records(work, request)
+        except TimeoutError as late:
+            reason = reason_of(late, "records")
+        async with self._database.begin() as work:
+            asked = await self._asked(work, turn)
+            return asked, await asked.request(work, turn.thread), reason
+
+    def _log_sizes(self, turn: TalkTurn, made: Context) -> None:
+        sizes = {each.name: each.tokens for each in made.layers if not each.missing}
+        _log.info(
+            "context_built", slack_thread=turn.thread.key, turn=turn.turn, layers=sizes, tokens=sum(sizes.values())
+        )
+
     @activity.defn
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
-        asked = await self._asked(turn)
+        async with self._database.begin() as work:
+            asked = await self._asked(work, turn)
         said = ""
         if not asked.plan.analysis:
             async with heartbeating():
-                said = await self._preparing.analyse(turn.thread, turn.turn, asked.question, asked.plan.context)
+                said = await self._analyse(turn, asked)
         async with self._database.begin() as work:
-            if said:
+            if said and await work.conversations.deletions(turn.thread) == asked.deletions:
                 await work.turn_plans.analysed(turn.thread, turn.turn, said)
             return await work.conversations.marks(turn.thread)
+
+    async def _analyse(self, turn: TalkTurn, asked: _Asked) -> str:
+        """What the request means, in a few sentences; empty where nobody can say. What it cost is accounted."""
+        made = await analyse_request(self._model, asked.question, asked.plan.context, self._tools)
+        if made.usage:
+            try:
+                async with self._database.begin() as work:
+                    await work.conversations.spent(turn.thread, turn.turn, 0, "analyse", made.usage, made.milliseconds)
+            except (Permanent, Transient) as error:
+                _log.warning(
+                    "analysis_cost_not_stored", slack_thread=turn.thread.key, turn=turn.turn, reason=str(error)
+                )
+        return made.text
 
     @activity.defn
     async def remember_turn(self, turn: TalkTurn) -> None:
         await self._remembering.remember(turn.thread, turn.turn)
 
-    async def _asked(self, turn: TalkTurn) -> _Asked:
+    async def _asked(self, work: Work, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn
-        async with self._database.begin() as work:
-            plan = await work.turn_plans.of(thread, number)
-            if plan is None:
-                raise Permanent("This turn has no route yet, so no context can be gathered for it.")
-            said = await asked_in(work, thread, number)
-            askers = await work.conversations.askers(thread, number, 1)
-        return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said))
+        deletions = await work.conversations.deletions(thread, hold=False)
+        plan = await work.turn_plans.of(thread, number)
+        if plan is None:
+            raise Permanent("This turn has no route yet, so no context can be gathered for it.")
+        said = await asked_in(work, thread, number)
+        askers = await work.conversations.askers(thread, number, 1)
+        return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said), deletions)
+
+
+async def context_request(work: Work, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
+    """What somebody asks, with what the conversations know of it."""
+    begun = await work.talked.begun_at(thread)
+    threads = await _other_threads(work, thread, rfp_id) if rfp_id else ()
+    return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
+
+
+async def _other_threads(work: Work, here: Thread, rfp_id: str) -> list[RelatedThread]:
+    """Threads about the same RFP. Words are told in the channel in which they were said; a direct message is nobody
+    else's business."""
+    about = await work.bindings.threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
+    others = [each for each in about if each != here]
+    same = [each.ts for each in others if each.channel == here.channel]
+    answered = await work.talked.last_answers(here.team, here.channel, same)
+    told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
+    elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
+    return [
+        *(RelatedThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+        *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
+    ]

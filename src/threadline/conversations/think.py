@@ -26,7 +26,7 @@ from threadline.models.errors import ContextTooLong
 from threadline.models.model import Message, ModelReply
 from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
-from threadline.operator.prompt import BOT_NAME, House, JobType, Runtime
+from threadline.operator.prompt import BOT_NAME, JobTypeInfo, OperatorProfile, TurnInfo
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
@@ -51,14 +51,16 @@ class Mind:
     budget: Budget = field(default_factory=Budget)
     clock: Callable[[], float] = time.time
     bot_name: str = BOT_NAME
-    job_types: Sequence[JobType] = ()
+    job_types: Sequence[JobTypeInfo] = ()
     sensitive_words: Sequence[str] = ()
 
     @cached_property
-    def house(self) -> House:
+    def house(self) -> OperatorProfile:
         """What the operator is told of the house, with the tools that are its own."""
         names = allowed_tools(self.registry, self.services, operator=True, read_only=False).names
-        return House([each for each in self.registry.all() if each.name in names], self.job_types, self.bot_name)
+        return OperatorProfile(
+            [each for each in self.registry.all() if each.name in names], self.job_types, self.bot_name
+        )
 
     def allowed(self, briefing: Briefing, agent: Agent = Agent.COPILOT) -> AllowedTools:
         """The tools of a turn, the same at each of its steps."""
@@ -160,9 +162,9 @@ class Thinking:
             plan = await work.turn_plans.of(thread, turn)
         if plan is None:
             raise Permanent(_NO_WAY)
-        runtime = Runtime(thread, brief.user_id, turn_id(thread, turn), plan.route.scope.rfp_id)
+        runtime = TurnInfo(thread, brief.user_id, turn_id(thread, turn), plan.route.scope.rfp_id)
         told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
-        return prompts.assemble(self._mind.house, runtime, **told)
+        return prompts.build_system_prompt(self._mind.house, runtime, **told)
 
     async def _evidence(self, request: ThinkRequest) -> list[Message]:
         """What was decided about the turn before its conversational agent is asked; the same at every step."""

@@ -7,8 +7,8 @@ from threadline.conversations.message_reading import Stays, TakenUp
 from threadline.conversations.transcript_store import DELETED
 from threadline.decisions import sensitive_topics as sensitive
 from threadline.jobs.model import is_job_question
-from threadline.operator import query_triggers as asking
 from threadline.operator.model import input_validation as questions
+from threadline.operator.model.memory import fact_to_remember
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.thread_commands import ThreadCommand, thread_command
 from threadline.rfps.rfp_ids import rfp_ids
@@ -44,7 +44,7 @@ class Said:
 
     @property
     def to_remember(self) -> bool:
-        return any(asking.to_remember(each.words) for each in self.parts)
+        return any(fact_to_remember(each.words) for each in self.parts)
 
     @property
     def answer(self) -> str:

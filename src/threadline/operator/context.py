@@ -1,39 +1,170 @@
-"""The comprehensive context of a turn: every layer fetched at once, each bounded in time, all together in size."""
+"""The operator's context: what it is to know before its first thought, in layers, within a budget.
+
+One transaction reads the records; Slack is asked beside it. What cannot be had is left out and named.
+"""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
-from typing import TypeVar
+from itertools import chain, zip_longest
 
 import structlog
 
+from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.operator import context_budget as budget
-from threadline.operator import context_layers as layers
-from threadline.operator import prompt_fences as fences
-from threadline.operator import query_triggers as asking
-from threadline.operator.context_layers import Layer, LayerName
-from threadline.operator.context_sources import Request, Sources
+from threadline.operator.memory import format_tool_patterns, recall_query
+from threadline.operator.model.memory import Memory, MemoryKind
+from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
+from threadline.rfps.journal_entries import Event, JournalEntry
+from threadline.rfps.model import FACTS, Rfp, RfpNotFound
+from threadline.rfps.opportunity_state import OpportunityState
+from threadline.rfps.team_members import TeamMember
+from threadline.slack import rich_text
+from threadline.slack.history import History, Raw
+from threadline.slack.model import Thread, User, UserProfile, name_with_id
+from threadline.slack.users import UserProfiles
+from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
 
 TOKENS = 6_000
-PATIENCE = 3.0
-"""Seconds; a layer that takes longer is left out, and the turn goes on without it."""
+"""Of all layers together; a token is taken for four bytes."""
+LAYER_TIMEOUT = 3.0
+"""Seconds for the records, and for what Slack is asked; the turn goes on without what takes longer."""
+MAX_PIECE = 1_500
+"""Bytes of one piece: a journal entry of 10,000 characters leaves room for others."""
 NOT_ASKED, NOTHING = "not asked for", "there is nothing"
 _LATE, _BROKEN = "it did not come in time", "it could not be read"
-_REASON = 200
+_RECENT = 20
+"""Journal entries and events that are read."""
+_RELATED, _MEMORIES, _TEAM = 5, 5, 50
+_PATTERNS = 20
+"""Memories of tools among which the same pattern may be more than once."""
+_REASON, _NAME, _BIOGRAPHY, _SKILLS = 200, 200, 300, 20
+_LEAST = 80
+"""Bytes; less of a piece says nothing."""
 
-Value = TypeVar("Value")
+TEAM_WORDS = (
+    "team", "teammate", "member", "colleague", "staff", "people", "person", "biography", "biographies", "bio", "resume",
+    "cv", "capability", "capabilities", "capacity", "availability", "skill", "expertise", "experience", "expert",
+    "specialist", "qualified", "qualification", "assign", "assignee", "staffing",
+)  # fmt: skip
+TEAM_PHRASES = ("who can", "who could", "who knows", "who should", "who has time", "who is free", "who works")
+_QUESTION = 5_000
+"""Characters of a question, of which there are no more."""
+
 _log = structlog.get_logger(__name__)
+
+
+class LayerName(StrEnum):
+    """In the order in which they are told: what is asked about comes before what is beside it."""
+
+    USER = "user"
+    RFP = "rfp_state"
+    JOURNAL = "journal"
+    EVENTS = "events"
+    THREAD = "thread"
+    OTHER_THREADS = "other_threads"
+    RELATED = "related_rfps"
+    MEMORIES = "memories"
+    TEAM = "team"
+
+
+WEIGHTS: Mapping[LayerName, int] = {
+    LayerName.USER: 2,
+    LayerName.RFP: 8,
+    LayerName.JOURNAL: 6,
+    LayerName.EVENTS: 3,
+    LayerName.THREAD: 5,
+    LayerName.OTHER_THREADS: 3,
+    LayerName.RELATED: 3,
+    LayerName.MEMORIES: 4,
+    LayerName.TEAM: 5,
+}
+"""Each layer's part where all are too long; what one does not need, the others get."""
+
+
+@dataclass(frozen=True)
+class RelatedThread:
+    """A thread about the same RFP. `answered`: what was last answered there, where this thread's readers read it too.
+
+    `at`: when, in seconds since 1970.
+    """
+
+    channel: str
+    answered: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class ContextRequest:
+    """What somebody asks in a thread. `rfp_id` is the RFP that it is about; empty: none.
+
+    `begun_at`: the `ts` of the first message by which the bot was called; None for none. `other_threads`: about the
+    same RFP.
+    """
+
+    thread: Thread
+    user_id: str
+    question: str
+    rfp_id: str = ""
+    begun_at: float | None = None
+    other_threads: Sequence[RelatedThread] = ()
+
+
+@dataclass(frozen=True)
+class PriorMessage:
+    """A message in Slack. `author`: with the id, as `name_with_id` names them; `at`: seconds since 1970."""
+
+    author: str
+    at: float
+    text: str
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Records:
+    """What Postgres knows of a request. What was not asked for is None. `not_found` says why there is no RFP.
+
+    `own_patterns`, `team_patterns`: how tools succeeded, for whoever asks and for anybody of the team.
+    """
+
+    member: TeamMember | None = None
+    state: OpportunityState | None = None
+    journal: Sequence[JournalEntry] = ()
+    events: Sequence[Event] = ()
+    related: Sequence[Rfp] | None = None
+    memories: Mapping[MemoryKind, Sequence[Memory]] = field(default_factory=dict)
+    team: Sequence[TeamMember] | None = None
+    own_patterns: Sequence[Memory] = ()
+    team_patterns: Sequence[Memory] = ()
+    not_found: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """`pieces` in the order in which they are shown; without any there is nothing to tell.
+
+    Cut are the last ones, or the first where they are `oldest_first`. `more` says where the rest is to be found.
+    `left_out`: pieces that were never read. `missing`: why the layer could not be had; empty when it could.
+    """
+
+    name: LayerName
+    heading: str = ""
+    pieces: tuple[str, ...] = ()
+    more: str = ""
+    oldest_first: bool = False
+    left_out: int = 0
+    missing: str = ""
 
 
 @dataclass(frozen=True)
 class LayerReport:
     """What became of a layer. `tokens`: of what is shown; `pieces` of those it is made of, `cut` those left out.
 
-    `shortened`: pieces that are shown without their end. `milliseconds`: until it was there, or was given up.
     `missing`: why it is not there; empty when it is.
     """
 
@@ -41,127 +172,392 @@ class LayerReport:
     tokens: int = 0
     pieces: int = 0
     cut: int = 0
-    shortened: int = 0
-    milliseconds: int = 0
     missing: str = ""
 
 
 @dataclass(frozen=True)
 class Context:
-    """`text` is for the system prompt, in fences; it says itself what it does not hold."""
+    """`text` is for the system prompt, in fences; it says itself what it does not hold. `patterns`: past successful
+    tool patterns, a line each. Either may be empty."""
 
     text: str
     layers: tuple[LayerReport, ...]
+    patterns: str = ""
 
 
-@dataclass(frozen=True)
-class _Fetched:
-    name: LayerName
-    layer: Layer | None = None
-    milliseconds: int = 0
-    missing: str = ""
-    failed: bool = False
+async def read_records(work: Work, request: ContextRequest) -> Records:
+    """Read what the request calls for, in the caller's transaction. An RFP that is there has a state afterwards.
+
+    Raises:
+        Transient: the database is away.
+    """
+    team, rfp_id = request.thread.team, request.rfp_id
+    query = recall_query(request.question)
+    channel, patterns = request.thread.channel, (MemoryKind.PROCEDURAL,)
+    # The ways that succeeded are told elsewhere: here the room is for the lessons.
+    memories = await work.memories.recall(team, query, channel=channel, with_successes=False, limit=_MEMORIES)
+    own = await work.memories.recall(
+        team, query, patterns, channel=channel, user_id=request.user_id, with_failures=False, limit=_PATTERNS
+    )
+    others = await work.memories.recall(team, query, patterns, channel=channel, with_failures=False, limit=_PATTERNS)
+    known = Records(
+        member=(await work.team.of(team, [request.user_id])).get(request.user_id),
+        memories=memories,
+        team=await work.team.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
+        own_patterns=own[MemoryKind.PROCEDURAL],
+        team_patterns=others[MemoryKind.PROCEDURAL],
+    )
+    if not rfp_id:
+        return replace(known, related=await work.rfps.search(team, request.question, _RELATED))
+    try:
+        state = await work.opportunities.ensure_state_exists(team, rfp_id)
+    except RfpNotFound as unknown:
+        return replace(known, not_found=str(unknown))
+    return replace(
+        known,
+        state=state,
+        journal=await work.journal.of(team, rfp_id, _RECENT),
+        events=await work.events.of(team, rfp_id, _RECENT),
+        related=await work.rfps.related(team, rfp_id, _RELATED),
+    )
 
 
-async def build_comprehensive_context(
-    sources: Sources, request: Request, tokens: int = TOKENS, patience: float = PATIENCE
+class SlackContext:
+    """What Slack knows of a request. Args: `authors` says what counts of the messages that `history` shows."""
+
+    def __init__(self, profiles: UserProfiles, history: History, authors: AuthorPolicy) -> None:
+        self._profiles = profiles
+        self._history = history
+        self._authors = authors
+
+    async def profile(self, request: ContextRequest) -> UserProfile:
+        return await self._profiles.get(request.thread.team, request.user_id)
+
+    async def messages_before(self, request: ContextRequest) -> Sequence[PriorMessage]:
+        """What was said in the thread before the bot was called, oldest first: the dialogue does not hold it."""
+        begun = request.begun_at
+        if begun is None or begun <= float(request.thread.ts):
+            return []  # the bot was called by the root: nothing was said before
+        messages, users = await messages_before(self._history, self._authors, request.thread, begun)
+        return [_prior_message(each, users) for each in messages]
+
+
+async def build_context(
+    request: ContextRequest,
+    records: Records | str,
+    slack: SlackContext,
+    offered: Collection[str],
+    tokens: int = TOKENS,
+    timeout: float = LAYER_TIMEOUT,
 ) -> Context:
-    """Fetch what the request calls for, side by side, and fit it into the budget.
+    """Ask Slack, make the layers and fit them into the budget.
 
     Args:
-        tokens: of all layers together; a token is taken for four bytes.
-        patience: seconds that one layer may take.
+        records: or why they could not be read.
+        offered: the tools' names, as the model sees them.
+        timeout: seconds for each layer.
 
     Returns:
         always something: what cannot be had is left out and named.
     """
-    wanted = _wanted(sources, request)
-    fetched = await asyncio.gather(*(_fetch(name, fetch, patience) for name, fetch in wanted.items()))
-    return _context(fetched, tokens * 4)
-
-
-def _wanted(sources: Sources, request: Request) -> Mapping[LayerName, Callable[[], Awaitable[Layer]]]:
-    """How each layer that the request calls for is made, in the order of the layers."""
-
-    external, skills = asking.about_outside(request.question), asking.about_skills(request.question)
-    found: dict[LayerName, Callable[[], Awaitable[Layer]]] = {
-        LayerName.USER: lambda: _made(sources.person(request), layers.user),
-        LayerName.THREAD: lambda: _made(sources.said_before(request), layers.thread),
-        LayerName.RELATED: lambda: _made(sources.related(request), layers.related),
-        LayerName.MEMORIES: lambda: _made(sources.memories(request), layers.memories),
+    makers = {
+        LayerName.USER: _user(request, records, slack),
+        LayerName.THREAD: _thread(request, slack),
+        **{name: asyncio.to_thread(make) for name, make in _record_layers(request, records).items()},
     }
-    if request.rfp_id:
-        found |= {
-            LayerName.RFP: lambda: _made(sources.rfp(request), layers.rfp),
-            LayerName.JOURNAL: lambda: _made(sources.journal(request), layers.journal),
-            LayerName.EVENTS: lambda: _made(sources.events(request), layers.events),
-            LayerName.OTHER_THREADS: lambda: _made(sources.other_threads(request), layers.other_threads),
-        }
-    if asking.about_team(request.question):
-        found[LayerName.TEAM] = lambda: _made(sources.team(request), partial(layers.team, user_id=request.user_id))
-    if external or skills:
-        found[LayerName.OUTSIDE] = lambda: _made(_nothing(), lambda _: layers.outside(external=external, skills=skills))
-    return {name: found[name] for name in LayerName if name in found}
+    made = await asyncio.gather(*(_within(timeout, name, layer) for name, layer in makers.items()))
+    text, reports = fit_to_budget(sorted(made, key=lambda each: list(LayerName).index(each.name)), tokens * 4)
+    known = () if isinstance(records, str) else (records.own_patterns, records.team_patterns)
+    return Context(
+        text,
+        tuple(reports.get(name) or LayerReport(name, missing=NOT_ASKED) for name in LayerName),
+        format_tool_patterns(*known, offered) if known else "",
+    )
 
 
-async def _made(fetched: Awaitable[Value], make: Callable[[Value], Layer]) -> Layer:
+async def _user(request: ContextRequest, records: Records | str, slack: SlackContext) -> Layer:
+    profile = await slack.profile(request)
+    return user_layer(profile, None if isinstance(records, str) else records.member)
+
+
+async def _thread(request: ContextRequest, slack: SlackContext) -> Layer:
     # In a thread: to search much text for secrets takes a while, in which others are to be served.
-    return await asyncio.to_thread(make, await fetched)
+    return await asyncio.to_thread(thread_layer, await slack.messages_before(request))
 
 
-async def _nothing() -> None:
-    """No source outside is set up, so there is nobody to ask."""
-
-
-async def _fetch(name: LayerName, fetch: Callable[[], Awaitable[Layer]], patience: float) -> _Fetched:
-    begun = time.monotonic()
-    layer, missing = None, ""
+async def _within(timeout: float, name: LayerName, layer: Awaitable[Layer]) -> Layer:
+    """The layer, or one that says why it is missing."""
     try:
-        async with asyncio.timeout(patience):
-            layer = await fetch()
-    except TimeoutError:
-        missing = _LATE
-    except Permanent as error:  # such as an RFP that is not there: the words name those that are
-        missing = fences.line(public_sentence(str(error), _BROKEN), _REASON)
+        async with asyncio.timeout(timeout):
+            return await layer
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one layer, the others are to be there
-        _log.warning("context_layer_failed", layer=name, error=type(error).__name__)
-        missing = _BROKEN
-    took = round((time.monotonic() - begun) * 1000)
-    if missing:
-        _log.warning("context_layer_missing", layer=name, reason=missing, milliseconds=took)
-    elif layer and not layer.pieces:
-        return _Fetched(name, None, took, NOTHING)
-    return _Fetched(name, layer, took, missing, failed=bool(missing))
+        return Layer(name, missing=reason_of(error, name))
 
 
-def _context(fetched: list[_Fetched], room: int) -> Context:
-    there = [each.layer for each in fetched if each.layer]
-    missing = _sentence([f"{each.name} ({each.missing})" for each in fetched if each.failed])
+def reason_of(error: Exception, what: str) -> str:
+    """Why something is missing, in words for the model."""
+    if isinstance(error, TimeoutError):
+        reason = _LATE
+    elif isinstance(error, Permanent):  # such as an RFP that is not there: the words name those that are
+        reason = redacted_line(public_sentence(str(error), _BROKEN), _REASON)
+    else:
+        reason = _BROKEN
+    _log.warning("context_layer_missing", layer=what, reason=reason, error=type(error).__name__)
+    return reason
+
+
+def mentions_team(question: str) -> bool:
+    """Whether it is about the people who answer requests for proposals, or one of them."""
+    return _TEAM_PATTERN.search(question[:_QUESTION]) is not None
+
+
+def _record_layers(request: ContextRequest, records: Records | str) -> Mapping[LayerName, Callable[[], Layer]]:
+    """How each layer of the records is made that the request calls for."""
+    about_rfp = (LayerName.RFP, LayerName.JOURNAL, LayerName.EVENTS)
+    if isinstance(records, str):
+        names = [LayerName.RELATED, LayerName.MEMORIES, *(about_rfp if request.rfp_id else ())]
+        names += [LayerName.TEAM] if mentions_team(request.question) else []
+        return {each: partial(Layer, each, missing=records) for each in names}
+    layers = {LayerName.MEMORIES: partial(memories_layer, records.memories)}
+    if records.not_found:
+        reason = redacted_line(public_sentence(records.not_found, _BROKEN), _REASON)
+        layers |= {each: partial(Layer, each, missing=reason) for each in (*about_rfp, LayerName.RELATED)}
+    if records.state:
+        layers[LayerName.RFP] = partial(rfp_layer, records.state)
+        layers[LayerName.JOURNAL] = partial(journal_layer, records.journal)
+        layers[LayerName.EVENTS] = partial(events_layer, records.events)
+    if records.related is not None:
+        layers[LayerName.RELATED] = partial(related_layer, records.related)
+    if records.team is not None:
+        left_out = len(records.team) - _TEAM
+        layers[LayerName.TEAM] = partial(team_layer, records.team[:_TEAM], request.user_id, left_out=left_out)
+    if request.rfp_id:
+        layers[LayerName.OTHER_THREADS] = partial(other_threads_layer, request.other_threads)
+    return layers
+
+
+def user_layer(actor: UserProfile, member: TeamMember | None) -> Layer:
+    told = [f"- Slack user id: {redacted_line(actor.user_id, _NAME)}"]
+    known = {"name": actor.display_name, "email": actor.email, "platform identity": actor.platform_id}
+    told += [f"- {name}: {redacted_line(text, _NAME)}" for name, text in known.items() if text]
+    told.append(_member(member) if member else "- not known to the team")
+    return Layer(LayerName.USER, "Who asks:", tuple(told), "team_get")
+
+
+def thread_layer(said: Sequence[PriorMessage]) -> Layer:
+    heading = "Said in this Slack thread before you were called, oldest first; you were not spoken to:"
+    return Layer(LayerName.THREAD, heading, tuple(map(_said, said)), "slack_get_thread", oldest_first=True)
+
+
+def rfp_layer(state: OpportunityState) -> Layer:
+    heading = (
+        f"{state.rfp_id}, version {state.version} of its state, changed last at {_format_time(state.updated_at)} UTC:"
+    )
+    first = {name: state.document[name] for name in FACTS if name in state.document}
+    document = first | {name: each for name, each in state.document.items() if name not in first}
+    pieces = [
+        f"- {redacted_line(name, _NAME)}: {redacted_json(each, MAX_PIECE, field=name)}"
+        for name, each in document.items()
+    ]
+    return Layer(LayerName.RFP, heading, tuple(pieces or ["- nothing is written down yet"]), "opportunity_load")
+
+
+def journal_layer(entries: Sequence[JournalEntry]) -> Layer:
+    pieces = [
+        f"- {_format_time(each.at)} {each.kind} by {redacted_line(each.author.user_id, _NAME)}: "
+        f"{redacted_line(each.text, MAX_PIECE)}"
+        for each in entries
+    ]
+    return Layer(LayerName.JOURNAL, "Its journal, the newest entry first:", tuple(pieces), "journal_list")
+
+
+def events_layer(found: Sequence[Event]) -> Layer:
+    pieces = [
+        f"- {_format_time(each.at)} {redacted_line(each.event_type, _NAME)} by "
+        f"{redacted_line(each.author.user_id, _NAME)}: {redacted_json(each.payload, MAX_PIECE)}"
+        for each in found
+    ]
+    return Layer(LayerName.EVENTS, "Its events, the newest first:", tuple(pieces), "event_list")
+
+
+def related_layer(found: Sequence[Rfp]) -> Layer:
+    return Layer(LayerName.RELATED, "Other RFPs that may be meant or may help:", tuple(map(_rfp, found)), "rfp_search")
+
+
+def other_threads_layer(found: Sequence[RelatedThread]) -> Layer:
+    """Of threads whose words are not for the readers here, only the channel is named."""
+    answers = [
+        f"- in <#{each.channel}>, answered last at {_format_seconds(each.at)}: "
+        f"{redacted_line(each.answered, MAX_PIECE)}"
+        for each in found
+        if each.answered
+    ]
+    silent = list(dict.fromkeys(f"- in <#{each.channel}>" for each in found if not each.answered))
+    heading = "Other threads about the same RFP; what was said in other channels is not shown here:"
+    return Layer(LayerName.OTHER_THREADS, heading, (*answers, *silent))
+
+
+def memories_layer(found: Mapping[MemoryKind, Sequence[Memory]]) -> Layer:
+    """One of each kind by turns, so that a cut takes the least like of every kind first.
+
+    Successful patterns are told elsewhere.
+    """
+    lessons = [each for each in found.get(MemoryKind.PROCEDURAL, ()) if each.error_class]
+    kinds = [found.get(MemoryKind.SEMANTIC, ()), found.get(MemoryKind.EPISODIC, ()), lessons]
+    ranked = [each for each in chain.from_iterable(zip_longest(*kinds)) if each]
+    heading = "Remembered of earlier turns; it may be outdated, so look it up before you rely on it:"
+    return Layer(LayerName.MEMORIES, heading, tuple(map(_memory, ranked)), "memory_search")
+
+
+def team_layer(members: Sequence[TeamMember], user_id: str, *, left_out: int = 0) -> Layer:
+    """Whoever asks comes first."""
+    ordered = sorted(members, key=lambda each: each.user_id != user_id)
+    pieces = tuple(_member(each, asks=each.user_id == user_id) for each in ordered)
+    return Layer(LayerName.TEAM, "The team:", pieces, "team_list", left_out=max(0, left_out))
+
+
+def _said(said: PriorMessage) -> str:
+    files = "".join(f" [attached: {redacted_line(name, _NAME)}]" for name in said.files)
+    author, text = redacted_line(said.author, _NAME), redacted_line(said.text, MAX_PIECE)
+    return f"- {_format_seconds(said.at)} {author}: {text}{files}"
+
+
+def _rfp(found: Rfp) -> str:
+    told = [
+        f"{found.rfp_id}: {found.title}",
+        f"client {found.client}" if found.client else "",
+        f"status {found.status}",
+    ]
+    due = f"due {found.due_date}" if found.due_date else ""
+    owner = f"owner {found.owner}" if found.owner else ""
+    return f"- {redacted_line(', '.join(filter(None, (*told, due, owner))), MAX_PIECE)}"
+
+
+def _memory(memory: Memory) -> str:
+    about = f" ({redacted_line(memory.rfp_id, _NAME)})" if memory.rfp_id else ""
+    return f"- {_format_time(memory.at)} {memory.kind}{about}: {redacted_line(memory.text, MAX_PIECE)}"
+
+
+def _member(member: TeamMember, *, asks: bool = False) -> str:
+    skills = f"can {', '.join(member.skills[:_SKILLS])}" if member.skills else ""
+    hours = f"{member.capacity} hours a week for proposals"
+    biography = redacted_line(member.biography, _BIOGRAPHY)
+    told = "; ".join(filter(None, (member.role, skills, hours, biography)))
+    mark = ", who asks" if asks else ""
+    return (
+        f"- {redacted_line(name_with_id(member.name, member.user_id), _NAME)}{mark}: {redacted_line(told, MAX_PIECE)}"
+    )
+
+
+def _format_time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _format_seconds(at: float) -> str:
+    return _format_time(datetime.fromtimestamp(at, UTC))
+
+
+def fit_to_budget(layers: Sequence[Layer], room: int) -> tuple[str, dict[LayerName, LayerReport]]:
+    """Return the layers in at most `room` bytes together, with what is missing in words, and a report of each."""
+    there = [each for each in layers if each.pieces]
+    missing = _missing_sentence([f"{each.name} ({each.missing})" for each in layers if each.missing])
     # The names of all layers may have to be said as left out.
-    kept_free = fences.size(missing) + fences.size(_sentence([f"{each.name} (no room)" for each in there])) + 2
-    shown = budget.fitted(there, room - kept_free)
-    no_room = _sentence([f"{each.name} (no room)" for each in shown if not each.text])
-    lines = [*(each.text for each in shown), missing, no_room]
-    text = "\n".join(filter(None, lines))
-    if fences.size(text) > room:
+    no_room = _missing_sentence([f"{each.name} (no room)" for each in there])
+    shown = _fitted(there, room - byte_size(missing) - byte_size(no_room) - 2)
+    left_out = _missing_sentence([f"{each.name} (no room)" for each in shown if not each.text])
+    text = "\n".join(filter(None, [*(each.text for each in shown), missing, left_out]))
+    if byte_size(text) > room:
         text = ""  # a budget in which not even that can be said; the report says it
-    return Context(text, _reports(fetched, {each.name: each for each in shown}))
+    reports = {each.name: LayerReport(each.name, missing=each.missing or NOTHING) for each in layers}
+    for each in shown:
+        tokens = -(-byte_size(each.text) // 4)
+        reports[each.name] = LayerReport(each.name, tokens, each.pieces, each.cut, "" if each.text else "no room")
+    return text, reports
 
 
-def _sentence(missing: list[str]) -> str:
+def _missing_sentence(missing: list[str]) -> str:
     return f"Missing here: {'; '.join(missing)}." if missing else ""
 
 
-def _reports(fetched: list[_Fetched], shown: Mapping[LayerName, budget.Shown]) -> tuple[LayerReport, ...]:
-    by_name = {each.name: each for each in fetched}
-    return tuple(_report(name, by_name.get(name), shown.get(name)) for name in LayerName)
+@dataclass(frozen=True)
+class _Fenced:
+    """A layer in its fence; empty where there was no room for any of it. `cut`: pieces that are left out."""
+
+    name: LayerName
+    text: str
+    pieces: int = 0
+    cut: int = 0
 
 
-def _report(name: LayerName, fetched: _Fetched | None, shown: budget.Shown | None) -> LayerReport:
-    if fetched is None:
-        return LayerReport(name, missing=NOT_ASKED)
-    if shown is None:
-        return LayerReport(name, milliseconds=fetched.milliseconds, missing=fetched.missing)
-    tokens = -(-fences.size(shown.text) // 4)
-    missing = "" if shown.text else "no room"
-    return LayerReport(name, tokens, shown.pieces, shown.cut, shown.shortened, fetched.milliseconds, missing)
+def _fitted(layers: Sequence[Layer], room: int) -> list[_Fenced]:
+    """The layers in at most `room` bytes together, a line's end behind each counted."""
+    whole = {each.name: _fenced(each, each.pieces, 0) for each in layers}
+    given = shares({name: byte_size(each.text) + 1 for name, each in whole.items()}, WEIGHTS, room)
+    return [
+        whole[each.name] if byte_size(whole[each.name].text) < given[each.name] else _cut(each, given[each.name] - 1)
+        for each in layers
+    ]
+
+
+def shares(wanted: Mapping[LayerName, int], weights: Mapping[LayerName, int], room: int) -> dict[LayerName, int]:
+    """How much of `room` each gets: what it wants, or its part of what those leave that want less than theirs."""
+    given, rest = dict[LayerName, int](), dict(wanted)
+    while rest:
+        total = sum(weights[name] for name in rest)
+        modest = [name for name, size in rest.items() if size * total <= room * weights[name]]
+        if not modest:
+            return given | {name: max(0, room) * weights[name] // total for name in rest}
+        for name in modest:
+            given[name] = rest.pop(name)
+        room -= sum(given[name] for name in modest)
+    return given
+
+
+def _cut(layer: Layer, room: int) -> _Fenced:
+    """As many pieces as there is room for, the most telling ones; of the first at least its beginning."""
+    ranked = layer.pieces[::-1] if layer.oldest_first else layer.pieces
+    frame = byte_size(_fenced(layer, (), len(ranked)).text)
+    kept, left = list[str](), room - frame
+    for piece in ranked:
+        if (needed := byte_size(piece) + 1) > left:
+            break
+        kept.append(piece)
+        left -= needed
+    if not kept and left > _LEAST:
+        kept.append(truncate_bytes(ranked[0], left - 1))
+    if not kept:
+        return _Fenced(layer.name, "", cut=len(ranked) + layer.left_out)
+    return _fenced(layer, tuple(kept[::-1] if layer.oldest_first else kept), len(ranked) - len(kept))
+
+
+def _fenced(layer: Layer, pieces: Sequence[str], cut: int) -> _Fenced:
+    missing = cut + layer.left_out
+    body = [layer.heading, *pieces, *([_note(missing, layer)] if missing else [])]
+    return _Fenced(layer.name, wrap_in_tag("context", "\n".join(body), layer.name), len(pieces), missing)
+
+
+def _note(missing: int, layer: Layer) -> str:
+    """The less is cut, the shorter it is."""
+    which = "older" if layer.oldest_first else "more"
+    return f"({missing} {which} left out here{f': {layer.more} shows them' if layer.more else ''})"
+
+
+def _prior_message(message: Raw, users: Mapping[str, User | None]) -> PriorMessage:
+    user_id = str(message.get("user") or "")
+    user = users.get(user_id)
+    author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
+    files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
+    return PriorMessage(author, float(message["ts"]), rich_text.text_of(message), tuple(files))
+
+
+_TEAM_PATTERN = re.compile(
+    r"(?<![\w-])(?:"
+    + "|".join(
+        [
+            *(rf"{re.escape(each)}(?:s|'s|ed|ing|es)?" for each in TEAM_WORDS),
+            *(r"\s+".join(map(re.escape, each.split())) for each in TEAM_PHRASES),
+        ]
+    )
+    + r")(?![\w-])",
+    re.IGNORECASE,
+)

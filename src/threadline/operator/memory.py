@@ -5,21 +5,24 @@ failure its class. What was said is recalled in its own channel alone.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
 from threadline.models.model import ToolKind
-from threadline.operator import prompt_fences as fences
-from threadline.operator import query_triggers as asking
-from threadline.operator.model.memory import MemoryKind, NewMemory, keys_of_facts
-from threadline.operator.tool_patterns import ARROW
+from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, fact_to_remember, keys_of_facts
+from threadline.operator.prompt import redact_to_line, redacted_line
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import ErrorCategory, ErrorCode
 from threadline.tools.registry import wire_name
 
 MOST_FAILURES = 5
+MAX_PATTERNS = 5
+ARROW = " → "
+_PATTERN = 300
+"""Bytes of a pattern as it is told."""
 MOST_TOOLS = 12
 """Of a pattern; a longer one is told by its beginning."""
 _REQUEST, _ANSWER, _FACT = 500, 400, 1_000
@@ -151,7 +154,7 @@ def kind_of_request(request: str) -> str:
     return " ".join(list(found)[:_MOST_WORDS]) or "request"
 
 
-def asked(question: str) -> str:
+def recall_query(question: str) -> str:
     """The words by which memories are sought for a question: the kind that it is of, and its own."""
     return f"{kind_of_request(question)} {question}"
 
@@ -245,7 +248,7 @@ def _facts(end: TurnEnd) -> list[NewMemory]:
     """What each wanted to have remembered, in the channel in which they said so."""
     if end.kind in _WITHOUT_ANSWER:
         return []
-    wanted = [(user, _said(asking.to_remember(words), _FACT)) for user, words in end.said]
+    wanted = [(user, _said(fact_to_remember(words), _FACT)) for user, words in end.said]
     return [
         NewMemory(MemoryKind.SEMANTIC, what, f"<@{user}> said: {what}", user, end.thread.channel, end.rfp_id)
         for user, what in wanted
@@ -255,5 +258,45 @@ def _facts(end: TurnEnd) -> list[NewMemory]:
 
 def _said(text: str, longest: int) -> str:
     """One line without secrets: redacted before it is cut."""
-    line = fences.plain(text)
+    line = redact_to_line(text)
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+@dataclass(frozen=True)
+class ToolPattern:
+    """`kind` is the kind of request that `tools`, in their order, have served `times` times, the last time at `at`."""
+
+    kind: str
+    tools: tuple[str, ...]
+    times: int
+    at: datetime
+
+
+def format_tool_patterns(own: Sequence[Memory], others: Sequence[Memory], offered: Collection[str]) -> str:
+    """The likest patterns, a line each, of whoever asks before those of the team; empty when there is none.
+
+    Args:
+        own, others: procedural memories, the likest first; one may be in both.
+        offered: the tools' names, as the model sees them: what names another one is of no use any more.
+    """
+    lines = []
+    for each in _together([*own, *others]):
+        if set(each.tools) <= set(offered):
+            often = "once" if each.times == 1 else f"{each.times} times"
+            line = f"{each.kind}: {ARROW.join(each.tools)} ({often}, the last time on {each.at:%Y-%m-%d})"
+            lines.append(f"- {redacted_line(line, _PATTERN)}")
+    return "\n".join(lines[:MAX_PATTERNS])
+
+
+def _together(memories: Sequence[Memory]) -> list[ToolPattern]:
+    """Each pattern once, where it came first."""
+    found: dict[str, list[Memory]] = {}
+    seen = set[Memory]()
+    for each in memories:
+        if not each.error_class and each not in seen:
+            seen.add(each)
+            found.setdefault(each.text, []).append(each)
+    return [
+        ToolPattern(same[0].cue.split(" | ", 1)[0], tuple(text.split(ARROW)), len(same), max(each.at for each in same))
+        for text, same in found.items()
+    ]

@@ -31,7 +31,7 @@ from threadline.jobs.model import JOB_TYPES, JobRunner
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
-from threadline.operator.prompt import JobType
+from threadline.operator.prompt import JobTypeInfo
 from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
 from threadline.sales.crm import PostgresCrm
@@ -144,7 +144,9 @@ async def conversing(
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.demand(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
-        types = [JobType(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
+        types = (
+            [JobTypeInfo(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
+        )
         words = settings.decision.sensitive_words
         mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
         yield Conversing(

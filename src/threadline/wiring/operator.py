@@ -5,8 +5,7 @@ from threadline.conversations.think import Mind
 from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
-from threadline.operator.context_preparation import Preparing
-from threadline.operator.context_queries import LiveSources
+from threadline.operator.context import SlackContext
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
@@ -22,10 +21,12 @@ def operating(
         authors: says what of it counts.
         tokens: bound its context.
     """
-    sources = LiveSources(database, UserProfiles(database, users), history, authors)
     return LiveOperatorActivities(
         database,
         Beginning(database, mind.bot_name),
-        Preparing(database, sources, mind.model, mind.house.tools, tokens),
+        SlackContext(UserProfiles(database, users), history, authors),
         Remembering(database, mind.registry, mind.clock),
+        mind.model,
+        mind.house.tools,
+        tokens,
     )

@@ -1,11 +1,16 @@
 """What the operator remembers of earlier turns: what happened, what is so, and what worked or did not."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 MOST_FACTS = 10
 """That are remembered of one turn."""
+
+_QUESTION = 5_000
+"""Characters of a question, of which there are no more."""
+_REMEMBER = re.compile(r"\s*(?:please,?\s+)?remember(?:\s+that\b|\s*:)[\s,:]*(?P<what>\S.*)", re.IGNORECASE | re.DOTALL)
 
 
 class MemoryKind(StrEnum):
@@ -48,3 +53,12 @@ class Memory:
 def keys_of_facts(key: str) -> list[str]:
     """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
     return [key, *(f"{key}:said:{number}" for number in range(2, MOST_FACTS + 1))]
+
+
+def fact_to_remember(question: str) -> str:
+    """What is to be remembered, as it was said ("remember that …", "remember: …"); empty when that is not asked for.
+
+    "Remember to …" asks for a reminder, which is a job.
+    """
+    found = _REMEMBER.match(question[:_QUESTION])
+    return found["what"].strip() if found else ""
