@@ -26,10 +26,11 @@ class Directory(UserDirectory):
     """What Slack says of people; `away`: it does not answer."""
 
     def __init__(self, people: Mapping[str, User] = PEOPLE) -> None:
+        super().__init__(self._find)
         self._people = people
         self.away = False
 
-    async def get(self, user_id: str) -> User | None:
+    async def _find(self, user_id: str) -> User | None:
         if self.away:
             raise Transient("Slack did not answer.")
         return self._people.get(user_id)

@@ -4,7 +4,6 @@ from functools import cached_property
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.appointments.store import Appointments
 from threadline.approvals.store import ProposedActions
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import Conversations
@@ -35,10 +34,6 @@ class Work:
     def __init__(self, tx: AsyncConnection, context_bytes: int | None = None) -> None:
         self.tx = tx
         self._context_bytes = BYTES if context_bytes is None else context_bytes
-
-    @cached_property
-    def appointments(self) -> Appointments:
-        return Appointments(self.tx)
 
     @cached_property
     def bindings(self) -> Bindings:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from threadline.appointments.invitation_port import Invitations
-from threadline.appointments.invitation_sender import SlackInvitations
-from threadline.appointments.toolset_adapters import postgres_ports
+from threadline.appointments.invitations import SlackInvitationSender
+from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import Hands
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import Proposals
@@ -24,7 +23,7 @@ from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.jobs import job_types
 from threadline.jobs.job_port import JobDesk
@@ -34,9 +33,12 @@ from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobType
 from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
+from threadline.rfps.record_adapters import postgres_ports
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.email_sending import PostgresOutbox, Sending
 from threadline.sales.email_tools import EmailOutbox
+from threadline.sales.model import Contact
+from threadline.sales.store import Crm
 from threadline.sales.tools import CrmBook
 from threadline.settings import (
     ApprovalSettings,
@@ -136,7 +138,8 @@ async def conversing(
         sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
         services = services.with_service(EmailOutbox, PostgresOutbox(database, users, sending, rate))
         uploads = Outbox(slack, database)
-        services = services.with_service(Invitations, SlackInvitations(database, users, uploads, settings.mail.sender))
+        invitations = SlackInvitationSender(database, users, uploads, find_contact, settings.mail.sender)
+        services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
@@ -160,6 +163,12 @@ async def conversing(
             Hands(registry, services, ledger),
             approving,
         )
+
+
+async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
+    """Name and address that are on record of a customer; empty where nothing is."""
+    lead = await Crm(tx).known(team, Contact(user_id))
+    return (lead.name, lead.email) if lead else ("", "")
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from threadline.appointments import calendar_tools
 from threadline.appointments import tools as appointments_tools
 from threadline.approvals import tools as approvals_tools
 from threadline.cases import tools as cases_tools
@@ -22,7 +21,6 @@ from threadline.trackers import tools as trackers_tools
 
 _TOOLSETS = (
     appointments_tools,
-    calendar_tools,
     cases_tools,
     ci_tools,
     sales_tools,
