@@ -7,8 +7,6 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Transient
 from threadline.sales import tools as crm
-from threadline.sales.crm import PostgresCrm
-from threadline.sales.tools import CrmBook
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
@@ -37,5 +35,5 @@ class Directory(UserDirectory):
 
 
 def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:
-    book = PostgresCrm(database, people or Directory(), rate)
-    return ToolScene(database, crm.TOOLS, services=Services().with_service(CrmBook, book))
+    services = Services().with_service(UserDirectory, people or Directory())
+    return ToolScene(database, crm.TOOLS, rate, services)

@@ -36,7 +36,7 @@ def members(guests: Sequence[str] = ()) -> UserDirectory:
 class ToolScene:
     """`ledger` remembers calls; with `ledger.lost` set, the next result is lost, as in a crash.
 
-    Everybody but the `guests` is a full member of the workspace.
+    Everybody but the `guests` is a full member of the workspace, unless `services` bring a directory of users.
     """
 
     readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
@@ -52,10 +52,11 @@ class ToolScene:
         self.clock = Clock()
         self.ledger = LossyLedger(database, rate)
         self._registry = ToolRegistry(tools)
+        users = (services or Services()).get(UserDirectory) or members(guests)
         self._services = (
             postgres_ports(database, rate, services)
             .with_service(Database, database)
-            .with_service(UserDirectory, members(guests))
+            .with_service(UserDirectory, users)
             .with_service(CaseReaders, self.readers)
         )
         self._runner = ToolRunner(

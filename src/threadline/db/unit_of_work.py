@@ -23,8 +23,6 @@ from threadline.rfps.journal_store import Journal
 from threadline.rfps.opportunity_store import Opportunities
 from threadline.rfps.store import Rfps
 from threadline.rfps.team_store import Team
-from threadline.sales.email_store import Letters
-from threadline.sales.store import Crm
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
 from threadline.tools.store import ToolExecutionStore
@@ -38,10 +36,6 @@ class Work:
     @cached_property
     def bindings(self) -> Bindings:
         return Bindings(self.tx)
-
-    @cached_property
-    def crm(self) -> Crm:
-        return Crm(self.tx)
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -62,10 +56,6 @@ class Work:
     @cached_property
     def handovers(self) -> Handovers:
         return Handovers(self.tx)
-
-    @cached_property
-    def letters(self) -> Letters:
-        return Letters(self.tx)
 
     @cached_property
     def limits(self) -> Limits:

@@ -9,6 +9,7 @@ import structlog
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import Hands
+from threadline.approvals.blocks import is_whole
 from threadline.approvals.proposing import Approving, PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.cases.model import CaseReaders
@@ -34,12 +35,9 @@ from threadline.operator.prompt import JobType
 from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
 from threadline.rfps.record_adapters import postgres_ports
-from threadline.sales.crm import PostgresCrm
-from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import EmailOutbox
-from threadline.sales.model import Contact
-from threadline.sales.store import Crm
-from threadline.sales.tools import CrmBook
+from threadline.sales.email import EmailSettings
+from threadline.sales.model import SlackContact
+from threadline.sales.store import LeadStore
 from threadline.settings import (
     ApprovalSettings,
     ConversationSettings,
@@ -134,11 +132,11 @@ async def conversing(
         if embedder:
             services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, SlackThreads(history, authors))
-        services = services.with_service(CrmBook, PostgresCrm(database, users, rate))
-        sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
-        services = services.with_service(EmailOutbox, PostgresOutbox(database, users, sending, rate))
+        mail = settings.mail
+        email = EmailSettings(is_whole, mail.sender, mail.domains, mail.free, rate)
+        services = services.with_service(EmailSettings, email)
         uploads = Outbox(slack, database)
-        invitations = SlackInvitationSender(database, users, uploads, find_contact, settings.mail.sender)
+        invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.sender)
         services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
@@ -167,7 +165,7 @@ async def conversing(
 
 async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
     """Name and address that are on record of a customer; empty where nothing is."""
-    lead = await Crm(tx).known(team, Contact(user_id))
+    lead = await LeadStore(tx).find_by_contact(team, SlackContact(user_id))
     return (lead.name, lead.email) if lead else ("", "")
 
 

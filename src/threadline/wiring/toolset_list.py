@@ -14,7 +14,6 @@ from threadline.operator import speaking_tools
 from threadline.operator import tools as operator_tools
 from threadline.rfps import event_tools, file_tool, journal_tools, opportunity_tools, team_tools
 from threadline.rfps import tools as rfps_tools
-from threadline.sales import email_tools
 from threadline.sales import tools as sales_tools
 from threadline.tools.registry import Tool
 from threadline.trackers import tools as trackers_tools
@@ -24,7 +23,6 @@ _TOOLSETS = (
     cases_tools,
     ci_tools,
     sales_tools,
-    email_tools,
     estimates_tools,
     event_tools,
     file_tool,
