@@ -1257,7 +1257,7 @@ CREATE TABLE crm_interactions (
     kind text NOT NULL CHECK (kind <> ''),
     summary text NOT NULL CHECK (summary <> ''),
     at timestamptz NOT NULL,
-    by_user text NOT NULL
+    user_id text NOT NULL
 );
 CREATE INDEX crm_interactions_lead_idx ON crm_interactions (lead_id, id);
 
@@ -1268,12 +1268,12 @@ CREATE TABLE crm_audit (
     lead_id text REFERENCES crm_leads (lead_id) ON DELETE CASCADE,
     company_id text REFERENCES crm_companies (company_id) ON DELETE CASCADE,
     field text NOT NULL CHECK (field <> ''),
-    was text NOT NULL,
-    became text NOT NULL CHECK (became <> was),
+    old_value text NOT NULL,
+    new_value text NOT NULL CHECK (new_value <> old_value),
     user_id text NOT NULL,
     correlation_id text NOT NULL CHECK (correlation_id <> ''),
     operation_key text NOT NULL CHECK (operation_key <> ''),
-    at timestamptz NOT NULL,
+    changed_at timestamptz NOT NULL,
     CHECK (num_nonnulls(lead_id, company_id) = 1)
 );
 CREATE INDEX crm_audit_lead_idx ON crm_audit (lead_id, id);

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from threadline.appointments.model import Resource
+from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.estimates.model import NewItem, Role
@@ -94,9 +95,10 @@ async def _lay_what_is_booked_and_read(work: Work, team: str) -> None:
     for name in (PROJECT, LOCKED_PROJECT):
         if name not in known:
             await _lay_project(work, team, name, locked=name == LOCKED_PROJECT)
-    if not await work.appointments.resources(team):
+    appointments = AppointmentStore(work.tx)
+    if not await appointments.resources(team):
         for resource in RESOURCES:
-            await work.appointments.save_resource(team, resource)
+            await appointments.save_resource(team, resource)
     knowledge = KnowledgeStore(work.tx)
     if not await knowledge.documents(team):
         for document in sample_documents():

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from threadline.appointments.model import Slot, clock_of
+from threadline.appointments.model import Slot, local_offset
 
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -20,4 +20,4 @@ NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 )
 def test_offset_is_told_from_both_times(starts_at: datetime, local: str, minutes: int) -> None:
     slot = Slot(starts_at, starts_at + timedelta(hours=1), local)
-    assert clock_of(slot).utcoffset(None) == timedelta(minutes=minutes)
+    assert local_offset(slot).utcoffset(None) == timedelta(minutes=minutes)

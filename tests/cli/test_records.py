@@ -8,6 +8,7 @@ import pytest
 from tests.cli.command import Command
 from tests.support.recording import create_from
 from tests.support.tool_store import THREAD, change
+from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.rfps.journal_entries import NewEntry
 from threadline.rfps.team_members import TeamMember
@@ -138,7 +139,7 @@ async def test_file_with_a_fault_is_not_loaded_at_all(
     assert (refused.returncode, fault in refused.stderr) == (1, True), refused.stderr
     async with database.begin() as work:
         assert await work.estimates.projects("T1") == []
-        assert await work.appointments.resources("T1") == []
+        assert await AppointmentStore(work.tx).resources("T1") == []
         assert await work.rfps.listed("T1") == []
         assert await work.team.listed("T1") == []
 

@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.estimates.model import ProjectLocked, Role, stale_quotes
 from threadline.knowledge.model import SearchQuery
@@ -21,7 +22,7 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert details.quotes[0].totals.total == Decimal("14165.46")
         assert stale_quotes(details) == []
         assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
-        assert sorted(each.name for each in await work.appointments.resources("T1")) == [
+        assert sorted(each.name for each in await AppointmentStore(work.tx).resources("T1")) == [
             each.name for each in RESOURCES
         ]
     found = await search(database, None, SearchQuery("T1", "When does the money of a refund go back?"))

@@ -10,7 +10,6 @@ import pytest
 from tests.support.recording import create
 from tests.support.tool_fakes import MemoryLedger, context
 from tests.support.tool_scene import ToolScene
-from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
@@ -18,6 +17,7 @@ from threadline.operator import speaking_tools as speaking
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.journal_entries import EntryKind, NewEntry
+from threadline.rfps.record_adapters import postgres_ports
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools

@@ -7,8 +7,6 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Transient
 from threadline.sales import tools as crm
-from threadline.sales.crm import PostgresCrm
-from threadline.sales.tools import CrmBook
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
@@ -26,15 +24,16 @@ class Directory(UserDirectory):
     """What Slack says of people; `away`: it does not answer."""
 
     def __init__(self, people: Mapping[str, User] = PEOPLE) -> None:
+        super().__init__(self._find)
         self._people = people
         self.away = False
 
-    async def get(self, user_id: str) -> User | None:
+    async def _find(self, user_id: str) -> User | None:
         if self.away:
             raise Transient("Slack did not answer.")
         return self._people.get(user_id)
 
 
 def desk_of(database: Database, rate: Rate | None = None, people: Directory | None = None) -> ToolScene:
-    book = PostgresCrm(database, people or Directory(), rate)
-    return ToolScene(database, crm.TOOLS, services=Services().with_service(CrmBook, book))
+    services = Services().with_service(UserDirectory, people or Directory())
+    return ToolScene(database, crm.TOOLS, rate, services)

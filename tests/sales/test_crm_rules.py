@@ -10,11 +10,11 @@ from threadline.sales.model import COMPANY_FIELDS, LEAD_FIELDS, LeadRefused
 @given(st.dictionaries(st.sampled_from([*LEAD_FIELDS, *COMPANY_FIELDS, "company", "nickname"]), st.text(max_size=300)))
 def test_checked_fields_stay_as_they_are(fields: dict[str, str]) -> None:
     try:
-        kept = crm.checked(fields)
+        kept = crm.check_lead_fields(fields)
     except LeadRefused:
         return
     assert kept.keys() == fields.keys() <= {*LEAD_FIELDS, *COMPANY_FIELDS, "company"}
-    assert crm.checked(kept) == kept
+    assert crm.check_lead_fields(kept) == kept
     lines = [value for name, value in kept.items() if name not in ("notes", "company_notes")]
     assert not any(sign in value for value in lines for sign in "\r\n\x00")
 

@@ -15,20 +15,21 @@ from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.blocks import is_whole
 from threadline.approvals.contract import ActionRef, DecideRequest, Stage
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.db.engine import Database
 from threadline.models.model import ToolCall
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.sales import email_tools as email
-from threadline.sales.email import Smtp
-from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import EmailOutbox, Mailer
-from threadline.sales.mail_account import parse_account
+from threadline.sales import tools as sales
+from threadline.sales.email import EmailSettings, Mailer
+from threadline.sales.model import parse_mail_account
+from threadline.sales.smtp import SmtpMailer
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
 from threadline.tools.context import Services, ToolContext
@@ -40,7 +41,7 @@ from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
 
-REGISTRY = ToolRegistry([*email.TOOLS, *proposals.TOOLS])
+REGISTRY = ToolRegistry([*sales.TOOLS, *proposals.TOOLS])
 REF = ActionRef(TEAM, "ACT-1")
 SETTINGS = ApprovalRules((APPROVER,))
 LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
@@ -64,12 +65,11 @@ class Office:
     @property
     def services(self) -> Services:
         users = UserDirectory(self.talk.speaking._slack.user)
-        outbox = PostgresOutbox(self.talk.database, users, Sending("sales@acme.example", ("shop.example",)))
+        settings = EmailSettings(is_whole, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
-        mailer = Smtp(parse_account(self.server.url))
-        return (
-            Services().with_service(EmailOutbox, outbox).with_service(Mailer, mailer).with_service(Proposals, waiting)
-        )
+        services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
+        services = services.with_service(Mailer, SmtpMailer(parse_mail_account(self.server.url)))
+        return services.with_service(EmailSettings, settings).with_service(Proposals, waiting)
 
     @property
     def approval(self) -> LiveApprovalActivities:

@@ -14,20 +14,20 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
+from threadline.approvals.blocks import is_whole
 from threadline.approvals.model import ApprovalRules, ProposedAction
 from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
+from threadline.db.rate_limit_rules import Rate
 from threadline.errors import NotDone, Transient
-from threadline.sales import email_tools as email
-from threadline.sales import tools as crm
-from threadline.sales.crm import PostgresCrm
-from threadline.sales.email import Smtp
-from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import EmailOutbox, Mailer
-from threadline.sales.mail_account import parse_account
-from threadline.sales.tools import CrmBook
+from threadline.sales import tools as sales
+from threadline.sales.email import EmailSettings, Mailer
+from threadline.sales.model import parse_mail_account
+from threadline.sales.smtp import SmtpMailer
+from threadline.sales.store import EmailDraftStore
+from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, Risk, ToolResult
 
@@ -75,19 +75,19 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             *,
             sets_up_mail: bool = True,
             approvers: Sequence[str] = ("U7",),
+            rate: Rate | None = None,
         ) -> Post:
             post = Post(ToolScene(database, ()), server, database)
-            people = Directory()
-            sending = Sending(SENDER, domains, free) if sets_up_mail else Sending()
+            settings = EmailSettings(is_whole, SENDER, domains, free, rate) if sets_up_mail else EmailSettings(is_whole)
             services = (
                 Services()
-                .with_service(CrmBook, PostgresCrm(database, people))
-                .with_service(EmailOutbox, PostgresOutbox(database, people, sending))
+                .with_service(UserDirectory, Directory())
+                .with_service(EmailSettings, settings)
                 .with_service(Proposals, PostgresProposals(database, ApprovalRules(tuple(approvers)), post.workflows))
             )
             if sets_up_mail:
-                services = services.with_service(Mailer, Smtp(parse_account(server.url)))
-            post.desk = ToolScene(database, [*email.TOOLS, *crm.TOOLS], services=services)
+                services = services.with_service(Mailer, SmtpMailer(parse_mail_account(server.url)))
+            post.desk = ToolScene(database, sales.TOOLS, services=services)
             return post
 
         yield make
@@ -346,10 +346,20 @@ async def test_email_to_a_lead_is_logged_as_interaction(make_post: MakePost) -> 
     assert (put["kind"], put["summary"], put["by"]) == ("email", "Our call", "U1")
 
 
+async def test_emails_to_one_address_are_rate_limited(make_post: MakePost) -> None:
+    post = make_post(rate=Rate(1, 60.0))
+    assert (await post.send(await post.drafted())).success
+    second = await post.drafted()
+    assert code_of(await post.send(second)) is ErrorCode.TOO_MANY_CHANGES
+    assert (len(post.server.received), await post.status(second)) == (1, "draft")
+    post.desk.clock.advance(60)
+    assert (await post.send(second)).success
+
+
 async def test_old_drafts_are_deleted(post: Post) -> None:
     await post.drafted()
     at = post.desk.clock().timestamp()
     async with post.database.begin() as work:
-        assert await work.letters.prune(at) == 0
-        assert await work.letters.prune(at + 1) == 1
+        assert await EmailDraftStore(work.tx).delete_older_than(at) == 0
+        assert await EmailDraftStore(work.tx).delete_older_than(at + 1) == 1
     assert "this thread has no draft" in message_of(await post.send("MAIL-1"))

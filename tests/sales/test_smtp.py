@@ -12,20 +12,20 @@ from structlog.testing import capture_logs
 
 from tests.sales.mail_server import PASSWORD, USER, MailServer, certificates, serving
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.sales.email import Smtp
-from threadline.sales.mail_account import Tls, parse_account
-from threadline.sales.mail_message import composed, message_id
+from threadline.sales.email import compose_message, make_message_id
+from threadline.sales.model import Tls, parse_mail_account
+from threadline.sales.smtp import SmtpMailer
 
 AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
 
 def mail(subject: str = "Our call", body: str = "Hello Ana,\n\nsee you.") -> EmailMessage:
-    name = message_id("T1:C1:1.2:1:1:call", "Acme <sales@acme.example>")
-    return composed("Acme <sales@acme.example>", "ana@shop.example", subject, body, name, AT)
+    name = make_message_id("T1:C1:1.2:1:1:call", "Acme <sales@acme.example>")
+    return compose_message("Acme <sales@acme.example>", "ana@shop.example", subject, body, name, AT)
 
 
-def of(server: MailServer) -> Smtp:
-    return Smtp(parse_account(server.url))
+def of(server: MailServer) -> SmtpMailer:
+    return SmtpMailer(parse_mail_account(server.url))
 
 
 async def test_email_arrives_as_it_was_written() -> None:
@@ -41,8 +41,8 @@ async def test_email_arrives_as_it_was_written() -> None:
 
 
 def test_message_id_belongs_to_the_operation() -> None:
-    one, other = (message_id(key, "Acme <sales@acme.example>") for key in ("a", "b"))
-    assert one == message_id("a", "sales@acme.example") != other
+    one, other = (make_message_id(key, "Acme <sales@acme.example>") for key in ("a", "b"))
+    assert one == make_message_id("a", "sales@acme.example") != other
     assert one.endswith("@acme.example>")
 
 
@@ -97,7 +97,7 @@ async def test_silent_server_is_left_after_the_timeout() -> None:
     async with silent:
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(NotDone, match="could not be reached"):
-            await Smtp(parse_account(f"smtp://127.0.0.1:{port}?tls=none"), timeout=0.2).send(mail())
+            await SmtpMailer(parse_mail_account(f"smtp://127.0.0.1:{port}?tls=none"), timeout=0.2).send(mail())
         await gone.wait()
 
 
@@ -105,22 +105,22 @@ async def test_server_without_starttls_gets_no_email_and_no_password() -> None:
     async with serving() as server:
         for who in ("", f"{USER}:s3cret%2Fword@"):
             with pytest.raises(Permanent, match="offers no encryption"):
-                await Smtp(parse_account(f"smtp://{who}127.0.0.1:{server.port}")).send(mail())
+                await SmtpMailer(parse_mail_account(f"smtp://{who}127.0.0.1:{server.port}")).send(mail())
     assert (server.received, server.logins) == ([], [])
 
 
 async def test_starttls_protects_account_and_email(tmp_path: Path) -> None:
     ours, theirs = certificates(tmp_path)
     async with serving(ours, auth=True) as server:
-        account = parse_account(f"smtp://{USER}:s3cret%2Fword@127.0.0.1:{server.port}")
-        await Smtp(account, tls=theirs).send(mail())
-        await Smtp(account, tls=theirs).look()
+        account = parse_mail_account(f"smtp://{USER}:s3cret%2Fword@127.0.0.1:{server.port}")
+        await SmtpMailer(account, tls=theirs).send(mail())
+        await SmtpMailer(account, tls=theirs).check()
         assert (len(server.received), server.logins) == (1, [USER, USER])
         with pytest.raises(Permanent, match="certificate is not trusted"):
-            await Smtp(account).send(mail())
-        wrong = parse_account(f"smtp://{USER}:another@127.0.0.1:{server.port}")
+            await SmtpMailer(account).send(mail())
+        wrong = parse_mail_account(f"smtp://{USER}:another@127.0.0.1:{server.port}")
         with capture_logs() as logs, pytest.raises(Permanent, match="does not accept the account"):
-            await Smtp(wrong, tls=theirs).look()
+            await SmtpMailer(wrong, tls=theirs).check()
     assert len(server.received) == 1
     assert "another" not in str(logs)
 
@@ -135,7 +135,7 @@ async def test_starttls_protects_account_and_email(tmp_path: Path) -> None:
     ],
 )
 def test_account_is_parsed(url: str, told: tuple[object, ...]) -> None:
-    account = parse_account(url)
+    account = parse_mail_account(url)
     assert told == (account.host, account.port, account.tls, account.user, account.password.get_secret_value())
     assert not account.user or account.password.get_secret_value() not in repr(account)
 
@@ -158,7 +158,7 @@ def test_account_is_parsed(url: str, told: tuple[object, ...]) -> None:
 )
 def test_bad_account_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ValueError, match=r"smtp:|tls=none") as refused:
-        parse_account(url)
+        parse_mail_account(url)
     assert "hunter2" not in str(refused.value)
 
 
@@ -194,4 +194,4 @@ def test_line_break_in_a_subject_is_refused() -> None:
 )
 def test_encoded_header_is_refused(recipient: str, subject: str) -> None:
     with pytest.raises(ValueError, match="decode to another text"):
-        composed("Acme <sales@acme.example>", recipient, subject, "Hello", "<1@acme.example>", AT)
+        compose_message("Acme <sales@acme.example>", recipient, subject, "Hello", "<1@acme.example>", AT)

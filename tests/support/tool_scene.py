@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.tool_fakes import Clock, LossyLedger, context
-from threadline.appointments.toolset_adapters import postgres_ports
 from threadline.cases.model import CaseReaders
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.models.model import ToolCall
+from threadline.rfps.record_adapters import postgres_ports
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
-from threadline.tools.runner import ToolRunner
+from threadline.tools.runner import Invocation, ToolRunner
 
 SUMMARIES = "CSUMMARIES"
 _WHERE = ("team", "channel", "thread_ts", "user_id", "correlation_id", "actor", "co_requesters", "co_requester_ids")
@@ -37,7 +37,7 @@ def members(guests: Sequence[str] = ()) -> UserDirectory:
 class ToolScene:
     """`ledger` remembers calls; with `ledger.lost` set, the next result is lost, as in a crash.
 
-    Everybody but the `guests` is a full member of the workspace.
+    Everybody but the `guests` is a full member of the workspace, unless `services` bring a directory of users.
     """
 
     readers = CaseReaders({SUMMARIES}, "https://example.slack.com/")
@@ -53,10 +53,11 @@ class ToolScene:
         self.clock = Clock()
         self.ledger = LossyLedger(database, rate)
         self._registry = ToolRegistry(tools)
+        users = (services or Services()).get(UserDirectory) or members(guests)
         self._services = (
             postgres_ports(database, rate, services)
             .with_service(Database, database)
-            .with_service(UserDirectory, members(guests))
+            .with_service(UserDirectory, users)
             .with_service(CaseReaders, self.readers)
         )
         self._runner = ToolRunner(
@@ -77,9 +78,12 @@ class ToolScene:
     async def intend(self, tool: str, call_id: str, seconds: float, **arguments: Any) -> None:
         """Record a call, so many seconds ago, as an attempt does whose worker dies then."""
         at = context(clock=self.clock, services=self._services, call_id=call_id)
-        call = self._runner._logged(ToolCall(call_id, tool, json.dumps(arguments)), at, None)
+        call = ToolCall(call_id, tool, json.dumps(arguments))
+        parsed = self._runner.check(call, at)
+        assert isinstance(parsed, Invocation), parsed.error
+        logged = self._runner._logged(call, at, parsed.arguments)
         async with self.ledger.transaction() as tx:
-            await self.ledger.begin(tx, replace(call, now=call.now - seconds), None)
+            await self.ledger.begin(tx, replace(logged, now=logged.now - seconds), None)
 
     async def done(self, tool: str, **arguments: Any) -> Any:
         """The data of a call that must succeed."""

@@ -4,7 +4,7 @@ import pytest
 
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
-from threadline.tools.registry import ToolRegistry, allowed_tools, available_tools
+from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.wiring.toolset_list import TOOLS
 
 OWN = {
@@ -16,12 +16,10 @@ OWN = {
     "propose.action",
 }
 """Tools that the protocol is about."""
-REPLACED = {"appointments.book", "appointments.freeSlots"}
-"""Tools in whose place others are offered."""
 REGISTRY = ToolRegistry(TOOLS)
 SERVICES = Services({port: object() for each in TOOLS for port in each.needs} | {UserDirectory: object()})
-EVERYTHING = {each.name for each in TOOLS} - REPLACED
-READS = {each.name for each in TOOLS if not each.mutating} - REPLACED
+EVERYTHING = {each.name for each in TOOLS}
+READS = {each.name for each in TOOLS if not each.mutating}
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -30,13 +28,3 @@ def test_conversational_agent_has_no_protocol_tools(read_only: bool) -> None:
     assert allowed_tools(REGISTRY, SERVICES, read_only=read_only).names == common
     assert allowed_tools(REGISTRY, SERVICES, operator=True, read_only=read_only).names == common | OWN
     assert {"opportunity.load", "schedule.job", "rfp.create.from.slack.file"} <= EVERYTHING - OWN
-
-
-def test_replaced_tool_is_offered_where_its_successor_is_missing() -> None:
-    assert {"calendar.book", "calendar.free"} <= EVERYTHING
-    assert {each.name for each in available_tools(REGISTRY, SERVICES)} >= REPLACED, (
-        "an approved action is made by its old name"
-    )
-    without = ToolRegistry([each for each in TOOLS if each.toolset != "calendar"])
-    assert allowed_tools(without, SERVICES, read_only=False).names >= REPLACED
-    assert {each.instead for each in TOOLS} - {""} == REPLACED

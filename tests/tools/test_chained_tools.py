@@ -26,7 +26,7 @@ CHANGING = {
     "estimates.createWbsItems",
     "estimates.updateWbsItems",
     "estimates.updateQuoteTotals",
-    "appointments.book",
+    "calendar.book",
     "appointments.move",
     "appointments.cancel",
 }
@@ -38,8 +38,9 @@ def test_every_remote_change_has_a_look_up_and_a_record() -> None:
     assert all(each.look_up and each.rate_limit_key for each in changing if each.remote)
 
 
-def test_toolset_without_port_is_not_offered() -> None:
-    assert not allowed_tools(REGISTRY, Services(), read_only=False).names
+def test_tool_without_its_service_is_not_offered() -> None:
+    on_postgres_alone = {each.name for each in TOOLS if not (each.needs or each.identifies)}
+    assert allowed_tools(REGISTRY, Services(), read_only=False).names == on_postgres_alone
     assert all(setup_hint(kind) for each in TOOLS for kind in each.needs)
 
 
@@ -49,9 +50,9 @@ async def test_project_can_be_switched_in_read_only(desk: ToolScene) -> None:
 
 
 def test_time_is_text_in_definitions_and_null_where_optional() -> None:
-    [book] = REGISTRY.definitions(["appointments.book"])
+    [book] = REGISTRY.definitions(["calendar.book"])
     assert book["parameters"]["properties"]["starts_at"]["type"] == "string"
-    [free] = REGISTRY.definitions(["appointments.freeSlots"])
+    [free] = REGISTRY.definitions(["calendar.free"])
     assert [each["type"] for each in free["parameters"]["properties"]["after"]["anyOf"]] == ["string", "null"]
 
 
@@ -105,6 +106,6 @@ async def test_locked_project_is_told(desk: ToolScene) -> None:
 
 
 async def test_free_time_is_found_and_booked(desk: ToolScene) -> None:
-    [(_, free), (_, booked)] = await play(desk, 'Look for free slots of the "Meeting room", then book an appointment')
+    [(_, free), (_, booked)] = await play(desk, 'Look for free slots of the "Meeting room", then book a meeting')
     assert "2026-03-02 09:00 (Europe/Berlin)" in free
     assert "APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)" in booked

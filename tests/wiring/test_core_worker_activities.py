@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from temporalio.client import Client
@@ -14,8 +15,8 @@ from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.sales.email_model import NewLetter
-from threadline.sales.model import Contact
+from threadline.sales.model import NewEmail
+from threadline.sales.store import EmailDraftStore
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
@@ -108,9 +109,8 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
         await UserStore(work.tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         await work.proposed_actions.propose(change("proposed"), action, author)
-        await work.letters.draft(change("drafted"), "U1", NewLetter("ana@shop.example", "Our call", "Hello Ana Silva."))
-        contact = Contact("U1", "Ana Silva", "ana@shop.example")
-        await work.crm.update(change("put"), "", contact, {"phone": "+1"}, author)
+        email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
+        await EmailDraftStore(work.tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(work.tx).schedule(change("over"), weekly, author)
         await JobStore(work.tx).schedule(change("open"), weekly, author)
         await JobStore(work.tx).cancel(talk.thread.team, over.job_id, now)

@@ -12,6 +12,7 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.temporal import NotedStarts
 from threadline.appointments.model import Resource
+from threadline.appointments.store import AppointmentStore
 from threadline.cases.model import CaseReaders
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round
@@ -87,7 +88,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
 async def test_meeting_comes_with_a_calendar_file(scene: SalesScene) -> None:
     async with scene.talk.database.begin() as work:
         resource = Resource("Sales call", "Europe/Berlin", time(0), time(23, 59), WEEKDAYS)
-        await work.appointments.save_resource(TEAM, resource)
+        await AppointmentStore(work.tx).save_resource(TEAM, resource)
     at = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=2)
     said = await scene.asked(
         "Book a meeting with me.", ("calendar_book", {"starts_at": at.isoformat(), "title": "First call"})

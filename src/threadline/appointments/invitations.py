@@ -1,5 +1,6 @@
-"""Appointments as calendars read them: https://www.rfc-editor.org/rfc/rfc5545 and rfc5546."""
+"""Invitations: appointments as calendars read them (RFC 5545 and 5546), shown as a file in the thread."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from email.utils import parseaddr
@@ -7,9 +8,18 @@ from zoneinfo import ZoneInfo
 
 from icalendar import Calendar, Event, vCalAddress, vText
 
-from threadline.appointments.model import Appointment
+from threadline.appointments.model import Appointment, InvitationSender
+from threadline.appointments.store import AppointmentStore
+from threadline.db.engine import Database, Transaction
+from threadline.sales.model import is_address
+from threadline.slack.model import Thread
+from threadline.slack.uploads import FileUpload
+from threadline.slack.users import UserDirectory
+from threadline.threads.outbox import Outbox
 
-NAME = "invite.ics"
+FILE_NAME = "invite.ics"
+FindContact = Callable[[Transaction, str, str], Awaitable[tuple[str, str]]]
+"""Of a team and a Slack id: the name and the address on record as a customer; both may be empty."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +35,60 @@ class Invitation:
 
     @property
     def method(self) -> str:
-        """A request needs both sides; without them it is only told of (RFC 5546, 3.2)."""
+        """A request needs both sides; without them the appointment is only published (RFC 5546, 3.2)."""
         if not (self.organizer and self.attendee):
             return "PUBLISH"
         return "CANCEL" if self.appointment.cancelled else "REQUEST"
 
 
-def written(invitation: Invitation, now: datetime) -> bytes:
-    """The file. Its UID is the appointment's for ever, and its SEQUENCE counts how often that was changed.
+class SlackInvitationSender(InvitationSender):
+    """Args: `organizer`: the address that replies go to, with a name if it has one; empty for none."""
+
+    def __init__(
+        self,
+        database: Database,
+        users: UserDirectory,
+        outbox: Outbox,
+        find_contact: FindContact,
+        organizer: str = "",
+    ) -> None:
+        self._database = database
+        self._users = users
+        self._outbox = outbox
+        self._find_contact = find_contact
+        self._organizer = organizer
+
+    async def send(self, thread: Thread, appointment_id: str, now: datetime) -> None:
+        invitation = await self._invitation(thread.team, appointment_id)
+        made = invitation.appointment
+        update = f", update {made.revision}" if made.revision else ""
+        state = "is cancelled" if made.cancelled else f"is at {made.local} ({invitation.time_zone})"
+        await self._outbox.share(
+            FileUpload(
+                key=f"talk:{thread.key}:invitation:{made.appointment_id}:{made.revision}",
+                channel=thread.channel,
+                thread_ts=thread.ts,
+                name=FILE_NAME,
+                title=f"{made.appointment_id}{update}",
+                comment=f"{made.appointment_id} {state}. Open this file to add it to your calendar.",
+                content=render_invitation(invitation, now),
+            )
+        )
+
+    async def _invitation(self, team: str, appointment_id: str) -> Invitation:
+        async with self._database.begin() as work:
+            store = AppointmentStore(work.tx)
+            made = await store.get(team, appointment_id)
+            resource = await store.resource(team, made.resource)
+            name, address = await self._find_contact(work.tx, team, made.attendee)
+        if user := await self._users.get_known(made.attendee):
+            email = user.email.strip().lower()
+            name, address = user.name or name, email if is_address(email) else address
+        return Invitation(team, made, resource.time_zone, self._organizer, address, name)
+
+
+def render_invitation(invitation: Invitation, now: datetime) -> bytes:
+    """The file. Its UID is that of the appointment in all revisions, and its SEQUENCE is the revision.
 
     Args:
         now: with its zone.
@@ -66,14 +122,14 @@ def _event(invitation: Invitation, now: datetime) -> Event:
 
 
 def _zone(name: str, made: Appointment) -> tzinfo:
-    """By which clocks it is told: UTC where Postgres knows a zone that this machine does not, and where clocks show a
-    time twice, of which a calendar takes the first (RFC 5545, 3.3.5)."""
+    """The zone of the times in the file. UTC, where Postgres knows a zone that this machine does not, and where clocks
+    show a time twice, of which a calendar takes the first (RFC 5545, 3.3.5)."""
     try:
         zone = ZoneInfo(name)
     except (LookupError, ValueError, OSError):
         return UTC
-    again = any(each.astimezone(zone).fold for each in (made.starts_at, made.ends_at))
-    return UTC if again else zone
+    is_ambiguous = any(each.astimezone(zone).fold for each in (made.starts_at, made.ends_at))
+    return UTC if is_ambiguous else zone
 
 
 def _attendee(invitation: Invitation) -> vCalAddress:

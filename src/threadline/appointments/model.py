@@ -1,10 +1,12 @@
 """Appointments: what can be booked, when, and why not."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timezone
 
 from threadline.errors import Permanent
+from threadline.slack.model import Thread
 
 WORKDAYS = (1, 2, 3, 4, 5)
 
@@ -24,7 +26,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Slot:
-    """`local`: when it begins, by the clocks of the resource, as `2026-03-02 10:00`."""
+    """`local`: the start by the clocks of the resource, as `2026-03-02 10:00`."""
 
     starts_at: datetime
     ends_at: datetime
@@ -33,7 +35,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Appointment:
-    """`local`: as in `Slot`; `attendee`: whom it is booked for; `revision`: how often it was moved or cancelled."""
+    """`local`: as in `Slot`; `attendee`: the Slack id of whom it is booked for; `revision`: how often it was moved or
+    cancelled."""
 
     appointment_id: str
     resource: str
@@ -45,24 +48,46 @@ class Appointment:
     cancelled: bool
     revision: int = 0
 
+    @property
+    def minutes(self) -> int:
+        return int((self.ends_at - self.starts_at).total_seconds() // 60)
+
+
+class InvitationSender(ABC):
+    """Shows invitations in a thread, as files that calendars read."""
+
+    @abstractmethod
+    async def send(self, thread: Thread, appointment_id: str, now: datetime) -> None:
+        """Show the invitation to an appointment as it is now, once for each of its revisions.
+
+        Raises:
+            Permanent, Transient: it is not shown, or nobody knows; the appointment stands all the same.
+        """
+
 
 class ResourceNotFound(Permanent):
     """The team has nothing of this name that can be booked."""
 
 
 class AppointmentNotFound(Permanent):
-    """The team has no such appointment, or it was cancelled."""
+    """The team has no such appointment, or it was cancelled, or it is not for whoever asks."""
 
 
-class NotBookable(Permanent):
+class BookingRefused(Permanent):
     """The time is past, outside the hours of the resource, or no time at all."""
 
 
-class SlotTaken(NotBookable):
+class SlotTaken(BookingRefused):
     """Somebody else has the time, or a part of it."""
 
 
-def clock_of(slot: Slot | Appointment) -> timezone:
-    """How far the clocks of its place are from UTC when it begins, told by the two ways in which it says when."""
-    begins = slot.starts_at.astimezone(UTC).replace(second=0, microsecond=0, tzinfo=None)
-    return timezone(datetime.fromisoformat(slot.local) - begins)
+def find_resource(resources: Iterable[Resource], name: str) -> Resource | None:
+    """The resource of this name, whatever the case of its letters."""
+    wanted = name.strip().casefold()
+    return next((each for each in resources if each.name.casefold() == wanted), None)
+
+
+def local_offset(slot: Slot | Appointment) -> timezone:
+    """The offset of the place's clocks at the start, computed from the moment and the local time."""
+    starts_at = slot.starts_at.astimezone(UTC).replace(second=0, microsecond=0, tzinfo=None)
+    return timezone(datetime.fromisoformat(slot.local) - starts_at)

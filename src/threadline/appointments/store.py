@@ -1,25 +1,24 @@
-"""Appointments: free times, and bookings that never overlap."""
+"""AppointmentStore: what can be booked, free times, and bookings that never overlap."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from pydantic import TypeAdapter
-from sqlalchemy import RowMapping, select, text
+from sqlalchemy import TextClause, select, text
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.appointments.model import (
     Appointment,
     AppointmentNotFound,
-    NotBookable,
+    BookingRefused,
     Resource,
     ResourceNotFound,
     Slot,
     SlotTaken,
+    find_resource,
 )
 from threadline.appointments.tables import appointment_resources
+from threadline.db.engine import Transaction
 from threadline.db.values import storable
-from threadline.tools.model import Change
-from threadline.tools.operation_store import Operations
 
 _ZONE_IS_KNOWN = text("SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = :zone)")
 _SLOTS = """
@@ -38,18 +37,16 @@ WHERE r.team = :team AND r.name = :resource AND extract(isodow FROM d.day) = ANY
   AND NOT EXISTS (SELECT FROM appointments a WHERE a.team = r.team AND a.resource = r.name AND a.cancelled_at IS NULL
                   AND a.during && tstzrange(slot, slot + l.length))
 """
-"""Opening and closing are moments, made of the day's own clock, and what lies between them is measured in minutes that
-pass: on the days on which clocks are changed both hold."""
+"""Opening and closing are moments, computed by the clock of the day, and slots are measured in minutes that pass. Both
+hold on the days on which clocks are changed."""
 _FREE = text(f"{_SLOTS} ORDER BY slot LIMIT :limit")
 _NEAREST = text(f"{_SLOTS} ORDER BY abs(extract(epoch FROM slot - CAST(:wanted AS timestamptz))), slot LIMIT :limit")
-_MOMENT = text("""
-SELECT m.at, m.at AT TIME ZONE r.time_zone = CAST(:local AS timestamp) AS shown, r.time_zone
-FROM appointment_resources r
-CROSS JOIN LATERAL (SELECT CAST(:local AS timestamp) AT TIME ZONE r.time_zone AS at) m
-WHERE r.team = :team AND r.name = :resource
+_RESOLVE = text("""
+SELECT m.moment, m.moment AT TIME ZONE CAST(:zone AS text) = CAST(:local AS timestamp) AS shown
+FROM (SELECT CAST(:local AS timestamp) AT TIME ZONE CAST(:zone AS text) AS moment) m
 """)
 _LOCK = text("SELECT time_zone FROM appointment_resources WHERE team = :team AND name = :resource FOR NO KEY UPDATE")
-"""Two transactions that each inserted a part of the same time would wait for each other in the constraint."""
+"""Without it, two transactions that each insert a part of the same time wait for each other in the constraint."""
 _WHEN = text("""
 SELECT to_char(l.start, 'YYYY-MM-DD HH24:MI') AS local,
        to_char(r.opens, 'HH24:MI') || '-' || to_char(r.closes, 'HH24:MI') AS hours,
@@ -57,13 +54,13 @@ SELECT to_char(l.start, 'YYYY-MM-DD HH24:MI') AS local,
            AND CAST(:starts_at AS timestamptz) >= (l.start::date + r.opens) AT TIME ZONE r.time_zone
            AND CAST(:ends_at AS timestamptz) <= (l.start::date + r.closes) AT TIME ZONE r.time_zone AS open,
        EXISTS (SELECT FROM appointments a
-               WHERE a.team = r.team AND a.resource = r.name AND a.cancelled_at IS NULL AND a.appointment_id <> :but
+               WHERE a.team = r.team AND a.resource = r.name AND a.cancelled_at IS NULL AND a.appointment_id <> :ignore
                  AND a.during && tstzrange(:starts_at, :ends_at)) AS taken
 FROM appointment_resources r
 CROSS JOIN LATERAL (SELECT CAST(:starts_at AS timestamptz) AT TIME ZONE r.time_zone AS start) l
 WHERE r.team = :team AND r.name = :resource
 """)
-_SHOWN = """
+_COLUMNS = """
 appointment_id, a.resource, lower(during) AS starts_at, upper(during) AS ends_at,
 to_char(lower(during) AT TIME ZONE (SELECT time_zone FROM appointment_resources r
                                     WHERE r.team = a.team AND r.name = a.resource), 'YYYY-MM-DD HH24:MI') AS local,
@@ -71,211 +68,214 @@ title, attendee, cancelled_at IS NOT NULL AS cancelled, revision
 """
 _BOOK = text(f"""
 INSERT INTO appointments AS a (team, resource, during, title, attendee, created_at)
-VALUES (:team, :resource, tstzrange(:starts_at, :ends_at), :title, :attendee, :now) RETURNING {_SHOWN}
+VALUES (:team, :resource, tstzrange(:starts_at, :ends_at), :title, :attendee, :now) RETURNING {_COLUMNS}
 """)  # noqa: S608 - all of it is written here
 _MOVE = text(f"""
 UPDATE appointments a SET during = tstzrange(:starts_at, :ends_at), revision = revision + 1
-WHERE team = :team AND appointment_id = :id RETURNING {_SHOWN}
+WHERE team = :team AND appointment_id = :id RETURNING {_COLUMNS}
 """)  # noqa: S608 - as above
 _CANCEL = text(f"""
 UPDATE appointments a SET cancelled_at = coalesce(cancelled_at, :now),
     revision = revision + (cancelled_at IS NULL)::int
-WHERE team = :team AND appointment_id = :id RETURNING {_SHOWN}
+WHERE team = :team AND appointment_id = :id RETURNING {_COLUMNS}
 """)  # noqa: S608 - as above
-_ONE = text(f"SELECT {_SHOWN} FROM appointments a WHERE team = :team AND appointment_id = :id")  # noqa: S608 - as above
+_ONE = text(f"""
+SELECT {_COLUMNS} FROM appointments a WHERE team = :team AND appointment_id = :id
+""")  # noqa: S608 - as above
 _UPCOMING = text(f"""
-SELECT {_SHOWN} FROM appointments a
+SELECT {_COLUMNS} FROM appointments a
 WHERE team = :team AND cancelled_at IS NULL AND upper(during) > :now
   AND (:resource = '' OR resource = :resource) AND (:attendee = '' OR attendee = :attendee)
 ORDER BY during LIMIT :limit
 """)  # noqa: S608 - as above
-_ANSWER = TypeAdapter(Appointment)
-_MOST_DAYS = 62
-_AROUND = timedelta(days=5)
-"""How far from a time that was taken others are looked for."""
-_MOST_MINUTES = 24 * 60
+_MAX_DAYS = 62
+_SEARCH_WINDOW = timedelta(days=5)
+"""How far before and after a taken time free ones are looked for."""
+_MAX_MINUTES = 24 * 60
 
 
-class Appointments:
-    """Times come and go with their zone; one that has none is refused."""
+class AppointmentStore:
+    """Every time has a time zone; one without is refused."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-        self._operations = Operations(connection)
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
 
     async def save_resource(self, team: str, resource: Resource) -> None:
-        """Keep what can be booked; what was known of the same name is replaced, its appointments stay.
+        """Store what can be booked. A resource of the same name is replaced, and its appointments stay.
 
         Raises:
-            NotBookable: there is no such time zone, or it closes before it opens.
+            BookingRefused: there is no such time zone, or it closes before it opens.
         """
-        known = await self._connection.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})
+        known = await self._tx.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})
         if not known.scalar_one():
-            raise NotBookable(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
+            raise BookingRefused(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
         if not resource.opens < resource.closes:
-            raise NotBookable(f"{resource.name} must open before it closes, on the same day")
+            raise BookingRefused(f"{resource.name} must open before it closes, on the same day")
         row = {**vars(resource), "weekdays": list(resource.weekdays)}
         new = insert(appointment_resources).values(team=team, **row)
-        await self._connection.execute(new.on_conflict_do_update(index_elements=["team", "name"], set_=row))
+        await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "name"], set_=row))
 
     async def resources(self, team: str) -> list[Resource]:
+        """By name."""
         row = appointment_resources.c
         query = select(row.name, row.time_zone, row.opens, row.closes, row.weekdays).where(row.team == team)
-        return [Resource(*each) for each in await self._connection.execute(query.order_by(row.name))]
+        return [Resource(*each) for each in await self._tx.execute(query.order_by(row.name))]
+
+    async def resource(self, team: str, name: str) -> Resource:
+        """The resource of this name, whatever the case of its letters. Raises `ResourceNotFound`."""
+        known = await self.resources(team)
+        if found := find_resource(known, name):
+            return found
+        names = ", ".join(each.name for each in known)
+        there = f"there are: {names}" if known else "no bookable resource is set up yet"
+        raise ResourceNotFound(f"nothing called {name!r} can be booked; {there}")
 
     async def free_slots(
-        self, team: str, resource: str, after: datetime, minutes: int, days: int = 7, limit: int = 50
+        self, team: str, resource: Resource, after: datetime, minutes: int, days: int = 7, limit: int = 50
     ) -> list[Slot]:
-        """Times of `minutes` that could be booked from `after` on, the earliest first.
+        """Times of `minutes` that can be booked from `after` on, the earliest first.
 
         Args:
             days: how many to look at, by the clocks of the resource; that of `after` is the first.
 
         Raises:
-            ResourceNotFound, NotBookable: the resource is unknown; the length or the number of days is out of bounds.
+            BookingRefused: the length or the number of days is out of bounds.
         """
-        if not 1 <= days <= _MOST_DAYS:
-            raise NotBookable(f"a search for free times covers 1 to {_MOST_DAYS} days")
+        if not 1 <= days <= _MAX_DAYS:
+            raise BookingRefused(f"a search for free times covers 1 to {_MAX_DAYS} days")
         _end(after, minutes)
-        await self._named(team, resource)
-        given = {"team": team, "resource": resource, "after": after, "minutes": minutes, "days": days, "limit": limit}
-        rows = await self._connection.execute(_FREE, given)
-        return [Slot(row.starts_at, row.ends_at, row.local) for row in rows]
+        return await self._slots(_FREE, team, resource, after, minutes, days, limit)
 
     async def nearest_slots(
-        self, team: str, resource: str, wanted: datetime, minutes: int, now: float, limit: int = 4
+        self, team: str, resource: Resource, wanted: datetime, minutes: int, now: datetime, limit: int = 4
     ) -> list[Slot]:
-        """The free times of `minutes` that are closest to the one that was wanted, before it or after, in their order.
+        """The free times of `minutes` that are closest to a wanted one, before or after it, in their order.
 
         Args:
-            now: seconds since 1970; nothing before it is free.
+            now: no time before it is free.
 
         Raises:
-            ResourceNotFound, NotBookable: as `free_slots`.
+            BookingRefused: the length is out of bounds.
         """
         _end(wanted, minutes)
-        await self._named(team, resource)
-        after = max(wanted - _AROUND, datetime.fromtimestamp(now, UTC))
-        days = max(1, min(_MOST_DAYS, (wanted + _AROUND - after).days + 1))
-        given = {"team": team, "resource": resource, "after": after, "minutes": minutes, "days": days, "limit": limit}
-        rows = await self._connection.execute(_NEAREST, {**given, "wanted": wanted})
-        return sorted((Slot(row.starts_at, row.ends_at, row.local) for row in rows), key=lambda slot: slot.starts_at)
+        after = max(wanted - _SEARCH_WINDOW, now)
+        days = max(1, min(_MAX_DAYS, (wanted + _SEARCH_WINDOW - after).days + 1))
+        slots = await self._slots(_NEAREST, team, resource, after, minutes, days, limit, wanted=wanted)
+        return sorted(slots, key=lambda slot: slot.starts_at)
 
-    async def moment(self, team: str, resource: str, when: datetime) -> datetime:
-        """When that is: a time without a zone is one by the clocks of the resource.
+    async def resolve_time(self, resource: Resource, when: datetime) -> datetime:
+        """The moment that is meant. A time without a zone is one by the clocks of the resource.
 
-        A time that those clocks show twice is the later one, as Postgres has it.
+        A time that those clocks show twice is the later one, as in Postgres.
 
         Raises:
-            ResourceNotFound: it is unknown.
-            NotBookable: the clocks are put forward, and never show this time.
+            BookingRefused: the clocks are put forward, and never show this time.
         """
         if when.utcoffset() is not None:
             return when
-        await self._named(team, resource)
-        given = {"team": team, "resource": resource, "local": when}
-        row = (await self._connection.execute(_MOMENT, given)).one()
+        row = (await self._tx.execute(_RESOLVE, {"zone": resource.time_zone, "local": when})).one()
         if not row.shown:
-            raise NotBookable(
-                f"{when:%Y-%m-%d %H:%M} does not exist in {row.time_zone}, where clocks go forward: name another time"
+            zone = resource.time_zone
+            raise BookingRefused(
+                f"{when:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time"
             )
-        at: datetime = row.at
-        return at
+        moment: datetime = row.moment
+        return moment
 
     async def book(
-        self, change: Change, resource: str, starts_at: datetime, minutes: int, title: str, attendee: str
+        self, team: str, resource: Resource, starts_at: datetime, minutes: int, title: str, attendee: str, now: datetime
     ) -> Appointment:
-        """Book a time, once for each operation.
+        """Book a time.
 
         Raises:
-            ResourceNotFound, NotBookable, SlotTaken, RateExceeded: nothing was booked; the message says why.
+            BookingRefused, SlotTaken: nothing was booked; the message says why.
         """
-
-        async def act() -> Appointment:
-            given = {"team": change.team, "resource": resource, **await self._fit(change, resource, starts_at, minutes)}
-            given |= {"title": storable(title), "attendee": storable(attendee), "now": _moment(change)}
-            return _appointment((await self._connection.execute(_BOOK, given)).mappings().one())
-
-        return await self._operations.once(change, "book", resource, _ANSWER, act)
+        times = await self._lock_time(team, resource.name, starts_at, minutes, now)
+        row = {"team": team, "resource": resource.name, "title": storable(title), "attendee": storable(attendee)}
+        return await self._change(_BOOK, {**row, **times, "now": now})
 
     async def move(
-        self, change: Change, appointment_id: str, starts_at: datetime, minutes: int | None = None
+        self, team: str, appointment_id: str, starts_at: datetime, minutes: int | None, now: datetime
     ) -> Appointment:
         """Give an appointment another time of the same resource, and another length where `minutes` says one.
 
         Raises:
-            AppointmentNotFound, NotBookable, SlotTaken, RateExceeded: it stays where it was; the message says why.
+            AppointmentNotFound, BookingRefused, SlotTaken: it stays where it was; the message says why.
         """
+        booked = await self._lock_appointment(team, appointment_id)
+        if booked.cancelled:
+            raise AppointmentNotFound(f"{appointment_id} was cancelled: book a new one")
+        length = minutes or booked.minutes
+        times = await self._lock_time(team, booked.resource, starts_at, length, now, ignore=appointment_id)
+        return await self._change(_MOVE, {"team": team, "id": appointment_id, **times})
 
-        async def act() -> Appointment:
-            booked = await self._held(change, appointment_id)
-            if booked.cancelled:
-                raise AppointmentNotFound(f"{appointment_id} was cancelled: book a new one")
-            length = minutes or int((booked.ends_at - booked.starts_at).total_seconds() // 60)
-            fit = await self._fit(change, booked.resource, starts_at, length, but=appointment_id)
-            given = {"team": change.team, "id": appointment_id, **fit}
-            return _appointment((await self._connection.execute(_MOVE, given)).mappings().one())
+    async def cancel(self, team: str, appointment_id: str, now: datetime) -> Appointment:
+        """Free the time. One that was cancelled before stays as it is. Raises `AppointmentNotFound`."""
+        await self._lock_appointment(team, appointment_id)
+        return await self._change(_CANCEL, {"team": team, "id": appointment_id, "now": now})
 
-        return await self._operations.once(change, "move", appointment_id, _ANSWER, act)
+    async def get(self, team: str, appointment_id: str, attendee: str = "") -> Appointment:
+        """Also one that was cancelled.
 
-    async def cancel(self, change: Change, appointment_id: str) -> Appointment:
-        """Free the time; nothing happens to what was cancelled before. Raises `AppointmentNotFound`, `RateExceeded`."""
+        Args:
+            attendee: only one that is booked for them; empty for anybody's.
 
-        async def act() -> Appointment:
-            await self._held(change, appointment_id)
-            given = {"team": change.team, "id": appointment_id, "now": _moment(change)}
-            return _appointment((await self._connection.execute(_CANCEL, given)).mappings().one())
-
-        return await self._operations.once(change, "cancel", appointment_id, _ANSWER, act)
-
-    async def get(self, team: str, appointment_id: str) -> Appointment:
-        """Also one that was cancelled. Raises `AppointmentNotFound`."""
-        row = (
-            (await self._connection.execute(_ONE, {"team": team, "id": storable(appointment_id)}))
-            .mappings()
-            .one_or_none()
-        )
-        if row is None:
+        Raises:
+            AppointmentNotFound
+        """
+        query = {"team": team, "id": storable(appointment_id)}
+        row = (await self._tx.execute(_ONE, query)).mappings().one_or_none()
+        if row is None or attendee not in ("", row["attendee"]):
             raise AppointmentNotFound(f"there is no appointment {appointment_id}; list the upcoming ones")
-        return _appointment(row)
+        return Appointment(**row)
 
     async def upcoming(
-        self, team: str, now: float, *, resource: str = "", attendee: str = "", limit: int = 50
+        self, team: str, now: datetime, *, resource: str = "", attendee: str = "", limit: int = 50
     ) -> list[Appointment]:
-        """What is not over yet at `now` (seconds since 1970), the earliest first."""
-        which = {"resource": resource, "attendee": attendee, "limit": limit}
-        given = {"team": team, "now": datetime.fromtimestamp(now, UTC), **which}
-        return [_appointment(row) for row in (await self._connection.execute(_UPCOMING, given)).mappings()]
+        """What is not over at `now`, the earliest first."""
+        given = {"team": team, "now": now, "resource": resource, "attendee": attendee, "limit": limit}
+        return [Appointment(**row) for row in (await self._tx.execute(_UPCOMING, given)).mappings()]
 
-    async def _named(self, team: str, name: str) -> None:
-        known = [resource.name for resource in await self.resources(team)]
-        if name not in known:
-            there = f"there are: {', '.join(known)}" if known else "no bookable resource is set up yet"
-            raise ResourceNotFound(f"nothing called {name!r} can be booked; {there}")
+    async def _slots(
+        self,
+        query: TextClause,
+        team: str,
+        resource: Resource,
+        after: datetime,
+        minutes: int,
+        days: int,
+        limit: int,
+        **more: datetime,
+    ) -> list[Slot]:
+        given = {"team": team, "resource": resource.name, "after": after, "minutes": minutes, "days": days}
+        rows = await self._tx.execute(query, {**given, "limit": limit, **more})
+        return [Slot(row.starts_at, row.ends_at, row.local) for row in rows]
 
-    async def _held(self, change: Change, appointment_id: str) -> Appointment:
-        """The appointment, its resource locked, so that it stays as it is read here."""
-        found = await self.get(change.team, appointment_id)
-        await self._operations.spend(change, f"appointment:{appointment_id}")
-        await self._connection.execute(_LOCK, {"team": change.team, "resource": found.resource})
-        return await self.get(change.team, appointment_id)
+    async def _change(self, statement: TextClause, given: dict[str, Any]) -> Appointment:
+        return Appointment(**(await self._tx.execute(statement, given)).mappings().one())
 
-    async def _fit(
-        self, change: Change, resource: str, starts_at: datetime, minutes: int, but: str = ""
+    async def _lock_appointment(self, team: str, appointment_id: str) -> Appointment:
+        """The appointment, which stays as it is here: its resource is locked."""
+        found = await self.get(team, appointment_id)
+        await self._tx.execute(_LOCK, {"team": team, "resource": found.resource})
+        return await self.get(team, appointment_id)
+
+    async def _lock_time(
+        self, team: str, resource: str, starts_at: datetime, minutes: int, now: datetime, ignore: str = ""
     ) -> dict[str, datetime]:
-        """Beginning and end, if the time can be had; the resource stays locked. `but`: whose own time is no trouble."""
-        ends_at = _end(starts_at, minutes)
-        await self._named(change.team, resource)
-        if not but:
-            await self._operations.spend(change, f"resource:{resource}")
-        place = {"team": change.team, "resource": resource}
-        await self._connection.execute(_LOCK, place)
-        times = {"starts_at": starts_at, "ends_at": ends_at}
-        when = (await self._connection.execute(_WHEN, {**place, **times, "but": but})).one()
-        if starts_at <= _moment(change):
-            raise NotBookable(f"{when.local} is in the past: name a future time")
+        """Start and end, if the time can be had; the resource stays locked.
+
+        Args:
+            ignore: an appointment whose own time is not in the way.
+        """
+        times = {"starts_at": starts_at, "ends_at": _end(starts_at, minutes)}
+        place = {"team": team, "resource": resource}
+        await self._tx.execute(_LOCK, place)
+        when = (await self._tx.execute(_WHEN, {**place, **times, "ignore": ignore})).one()
+        if starts_at <= now:
+            raise BookingRefused(f"{when.local} is in the past: name a future time")
         if not when.open:
-            raise NotBookable(
+            raise BookingRefused(
                 f"{resource} cannot be booked at {when.local} for {minutes} minutes: it is open {when.hours}"
             )
         if when.taken:
@@ -285,15 +285,7 @@ class Appointments:
 
 def _end(starts_at: datetime, minutes: int) -> datetime:
     if starts_at.utcoffset() is None:
-        raise NotBookable("a time needs a time zone, as in 2026-03-02T10:00+01:00")
-    if not 1 <= minutes <= _MOST_MINUTES:
-        raise NotBookable(f"an appointment lasts 1 to {_MOST_MINUTES} minutes")
+        raise BookingRefused("a time needs a time zone, as in 2026-03-02T10:00+01:00")
+    if not 1 <= minutes <= _MAX_MINUTES:
+        raise BookingRefused(f"an appointment lasts 1 to {_MAX_MINUTES} minutes")
     return starts_at.astimezone(UTC) + timedelta(minutes=minutes)
-
-
-def _moment(change: Change) -> datetime:
-    return datetime.fromtimestamp(change.now, UTC)
-
-
-def _appointment(row: RowMapping) -> Appointment:
-    return Appointment(**row)

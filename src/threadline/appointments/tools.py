@@ -1,160 +1,202 @@
-"""Appointments: what can be booked and when it is free; booked, moved and cancelled without ever overlapping.
+"""What can be booked and when it is free; appointments that are booked, listed, moved and cancelled.
 
-A time is told in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and
-every answer says those clocks' zone.
+A time is written in ISO 8601. With an offset it is that moment; without one it is by the clocks of what is booked, and
+every answer names their time zone.
 """
 
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from threadline.appointments.invitation_port import invite
-from threadline.appointments.model import Appointment, Resource, Slot, SlotTaken, clock_of
-from threadline.appointments.tool_parameters import AppointmentId, Calendar, Minutes, ResourceName, Time
+from threadline.appointments.model import (
+    Appointment,
+    BookingRefused,
+    InvitationSender,
+    Resource,
+    Slot,
+    SlotTaken,
+    find_resource,
+    local_offset,
+)
+from threadline.appointments.store import AppointmentStore
 from threadline.models.model import ToolKind
+from threadline.slack.text import parse_user_id
 from threadline.tools.context import ToolContext
-from threadline.tools.effects import by_effect
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolError, ToolResult, ToolStatus, error_result
-from threadline.tools.registry import Cache, tool
+from threadline.tools.registry import Cache, ToolSuccess, tool
 
-MOST = 50
+MAX_LISTED = 50
 """Appointments of one answer; further ones are found by their resource or person."""
+_MAX_SLOTS = 40
+"""Free times of one answer; later ones are found by their day."""
+_MAX_NAMES = 20
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_EXAMPLES = "2026-03-02T10:00, by the clocks of what is booked, or 2026-03-02T10:00+01:00"
+_YEARS = range(2000, 2200)
+_ONLY_OWN = "people from outside the workspace can see and change only what is booked for themselves"
 
 
-class Book(BaseModel):
-    resource: ResourceName
-    starts_at: Time
-    minutes: Minutes = 60
-    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")]
-    attendee_id: Annotated[
-        str | None, Field(max_length=100, description="Slack id of whom it is for. Null: whoever asks.")
-    ] = None
+def _parse_time(value: object) -> datetime:
+    try:
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise ValueError(f"expected a date and time such as {_EXAMPLES}") from None
+    if time.year not in _YEARS:
+        raise ValueError(f"expected a year from {_YEARS.start} to {_YEARS.stop - 1}")
+    return time
 
 
-class Move(BaseModel):
+def _parse_attendee(text: str) -> str:
+    user_id = parse_user_id(text)
+    if text.strip() and not user_id:
+        raise ValueError("expected a Slack id such as U0123ABCD, and no name")
+    return user_id
+
+
+LocalTime = Annotated[
+    datetime, BeforeValidator(_parse_time, json_schema_input_type=str), Field(description=f"Such as {_EXAMPLES}.")
+]
+ResourceName = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="With whom or what, by its name. Null: the only one that can be booked, or the asker's own.",
+    ),
+]
+Minutes = Annotated[int, Field(ge=1, le=24 * 60, description="How long, in minutes.")]
+Attendee = Annotated[str, Field(max_length=100), AfterValidator(_parse_attendee)]
+AppointmentId = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, to_upper=True),
+    Field(min_length=1, max_length=40, description="Such as APT-7."),
+]
+
+
+class BookMeeting(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    resource: ResourceName = None
+    starts_at: LocalTime
+    minutes: Minutes = 30
+    title: Annotated[str, Field(min_length=1, max_length=300, description="What it is about.")] = "Meeting"
+    attendee_id: Annotated[Attendee | None, Field(description="Slack id of whom it is for. Null: whoever asks.")] = None
+
+
+class MoveAppointment(BaseModel):
     appointment_id: AppointmentId
-    starts_at: Time
+    starts_at: LocalTime
     minutes: Annotated[Minutes | None, Field(description="Null keeps its length.")] = None
 
 
-class Cancel(BaseModel):
+class CancelAppointment(BaseModel):
     appointment_id: AppointmentId
+
+
+async def attach_invitation(success: ToolSuccess) -> str | None:
+    """Show the invitation in the thread once something is booked, moved or cancelled."""
+    context = success.context
+    sender = context.services.get(InvitationSender)
+    if sender is None:
+        return None
+    appointment_id = success.result.data["appointment_id"]
+    await sender.send(context.thread, appointment_id, context.clock())
+    return f"The invitation to {appointment_id} is attached in the thread as invite.ics."
 
 
 @tool(
     "appointments.listResources",
     "What can be booked, with its opening hours and time zone.",
-    needs=(Calendar,),
     cache=Cache(60, shared=True),
-    remote=True,
 )
 async def list_resources(context: ToolContext) -> ToolResult:
-    found = [_resource(each) for each in await context.services[Calendar].resources(context.team)]
+    found = [_resource_record(each) for each in await AppointmentStore(context.tx).resources(context.team)]
     return ToolResult(
         data={"resources": found},
         display_text="" if found else "Nothing is set up to be booked yet.",
-        structured=_shown("resources", found),
-    )
-
-
-@tool("appointments.freeSlots", "Times at which something can be booked.", needs=(Calendar,), remote=True)
-async def free_slots(
-    context: ToolContext,
-    *,
-    resource: ResourceName,
-    after: Annotated[Time | None, Field(description="The earliest. Null: from now on.")] = None,
-    minutes: Minutes = 60,
-    days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
-) -> ToolResult:
-    return await free(context, resource, after, minutes, days)
-
-
-async def free(context: ToolContext, resource: str, after: datetime | None, minutes: int, days: int) -> ToolResult:
-    """The next free times of what is booked by this name."""
-    calendar = context.services[Calendar]
-    slots = await calendar.free(context.team, resource, after, minutes, days, context.clock())
-    zone = await _zone(context, resource)
-    shown = [_slot(each, zone) for each in slots]
-    none = f"Nothing is free for {minutes} minutes in these {days} days."
-    return ToolResult(
-        data={"resource": resource, "minutes": minutes, "time_zone": zone, "slots": shown},
-        display_text=f"The next free time is {slots[0].local} ({zone})." if slots else none,
-        structured=_shown("slots", shown),
+        structured=_group("resources", found),
     )
 
 
 @tool(
     "appointments.listUpcoming",
     "Booked times to come, with their ids; of everybody unless a person is named.",
-    needs=(Calendar,),
-    remote=True,
+    needs_requester=True,
 )
 async def list_upcoming(
     context: ToolContext,
     *,
     resource: Annotated[str | None, Field(max_length=200, description="Only of this one.")] = None,
-    attendee_id: Annotated[str | None, Field(max_length=100, description="Slack id of whom they are for.")] = None,
+    attendee_id: Annotated[Attendee | None, Field(description="Slack id of whom they are for.")] = None,
 ) -> ToolResult:
-    calendar = context.services[Calendar]
-    found = await calendar.upcoming(context.team, context.clock(), resource or "", attendee_id or "", MOST + 1)
-    zones = {each.name: each.time_zone for each in await calendar.resources(context.team)}
-    shown = [_appointment(each, zones[each.resource]) for each in found[:MOST]]
+    attendee = _only_attendee(context, attendee_id or "") or attendee_id or ""
+    store = AppointmentStore(context.tx)
+    known = await store.resources(context.team)
+    named = find_resource(known, resource or "")
+    name = named.name if named else resource or ""
+    found = await store.upcoming(context.team, context.clock(), resource=name, attendee=attendee, limit=MAX_LISTED + 1)
+    zones = {each.name: each.time_zone for each in known}
+    listed = [_appointment_record(each, zones[each.resource]) for each in found[:MAX_LISTED]]
     return ToolResult(
-        data={"appointments": shown, "more": len(found) > MOST},
-        display_text="" if shown else "Nothing is booked.",
-        structured=_shown("appointments", shown),
+        data={"appointments": listed, "more": len(found) > MAX_LISTED},
+        display_text="" if listed else "Nothing is booked.",
+        structured=_group("appointments", listed),
     )
 
 
-def _resource_of(given: Book) -> str:
-    return f"resource:{given.resource}"
-
-
-def _appointment_of(given: Move | Cancel) -> str:
-    return f"appointment:{given.appointment_id.strip().upper()}"
-
-
-async def booked(context: ToolContext, given: Book) -> ToolResult:
-    """Book a time, or say which are free around it."""
-    calendar, attendee = context.services[Calendar], given.attendee_id or context.user_id
-    if context.co_requesters and not given.attendee_id:
-        said = f"Several people have written: {', '.join(context.requester_labels)}. Give one's id in attendee_id."
-        return error_result(ErrorCode.INVALID_ARGUMENTS, said)
-    try:
-        booked = await calendar.book(
-            context.change, given.resource, given.starts_at, given.minutes, given.title, attendee
-        )
-    except SlotTaken as taken:
-        return await _others(context, taken, given.resource, given.starts_at, given.minutes)
-    return await _told(context, booked, "Booked")
+@tool("calendar.free", "Times at which a meeting, or whatever else can be booked, is possible.")
+async def free(
+    context: ToolContext,
+    *,
+    resource: ResourceName = None,
+    after: Annotated[LocalTime | None, Field(description="The earliest. Null: from now on.")] = None,
+    minutes: Minutes = 30,
+    days: Annotated[int, Field(ge=1, le=62, description="How many days to look at.")] = 7,
+) -> ToolResult:
+    store, now = AppointmentStore(context.tx), context.clock()
+    found = await _resolve_resource(context, resource)
+    if isinstance(found, ToolResult):
+        return found
+    start = max(now, await store.resolve_time(found, after or now))
+    slots = await store.free_slots(context.team, found, start, minutes, days, _MAX_SLOTS)
+    zone = found.time_zone
+    listed = [_slot_record(each, zone) for each in slots]
+    none = f"Nothing is free for {minutes} minutes in these {days} days."
+    return ToolResult(
+        data={"resource": found.name, "minutes": minutes, "time_zone": zone, "slots": listed},
+        display_text=f"The next free time is {slots[0].local} ({zone})." if slots else none,
+        structured=_group("slots", listed),
+    )
 
 
 @tool(
-    "appointments.book",
-    "Book a time. Where somebody else has it, the answer names the nearest free ones.",
+    "calendar.book",
+    "Book a meeting, or whatever else can be booked, and attach an invitation to the thread. Where somebody else has "
+    "the time, the answer names the nearest free ones.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
-    needs=(Calendar,),
-    rate_limit_key=_resource_of,
-    look_up=by_effect(Calendar, booked),
-    side_effects=(invite,),
-    remote=True,
+    critical=True,
+    needs_requester=True,
+    side_effects=(attach_invitation,),
 )
-async def book(context: ToolContext, given: Book) -> ToolResult:
-    return await booked(context, given)
-
-
-async def _move(context: ToolContext, given: Move) -> ToolResult:
-    calendar = context.services[Calendar]
+async def book(context: ToolContext, given: BookMeeting) -> ToolResult:
+    resource = await _resolve_resource(context, given.resource)
+    if isinstance(resource, ToolResult):
+        return resource
+    if context.co_requesters and not given.attendee_id:
+        message = f"Several people have written: {', '.join(context.requester_labels)}. Give one's id in attendee_id."
+        return error_result(ErrorCode.INVALID_ARGUMENTS, message)
+    attendee = given.attendee_id or context.user_id
+    _only_attendee(context, attendee)
+    await context.count_change(f"resource:{resource.name}")
+    store, now = AppointmentStore(context.tx), context.clock()
+    starts_at = await store.resolve_time(resource, given.starts_at)
     try:
-        moved = await calendar.move(context.change, given.appointment_id, given.starts_at, given.minutes)
+        booked = await store.book(context.team, resource, starts_at, given.minutes, given.title, attendee, now)
     except SlotTaken as taken:
-        kept = await calendar.get(context.team, given.appointment_id)
-        minutes = given.minutes or int((kept.ends_at - kept.starts_at).total_seconds() // 60)
-        return await _others(context, taken, kept.resource, given.starts_at, minutes)
-    return await _told(context, moved, "Moved")
+        return await _suggest_slots(context, taken, resource, starts_at, given.minutes)
+    return _appointment_result(booked, resource, "Booked")
 
 
 @tool(
@@ -162,20 +204,18 @@ async def _move(context: ToolContext, given: Move) -> ToolResult:
     "Give an appointment another time, and another length where one is said.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
-    needs=(Calendar,),
-    rate_limit_key=_appointment_of,
-    look_up=by_effect(Calendar, _move),
-    side_effects=(invite,),
-    remote=True,
+    needs_requester=True,
+    side_effects=(attach_invitation,),
 )
-async def move(context: ToolContext, given: Move) -> ToolResult:
-    return await _move(context, given)
-
-
-async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    return await _told(
-        context, await context.services[Calendar].cancel(context.change, given.appointment_id), "Cancelled"
-    )
+async def move(context: ToolContext, given: MoveAppointment) -> ToolResult:
+    store = AppointmentStore(context.tx)
+    held, resource = await _find_appointment(context, given.appointment_id)
+    starts_at = await store.resolve_time(resource, given.starts_at)
+    try:
+        moved = await store.move(context.team, held.appointment_id, starts_at, given.minutes, context.clock())
+    except SlotTaken as taken:
+        return await _suggest_slots(context, taken, resource, starts_at, given.minutes or held.minutes)
+    return _appointment_result(moved, resource, "Moved")
 
 
 @tool(
@@ -183,45 +223,85 @@ async def _cancel(context: ToolContext, given: Cancel) -> ToolResult:
     "Cancel an appointment; its time is free again.",
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
-    needs=(Calendar,),
-    rate_limit_key=_appointment_of,
-    look_up=by_effect(Calendar, _cancel),
-    side_effects=(invite,),
-    remote=True,
+    needs_requester=True,
+    side_effects=(attach_invitation,),
 )
-async def cancel(context: ToolContext, given: Cancel) -> ToolResult:
-    return await _cancel(context, given)
+async def cancel(context: ToolContext, given: CancelAppointment) -> ToolResult:
+    held, resource = await _find_appointment(context, given.appointment_id)
+    cancelled = await AppointmentStore(context.tx).cancel(context.team, held.appointment_id, context.clock())
+    return _appointment_result(cancelled, resource, "Cancelled")
 
 
-TOOLS = [list_resources, free_slots, list_upcoming, book, move, cancel]
+TOOLS = [list_resources, list_upcoming, free, book, move, cancel]
 
 
-async def _told(context: ToolContext, made: Appointment, what: str) -> ToolResult:
-    zone = await _zone(context, made.resource)
-    shown = _appointment(made, zone)
+def _only_attendee(context: ToolContext, attendee: str = "") -> str:
+    """Whose appointments alone the askers may see and change; empty for members of the workspace, who may all.
+
+    Raises:
+        BookingRefused: they may not, or `attendee` is somebody else.
+    """
+    if context.requester.are_members:
+        return ""
+    if context.co_requester_ids:
+        raise BookingRefused(f"{_ONLY_OWN}, and several people have written here: one of them has to ask alone")
+    if attendee not in ("", context.user_id):
+        raise BookingRefused(f"{_ONLY_OWN}: leave attendee_id out")
+    return context.user_id
+
+
+async def _resolve_resource(context: ToolContext, name: str | None) -> Resource | ToolResult:
+    """What is to be booked, or which names there are to choose from. Raises `ResourceNotFound`."""
+    store = AppointmentStore(context.tx)
+    if name:
+        return await store.resource(context.team, name)
+    known = await store.resources(context.team)
+    own = [each for each in known if find_resource([each], context.actor)]
+    if len(known) == 1 or len(own) == 1:
+        return own[0] if own else known[0]
+    if not known:
+        message = "Nothing is set up to be booked yet: `threadline records load` does it."
+        return error_result(ErrorCode.REFUSED, message, "Say so.")
+    names = ", ".join(each.name for each in known[:_MAX_NAMES])
+    message = f"There are several: {names}. Give one of these names in resource."
+    return error_result(ErrorCode.INVALID_ARGUMENTS, message, "Ask which is meant, unless it was said.")
+
+
+async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[Appointment, Resource]:
+    """An appointment that the askers may change, and its resource; a change of it is counted.
+
+    Raises:
+        AppointmentNotFound, RateExceeded: nothing may be changed.
+    """
+    store = AppointmentStore(context.tx)
+    found = await store.get(context.team, appointment_id, _only_attendee(context))
+    await context.count_change(f"appointment:{found.appointment_id}")
+    return found, await store.resource(context.team, found.resource)
+
+
+async def _suggest_slots(
+    context: ToolContext, taken: SlotTaken, resource: Resource, wanted: datetime, minutes: int
+) -> ToolResult:
+    """A refusal that names the free times around the wanted one."""
+    slots = await AppointmentStore(context.tx).nearest_slots(context.team, resource, wanted, minutes, context.clock())
+    zone = resource.time_zone
+    nearby = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
+    error = ToolError(ErrorCode.REFUSED, f"{taken}; {nearby}.", "Offer these times, or look for others.")
+    records = [_slot_record(each, zone) for each in slots]
+    return ToolResult(status=ToolStatus.ERROR, error=error, data={"slots": records})
+
+
+def _appointment_result(made: Appointment, resource: Resource, what: str) -> ToolResult:
+    zone = resource.time_zone
+    record = _appointment_record(made, zone)
     return ToolResult(
-        data=shown,
+        data=record,
         display_text=f"{what} {made.appointment_id}: {made.resource}, {made.local} ({zone}).",
-        structured=_shown("appointments", [shown]),
+        structured=_group("appointments", [record]),
     )
 
 
-async def _others(context: ToolContext, taken: SlotTaken, resource: str, wanted: datetime, minutes: int) -> ToolResult:
-    """Somebody was faster: what is free instead."""
-    slots = await context.services[Calendar].nearest(context.team, resource, wanted, minutes, context.clock())
-    zone = await _zone(context, resource)
-    free = f"free nearby: {', '.join(each.local for each in slots)} ({zone})" if slots else "nothing nearby is free"
-    error = ToolError(ErrorCode.REFUSED, f"{taken}; {free}.", "Offer these times, or look for others.")
-    return ToolResult(status=ToolStatus.ERROR, error=error, data={"slots": [_slot(each, zone) for each in slots]})
-
-
-async def _zone(context: ToolContext, resource: str) -> str:
-    """By whose clocks a resource's times are told; it may have been renamed since."""
-    known = await context.services[Calendar].resources(context.team)
-    return next((each.time_zone for each in known if each.name.casefold() == resource.strip().casefold()), "")
-
-
-def _resource(resource: Resource) -> dict[str, Any]:
+def _resource_record(resource: Resource) -> dict[str, Any]:
     return {
         "resource": resource.name,
         "time_zone": resource.time_zone,
@@ -231,22 +311,22 @@ def _resource(resource: Resource) -> dict[str, Any]:
     }
 
 
-def _slot(slot: Slot, zone: str) -> dict[str, Any]:
+def _slot_record(slot: Slot, zone: str) -> dict[str, Any]:
     return {**_times(slot), "local": slot.local, "time_zone": zone}
 
 
-def _appointment(made: Appointment, zone: str) -> dict[str, Any]:
-    told = {name: value for name, value in vars(made).items() if name != "revision"}
-    return {**told, **_times(made), "time_zone": zone}
+def _appointment_record(made: Appointment, zone: str) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(made).items() if name != "revision"}
+    return {**fields, **_times(made), "time_zone": zone}
 
 
-def _times(at: Slot | Appointment) -> dict[str, str]:
-    """Begin and end in ISO 8601, with the offset that the clocks of the place have."""
-    clock = clock_of(at)
+def _times(slot: Slot | Appointment) -> dict[str, str]:
+    """Start and end in ISO 8601, with the offset that the clocks of the place have."""
+    offset = local_offset(slot)
     return {
-        name: getattr(at, name).astimezone(clock).isoformat(timespec="minutes") for name in ("starts_at", "ends_at")
+        name: getattr(slot, name).astimezone(offset).isoformat(timespec="minutes") for name in ("starts_at", "ends_at")
     }
 
 
-def _shown(kind: str, records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
+def _group(kind: str, records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
     return (RecordGroup(kind, tuple(records)),) if records else ()

@@ -16,11 +16,11 @@ from threadline.errors import InternalError, Permanent, Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.model import DocumentType
 from threadline.models.model import Message
-from threadline.sales.model import LONGEST_CONTEXT
+from threadline.sales.model import MAX_CONTEXT
 from threadline.tools.registry import allowed_tools
 
 Lead = Callable[[str, str], Awaitable[str]]
-"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `LONGEST_CONTEXT`
+"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `MAX_CONTEXT`
 characters are told; empty for somebody unknown."""
 
 _LONGEST_DESCRIPTION = 300
@@ -63,7 +63,7 @@ class Situations:
     async def _who(self, team: str, user_id: str) -> str:
         """Empty where Slack does not say it now: a decision that knows less of who asks is better than none."""
         try:
-            return (await self._lead(team, user_id))[:LONGEST_CONTEXT]
+            return (await self._lead(team, user_id))[:MAX_CONTEXT]
         except InternalError:
             raise
         except (Permanent, Transient) as error:

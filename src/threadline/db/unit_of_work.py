@@ -4,7 +4,6 @@ from functools import cached_property
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.appointments.store import Appointments
 from threadline.approvals.store import ProposedActions
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import Conversations
@@ -23,8 +22,6 @@ from threadline.rfps.journal_store import Journal
 from threadline.rfps.opportunity_store import Opportunities
 from threadline.rfps.store import Rfps
 from threadline.rfps.team_store import Team
-from threadline.sales.email_store import Letters
-from threadline.sales.store import Crm
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
 from threadline.tools.store import ToolExecutionStore
@@ -36,16 +33,8 @@ class Work:
         self._context_bytes = BYTES if context_bytes is None else context_bytes
 
     @cached_property
-    def appointments(self) -> Appointments:
-        return Appointments(self.tx)
-
-    @cached_property
     def bindings(self) -> Bindings:
         return Bindings(self.tx)
-
-    @cached_property
-    def crm(self) -> Crm:
-        return Crm(self.tx)
 
     @cached_property
     def decisions(self) -> Decisions:
@@ -66,10 +55,6 @@ class Work:
     @cached_property
     def handovers(self) -> Handovers:
         return Handovers(self.tx)
-
-    @cached_property
-    def letters(self) -> Letters:
-        return Letters(self.tx)
 
     @cached_property
     def limits(self) -> Limits:

@@ -14,10 +14,31 @@ from threadline.rfps.model import Rfp
 from threadline.rfps.opportunity_state import OpportunityState, StateMoved
 from threadline.rfps.record_ports import MemoryBook, Opportunity, OpportunityBook, RfpBook, RfpFile, RfpQuery, TeamBook
 from threadline.rfps.team_members import TeamMember
+from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Effect, Operation
 
 TRIES = 5
 """Of one patch whose race was lost; then the call itself is tried again, some seconds later."""
+
+
+def postgres_ports(
+    database: Database,
+    rate: Rate | None = None,
+    services: Services | None = None,
+) -> Services:
+    """The services of the toolsets that reach their records through ports.
+
+    Args:
+        rate: how often one record may be changed; None for as often as one likes.
+        services: what there is besides.
+    """
+    return (
+        (services or Services())
+        .with_service(RfpBook, PostgresRfps(database))
+        .with_service(OpportunityBook, PostgresOpportunities(database, rate))
+        .with_service(TeamBook, PostgresTeam(database))
+        .with_service(MemoryBook, PostgresMemories(database))
+    )
 
 
 class PostgresRfps(RfpBook):

@@ -1,153 +1,174 @@
-"""One mail server. What it refuses was surely not sent; what it did not plainly answer behind the text may have been.
+"""Emails: drafted, and sent at most once. A draft is claimed before it is handed to the mail server."""
 
-Replies: https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried again, 5yz may not).
-"""
-
-import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email import policy
+from email.errors import MessageError
 from email.message import EmailMessage
-from email.utils import parseaddr
+from email.parser import BytesHeaderParser
+from email.utils import format_datetime, parseaddr
 
-import aiosmtplib
-import structlog
-
-from threadline.errors import NotDone, Permanent, Transient
-from threadline.sales.email_tools import Mailer
-from threadline.sales.mail_account import Account, Tls
-
-TIMEOUT = 5.0
-"""Seconds for each step; a tool's own limit is for all of them."""
-_ACCOUNT = "The mail server does not accept the account: check THREADLINE_SMTP_URL."
-_AWAY = "The mail server could not be reached: check THREADLINE_SMTP_URL, and the network."
-_NO_TLS = (
-    "The mail server offers no encryption (STARTTLS), so nothing was sent: use an address with smtps:// or another "
-    "port, or ?tls=none for a server on this machine."
+from threadline.db.engine import Database, Transaction
+from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Limits
+from threadline.errors import NotDone, Permanent
+from threadline.privacy.redaction import redact
+from threadline.rfps.team_store import Team
+from threadline.sales.model import (
+    DraftRefused,
+    EmailDraft,
+    Interaction,
+    InteractionKind,
+    NewEmail,
+    check_email,
+    domain_refusal,
+    email_risk,
 )
-_UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent: check THREADLINE_SMTP_URL."
+from threadline.sales.store import EmailDraftStore, LeadStore
+from threadline.tools.context import ToolContext
+from threadline.tools.model import Risk
+
+_SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
+"""Any server accepts this form."""
 
 
-class Smtp(Mailer):
-    """Connects for each mail: there are few, and a connection that was kept would be closed by then.
+class Mailer(ABC):
+    """A mail server."""
 
-    Args:
-        tls: by what the server's certificate is checked; None for the machine's own list.
+    setup_hint = "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS."
+
+    @abstractmethod
+    async def check(self) -> None:
+        """Log in. Raises as `send`."""
+
+    @abstractmethod
+    async def send(self, message: EmailMessage) -> None:
+        """Raises `Permanent` and `NotDone` when nothing was sent for certain, `Transient` when nobody knows."""
+
+
+@dataclass(frozen=True)
+class EmailSettings:
+    """Who sends, to which domains, and up to which risk unasked. Without a sender, drafts may be to anybody.
+
+    `fits_approval`: whether an approval shows all of an email; what nobody can read as a whole is not drafted.
+    `rate`: how often emails go to one address.
     """
 
-    def __init__(self, account: Account, *, tls: ssl.SSLContext | None = None, timeout: float = TIMEOUT) -> None:
-        self._account = account
-        self._tls = tls
-        self._timeout = timeout
+    fits_approval: Callable[[Mapping[str, str]], bool]
+    sender: str = ""
+    domains: Collection[str] = ()
+    max_risk_without_approval: Risk = Risk.LOW
+    rate: Rate | None = None
 
-    async def look(self) -> None:
-        """Whether the server takes the account. Raises as `send`."""
-        async with self._connected():
-            pass
-
-    async def send(self, message: EmailMessage) -> None:
-        """Hand one mail over.
-
-        Raises:
-            Permanent: the server refuses it; nothing was sent.
-            NotDone: the server is away or asks to wait; nothing was sent.
-            Transient: behind the text the connection broke off, or the answer was no refusal and no 250: it may have
-                been sent.
-        """
-        sender, recipient = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
-        async with self._connected() as server:
-            with _asking():
-                await server.mail(sender)
-                await server.rcpt(recipient)
-            await self._hand_over(server, message.as_bytes())
-
-    async def _hand_over(self, server: aiosmtplib.SMTP, text: bytes) -> None:
-        try:
-            await server.data(text)
-        except (aiosmtplib.SMTPException, OSError) as error:
-            _noted(error)
-            # A reply that cannot be read comes with a code of its own, below those of SMTP.
-            if isinstance(error, aiosmtplib.SMTPResponseException) and 400 <= error.code < 600:
-                raise _answered(error) from None
-            raise Transient("The mail server did not confirm the mail.") from None
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
-        account = self._account
-        server = aiosmtplib.SMTP(
-            hostname=account.host,
-            port=account.port,
-            timeout=self._timeout,
-            use_tls=account.tls is Tls.IMPLICIT,
-            start_tls=False,
-            tls_context=self._tls,
-        )
-        with _asking():
-            await server.connect()
-        try:
-            with _asking():
-                await self._greet(server)
-            yield server
-        finally:
-            # It has answered what counts by then.
-            with suppress(aiosmtplib.SMTPException, OSError):
-                await server.quit()
-            server.close()
-
-    async def _greet(self, server: aiosmtplib.SMTP) -> None:
-        account = self._account
-        if account.tls is Tls.STARTTLS:
-            await server.ehlo()
-            if not server.supports_extension("starttls"):
-                raise Permanent(_NO_TLS)
-            await server.starttls()
-        if account.user:
-            await server.login(account.user, account.password.get_secret_value())
+    def check_recipient(self, recipient: str) -> None:
+        """Raises `DraftRefused`."""
+        if self.sender and (refused := domain_refusal(recipient, self.domains)):
+            raise refused
 
 
-@contextmanager
-def _asking() -> Iterator[None]:
-    """Around what comes before the text of a mail: whatever goes wrong there, nothing was sent.
+async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
+    """Store a draft in which recognised secrets are replaced.
 
     Raises:
-        Permanent | NotDone: without a cause, since the library's own text repeats what the server says.
+        DraftRefused, LeadRefused, RateExceeded: the message says what to change.
     """
+    settings = context.services[EmailSettings]
+    checked = check_email(NewEmail(new.recipient, redact(new.subject), redact(new.body)))
+    settings.check_recipient(checked.recipient)
+    preview = EmailDraft("MAIL-0000000000", context.user_id, checked.recipient, checked.subject, checked.body)
+    if not settings.fits_approval(preview.fields):
+        raise DraftRefused("the mail is too long to show in full for approval: shorten the text")
+    await context.count_change(f"mail:{checked.recipient}")
+    return await EmailDraftStore(context.tx).add(context.thread, context.user_id, checked, context.clock())
+
+
+async def assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
+    """The risk of an email: high where several people ask; an address is on record if not entered by whoever asks."""
+    if context.co_requester_ids:
+        return Risk.HIGH
+    is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
+    is_known = is_known or await Team(tx).has_address(context.team, recipient)
+    user = context.requester.user
+    return email_risk(recipient, user.email if user else "", on_record=is_known)
+
+
+async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
+    """Send a draft, in any number of attempts once.
+
+    Raises:
+        DraftRefused, RateExceeded, Permanent, NotDone: it was not sent.
+        Transient: it may have been sent.
+    """
+    settings, database, key = context.services[EmailSettings], context.services[Database], context.operation_key
+    if not settings.sender:
+        raise Permanent("No sender is set: THREADLINE_SMTP_FROM is empty. Nothing was sent.")
+    now = context.clock().astimezone(UTC)
+    message_id = make_message_id(key, settings.sender)
+    try:  # a draft never changes, so it can be composed before it is claimed
+        message = compose_message(settings.sender, draft.recipient, draft.subject, draft.body, message_id, now)
+    except ValueError as unlike:
+        raise DraftRefused(
+            f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
+            "address in plain characters"
+        ) from unlike
+    async with database.begin() as work:
+        if settings.rate:
+            record = f"sent:{draft.recipient}"
+            await Limits(work.tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
+        await EmailDraftStore(work.tx).claim(context.thread, draft.draft_id, key)
     try:
-        yield
-    except (aiosmtplib.SMTPException, OSError) as error:
-        _noted(error)
-        translated = _before_the_text(error)
-    else:
-        return
-    raise translated
+        await context.services[Mailer].send(message)
+    except (Permanent, NotDone):
+        async with database.begin() as work:
+            await EmailDraftStore(work.tx).release(key)
+        raise
+    async with database.begin() as work:
+        sent = await EmailDraftStore(work.tx).mark_sent(key, message_id, now)
+        leads = LeadStore(work.tx)
+        if lead := await leads.by_email(context.team, sent.recipient):
+            interaction = Interaction(InteractionKind.EMAIL, sent.subject, now, sent.user_id)
+            await leads.add_interaction(lead.lead_id, interaction)
+    return sent
 
 
-def _before_the_text(error: Exception) -> Permanent | NotDone:
-    if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
-        return Permanent(_UNTRUSTED)
-    match error:
-        case aiosmtplib.SMTPAuthenticationError():
-            return (
-                Permanent(_ACCOUNT) if error.code >= 500 else NotDone("The mail server cannot check the account now.")
-            )
-        case aiosmtplib.SMTPNotSupported():
-            return Permanent(_ACCOUNT)
-        case aiosmtplib.SMTPResponseException():
-            return _answered(error)
-        case aiosmtplib.SMTPRecipientsRefused() if error.recipients:
-            return _answered(error.recipients[0])
-        case _:
-            return NotDone(_AWAY)
+def compose_message(
+    sender: str, recipient: str, subject: str, body: str, message_id: str, at: datetime
+) -> EmailMessage:
+    """A plain text to one address (RFC 5322). It is read back, since the standard library decodes what looks encoded.
+
+    Args:
+        sender: an address, with a name if it has one.
+        at: when it is sent, with its zone.
+
+    Raises:
+        ValueError: a header holds a line break, or would be read as something else.
+    """
+    message = EmailMessage(policy=_SEVEN_BITS)
+    message["From"] = sender
+    message["To"] = recipient
+    message["Subject"] = subject
+    message["Date"] = format_datetime(at)
+    message["Message-ID"] = message_id
+    message.set_content(body)
+    if not _has_headers(message, recipient, subject):
+        raise ValueError("a header of the mail would decode to another text than was written")
+    return message
 
 
-def _answered(refused: aiosmtplib.SMTPResponseException) -> Permanent | NotDone:
-    """By the reply's code alone: its text may name hosts, and people."""
-    if 400 <= refused.code < 500:
-        return NotDone(f"The mail server asks to wait (code {refused.code}), and the mail was not sent.")
-    whom = "the recipient: check the address" if isinstance(refused, aiosmtplib.SMTPRecipientRefused) else "the mail"
-    if isinstance(refused, aiosmtplib.SMTPSenderRefused):
-        whom = "the sender: check THREADLINE_SMTP_FROM"
-    return Permanent(f"The mail server refuses {whom} (code {refused.code}). Nothing was sent.")
+def make_message_id(operation_key: str, sender: str) -> str:
+    """The same for the same operation, so that a mailbox recognises an email that it gets twice."""
+    digest = hashlib.sha256(operation_key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return f"<{digest}@{parseaddr(sender)[1].rpartition('@')[2]}>"
 
 
-def _noted(error: Exception) -> None:
-    structlog.get_logger().info("mail_failed", error=type(error).__name__, code=getattr(error, "code", None))
+def _has_headers(message: EmailMessage, recipient: str, subject: str) -> bool:
+    """Whether the bytes have these headers and no others, and go to this recipient alone."""
+    try:
+        read = BytesHeaderParser(policy=policy.SMTP).parsebytes(message.as_bytes())
+    except MessageError:
+        return False
+    found = (read.keys(), read["To"], message["To"], message["Subject"])
+    return found == (message.keys(), recipient, recipient, subject)

@@ -1,12 +1,35 @@
-"""Customers: leads with their companies, what passed between us, and who changed what of them."""
+"""Leads with their companies and interactions, drafts of emails, and the account of the mail server."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import SecretStr
 
 from threadline.errors import Permanent
+from threadline.tools.model import Risk
+
+LEAD_FIELDS: Mapping[str, int] = {"name": 200, "email": 254, "title": 200, "phone": 50, "stage": 40, "notes": 4_000}
+"""The columns of a lead that can be changed, with the most characters of each; `company` is a link of its own."""
+COMPANY_FIELDS: Mapping[str, int] = {"website": 300, "industry": 200, "company_notes": 4_000}
+MAX_COMPANY = 200
+MAX_SUMMARY = 2_000
+MAX_CONTEXT = 2_000
+"""Characters of what the decision engine is told of a customer."""
+_MAX_CONTEXT_SUMMARY = 400
+"""Characters of one interaction in it."""
+ENCODED_WORD = "=?"
+"""Begins an encoded word (RFC 2047), which mail programs decode: to a line break, or to another @."""
+_MULTILINE = frozenset({"notes", "company_notes"})
+_EMAIL = re.compile(r"[^\s@<>,;:\"()\[\]\\A-Z]{1,64}@[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+")
+MAX_SUBJECT = 150
+MAX_BODY = 1_400
+"""Characters. Whoever approves an email is shown all of it beside two buttons."""
+_ACCOUNT_FORM = "write it as smtp://user:password@host:587, or smtps://user:password@host:465"
+_SCHEMES = {"smtp": 587, "smtps": 465}
 
 
 class Stage(StrEnum):
@@ -28,25 +51,9 @@ class InteractionKind(StrEnum):
     NOTE = "note"
 
 
-LEAD_FIELDS: Mapping[str, int] = {"name": 200, "email": 254, "title": 200, "phone": 50, "stage": 40, "notes": 4_000}
-"""The columns of a lead that may be changed, with the characters that each holds; `company` is a link of its own."""
-COMPANY_FIELDS: Mapping[str, int] = {"website": 300, "industry": 200, "company_notes": 4_000}
-LONGEST_COMPANY = 200
-LONGEST_SUMMARY = 2_000
-LONGEST_CONTEXT = 2_000
-"""Characters of what the decision engine is told of a lead."""
-_LONGEST_TOLD = 400
-"""Characters of one interaction in it."""
-ENCODED = "=?"
-"""Begins an encoded word (RFC 2047), which readers of mail replace: by a line break, or by another @."""
-_LINES = frozenset({"notes", "company_notes"})
-"""Fields of more than one line."""
-_EMAIL = re.compile(r"[^\s@<>,;:\"()\[\]\\A-Z]{1,64}@[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+")
-
-
 @dataclass(frozen=True)
 class Lead:
-    """`user_id`: in Slack, empty for somebody who was never there; `company` and what follows is of the company."""
+    """`user_id`: in Slack, empty for a person who is not there. `company` and the fields after it are the company's."""
 
     lead_id: str
     user_id: str
@@ -63,8 +70,8 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class Contact:
-    """Whoever asks, as Slack knows them; the address is empty where Slack tells none."""
+class SlackContact:
+    """A person as Slack knows them; the address is empty where Slack shows none."""
 
     user_id: str
     name: str = ""
@@ -73,26 +80,26 @@ class Contact:
 
 @dataclass(frozen=True)
 class Interaction:
-    """`by`: the Slack id of whoever had it put down."""
+    """`user_id`: of whoever had it logged."""
 
     kind: InteractionKind
     summary: str
     at: datetime
-    by: str
+    user_id: str
 
 
 @dataclass(frozen=True)
 class FieldChange:
-    """`of` is the lead's or the company's id; both texts may be empty."""
+    """`record_id` is the lead's or the company's id; both values may be empty."""
 
-    of: str
+    record_id: str
     field: str
-    was: str
-    became: str
+    old: str
+    new: str
 
 
 @dataclass(frozen=True)
-class Updated:
+class LeadUpdate:
     """`created`: there was no such lead before."""
 
     lead: Lead
@@ -108,13 +115,73 @@ class LeadRefused(Permanent):
     """A field is unknown, too long or no such thing, or somebody else has the address."""
 
 
-def checked(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields as they are kept: one line each, but for notes; an address in small letters.
+class DraftStatus(StrEnum):
+    DRAFT = "draft"
+    SENDING = "sending"
+    """A call has begun to send it. Until that has ended, nobody knows whether it was sent."""
+    SENT = "sent"
+
+
+@dataclass(frozen=True)
+class NewEmail:
+    recipient: str
+    subject: str
+    body: str
+
+
+@dataclass(frozen=True)
+class EmailDraft:
+    """Its text never changes. `user_id`: who asked for it. `message_id` and `sent_at` are set when it is sent."""
+
+    draft_id: str
+    user_id: str
+    recipient: str
+    subject: str
+    body: str
+    status: DraftStatus = DraftStatus.DRAFT
+    message_id: str = ""
+    sent_at: datetime | None = None
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What an approver has to read."""
+        return {"draft_id": self.draft_id, "to": self.recipient, "subject": self.subject, "body": self.body}
+
+
+class DraftNotFound(Permanent):
+    """The thread has no such draft."""
+
+
+class DraftRefused(Permanent):
+    """It cannot be drafted, or was sent before."""
+
+
+class Tls(StrEnum):
+    STARTTLS = "starttls"
+    """The server has to offer it; without it nothing is sent."""
+    IMPLICIT = "implicit"
+    NONE = "none"
+    """For a server on the same machine."""
+
+
+@dataclass(frozen=True)
+class MailAccount:
+    """`user` is empty for a server that asks for none."""
+
+    host: str
+    port: int
+    tls: Tls
+    user: str = ""
+    password: SecretStr = field(default_factory=lambda: SecretStr(""))
+
+
+def check_lead_fields(fields: Mapping[str, str]) -> dict[str, str]:
+    """The fields as they are stored: one line each, except for notes; an address in lower case.
 
     Raises:
-        LeadRefused: nothing is to be changed by them; the message names the field.
+        LeadRefused: a field cannot be stored; the message names it.
     """
-    known = {**LEAD_FIELDS, **COMPANY_FIELDS, "company": LONGEST_COMPANY}
+    known = {**LEAD_FIELDS, **COMPANY_FIELDS, "company": MAX_COMPANY}
     if not fields:
         raise LeadRefused(f"no change was given: give one of {', '.join(sorted(known))}")
     if unknown := sorted(fields.keys() - known.keys()):
@@ -124,46 +191,124 @@ def checked(fields: Mapping[str, str]) -> dict[str, str]:
         if len(value) > known[name]:
             raise LeadRefused(f"{name} has {len(value)} characters, and the maximum is {known[name]}: shorten it")
     if "email" in kept:
-        kept["email"] = address(kept["email"])
+        kept["email"] = normalise_email(kept["email"])
     if "stage" in kept and kept["stage"] not in set(Stage):
         raise LeadRefused(f"there is no stage {kept['stage'][:40]!r}; there are: {', '.join(Stage)}")
     return kept
 
 
-def address(text: str) -> str:
-    """A mail address in small letters; empty stays empty. Raises `LeadRefused`."""
+def normalise_email(text: str) -> str:
+    """A mail address in lower case; empty stays empty. Raises `LeadRefused`."""
     plain = text.strip().lower()
     if plain and not is_address(plain):
         raise LeadRefused(
-            f"this is not a mail address: give one, a name and a domain with an @ between them, without {ENCODED}"
+            f"this is not a mail address: give one, a name and a domain with an @ between them, without {ENCODED_WORD}"
         )
     return plain
 
 
 def is_address(text: str) -> bool:
-    """Whether a mail can be sent there: one address in small letters, without a name, of at most 254 characters."""
-    plain = len(text) <= LEAD_FIELDS["email"] and text.isascii() and ENCODED not in text
+    """Whether it is one address in lower case, without a name, of at most 254 characters."""
+    plain = len(text) <= LEAD_FIELDS["email"] and text.isascii() and ENCODED_WORD not in text
     return plain and _EMAIL.fullmatch(text) is not None
 
 
-def context_lines(lead: Lead, recent: list[Interaction]) -> str:
-    """What the decision engine is told: a few lines, at most `LONGEST_CONTEXT` characters.
+def format_customer(lead: Lead, recent: list[Interaction]) -> str:
+    """What the decision engine is told: a few lines, at most `MAX_CONTEXT` characters.
 
     Args:
         recent: the newest first.
     """
     who = " ".join(filter(None, (lead.name, f"({lead.user_id})" if lead.user_id else "", lead.email)))
-    firm = ", ".join(filter(None, (lead.company, lead.industry)))
-    lines = [who or lead.lead_id, f"Company: {firm}" if firm else "", f"Stage: {lead.stage}"]
-    lines += [f"{each.at:%Y-%m-%d} {each.kind}: {' '.join(each.summary.split())[:_LONGEST_TOLD]}" for each in recent]
-    return "\n".join(filter(None, lines))[:LONGEST_CONTEXT]
+    company = ", ".join(filter(None, (lead.company, lead.industry)))
+    lines = [who or lead.lead_id, f"Company: {company}" if company else "", f"Stage: {lead.stage}"]
+    lines += [
+        f"{each.at:%Y-%m-%d} {each.kind}: {' '.join(each.summary.split())[:_MAX_CONTEXT_SUMMARY]}" for each in recent
+    ]
+    return "\n".join(filter(None, lines))[:MAX_CONTEXT]
 
 
-def from_outside(lead: Lead) -> Lead:
-    """The lead as somebody sees it who is no member of the workspace: of the company the name alone."""
+def without_company_details(lead: Lead) -> Lead:
+    """The lead as people from outside the workspace see it: of the company only the name."""
     return replace(lead, website="", industry="", company_notes="")
 
 
 def _plain(name: str, value: str) -> str:
     value = value.replace("\x00", "")
-    return value.strip() if name in _LINES else " ".join(value.split())
+    return value.strip() if name in _MULTILINE else " ".join(value.split())
+
+
+def check_email(new: NewEmail) -> NewEmail:
+    """The email as it is stored: the subject on one line.
+
+    Raises:
+        DraftRefused, LeadRefused: it cannot be sent as it is; the message says what to change.
+    """
+    subject = " ".join(new.subject.replace("\x00", "").split())
+    body = new.body.replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not subject or not body:
+        raise DraftRefused("a mail needs a subject and a text")
+    if ENCODED_WORD in subject:
+        raise DraftRefused(f"a subject cannot contain {ENCODED_WORD}, which mail programs decode: leave it out")
+    if len(subject) > MAX_SUBJECT or len(body) > MAX_BODY:
+        raise DraftRefused(
+            f"a mail has at most {MAX_SUBJECT} characters of subject and {MAX_BODY} of text, so that the "
+            "approver can read all of it: shorten it"
+        )
+    if not (recipient := normalise_email(new.recipient)):
+        raise DraftRefused("a mail needs a recipient address")
+    return NewEmail(recipient, subject, body)
+
+
+def domain_refusal(recipient: str, domains: Collection[str]) -> DraftRefused | None:
+    """Why nothing may be sent to an address, None if it may. Subdomains of a domain are not included."""
+    if recipient.rpartition("@")[2] in domains:
+        return None
+    return DraftRefused(
+        "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
+        "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
+    )
+
+
+def email_risk(recipient: str, own: str, *, on_record: bool) -> Risk:
+    """The risk of an email to an address: low to whoever asks, medium to somebody on record, else high.
+
+    Args:
+        own: the address of the only person who asks; empty where it is not known.
+    """
+    if own and recipient == own.strip().lower():
+        return Risk.LOW
+    return Risk.MEDIUM if on_record else Risk.HIGH
+
+
+def exceeds(risk: Risk, limit: Risk) -> bool:
+    """Whether a risk is higher than the limit."""
+    order = list(Risk)
+    return order.index(risk) > order.index(limit)
+
+
+def parse_mail_account(url: str) -> MailAccount:
+    """Read `smtp://` (with STARTTLS) or `smtps://`; special characters of a password are `%`-encoded.
+
+    Raises:
+        ValueError: it is no such address; the message does not repeat it, since it holds a password.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        raise ValueError(_ACCOUNT_FORM) from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.path.strip("/") or options.keys() - {"tls"}:
+        raise ValueError(_ACCOUNT_FORM)
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if bool(user) != bool(password):
+        raise ValueError(f"a user and a password go together; {_ACCOUNT_FORM}")
+    tls = Tls.IMPLICIT if parts.scheme == "smtps" else Tls.STARTTLS
+    if "tls" in options:
+        if options["tls"] != Tls.NONE or tls is Tls.IMPLICIT:
+            raise ValueError("the address takes only the parameter ?tls=none, for an smtp:// server without encryption")
+        if user:
+            raise ValueError("a password is not sent without encryption: leave out ?tls=none, or the user")
+        tls = Tls.NONE
+    return MailAccount(parts.hostname, port or _SCHEMES[parts.scheme], tls, user, SecretStr(password))

@@ -1,37 +1,41 @@
-"""Customers on record: found by a few words, changed with a row of the audit for each field, all in one transaction."""
+"""LeadStore: customers, with a row of the audit for each changed field. EmailDraftStore: emails that are sent once."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import TypeAdapter
-from sqlalchemy import Row, Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, Update, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
+from threadline.db.engine import Transaction
 from threadline.db.values import storable, storable_key
-from threadline.sales import model as crm
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
-    LONGEST_SUMMARY,
-    Contact,
+    MAX_SUMMARY,
+    DraftNotFound,
+    DraftRefused,
+    DraftStatus,
+    EmailDraft,
     FieldChange,
     Interaction,
     InteractionKind,
     Lead,
     LeadNotFound,
     LeadRefused,
+    LeadUpdate,
+    NewEmail,
+    SlackContact,
     Stage,
-    Updated,
+    check_lead_fields,
+    is_address,
 )
-from threadline.sales.tables import crm_audit, crm_companies, crm_interactions, crm_leads
-from threadline.tools.model import Author, Change
-from threadline.tools.operation_store import Operations
+from threadline.sales.tables import crm_audit, crm_companies, crm_interactions, crm_leads, email_drafts
+from threadline.slack.model import Thread
+from threadline.slack.text import parse_user_id
+from threadline.tools.model import Author
 
-_UPDATED = TypeAdapter(Updated)
-_LEAD = TypeAdapter(Lead)
 _LEADS = select(
     crm_leads,
     crm_companies.c.name.label("company"),
@@ -39,217 +43,273 @@ _LEADS = select(
 ).select_from(crm_leads.outerjoin(crm_companies, crm_leads.c.company_id == crm_companies.c.company_id))
 
 
-class Crm:
-    """To a team, leads of another are not there."""
+class LeadStore:
+    """A team finds only its own leads."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-        self._operations = Operations(connection)
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
 
     async def find(self, team: str, words: str, limit: int) -> list[Lead]:
-        """By id, by Slack id, or by a part of the name, the address or the company, whatever its letters' case."""
+        """By id, by Slack id, or by a part of the name, the address or the company, whatever the letters' case."""
         sought = " ".join(storable(words).split())
         row, part = crm_leads.c, sought.lower()
         texts = (row.name, row.email, crm_companies.c.name)
-        named = [func.strpos(func.lower(func.coalesce(each, "")), part) > 0 for each in texts]
-        exact = (row.lead_id == sought.upper(), row.user_id == sought.removeprefix("<@").removesuffix(">"))
-        query = _LEADS.where(row.team == team, or_(*exact, *named)) if sought else _LEADS.where(row.team == team)
-        found = await self._connection.execute(query.order_by(func.lower(row.name), row.id).limit(limit))
+        parts = [func.strpos(func.lower(func.coalesce(each, "")), part) > 0 for each in texts]
+        ids = (row.lead_id == sought.upper(), row.user_id == (parse_user_id(sought) or sought))
+        query = _LEADS.where(row.team == team, or_(*ids, *parts)) if sought else _LEADS.where(row.team == team)
+        found = await self._tx.execute(query.order_by(func.lower(row.name), row.id).limit(limit))
         return [_lead(each) for each in found]
 
-    async def lead(self, team: str, lead_id: str) -> Lead:
+    async def get(self, team: str, lead_id: str) -> Lead:
         """Raises `LeadNotFound`."""
-        found = await self._one(_of(team, lead_id))
+        row = crm_leads.c
+        found = await self._one(_LEADS.where(row.team == team, row.lead_id == storable(lead_id).strip().upper()))
         if found is None:
             raise LeadNotFound(f"there is no lead {lead_id[:40]}: find it by its name, address or company")
         return found
 
-    async def known(self, team: str, contact: Contact) -> Lead | None:
-        """Somebody's own lead: by their Slack id or, where nobody has it yet, by their address."""
+    async def find_by_contact(self, team: str, contact: SlackContact) -> Lead | None:
+        """A person's own lead: by their Slack id or, where no lead has it yet, by their address."""
         row, email = crm_leads.c, storable(contact.email).strip().lower()
         mine = row.user_id == contact.user_id
         who = or_(mine, (row.user_id == "") & (row.email == email)) if email else mine
         return await self._one(_LEADS.where(row.team == team, who).order_by(mine.desc()).limit(1))
 
-    async def at_address(self, team: str, email: str) -> Lead | None:
+    async def by_email(self, team: str, email: str) -> Lead | None:
         return await self._one(_LEADS.where(crm_leads.c.team == team, crm_leads.c.email == email))
 
-    async def vouched(self, team: str, email: str, user_id: str) -> bool:
-        """Whether a lead has this address by somebody else's word than this user's, or by nobody's in the audit."""
-        lead, row = await self.at_address(team, email), crm_audit.c
+    async def is_vouched_for(self, team: str, email: str, user_id: str) -> bool:
+        """Whether a lead has this address, and not because this user entered it last."""
+        lead, row = await self.by_email(team, email), crm_audit.c
         if lead is None:
             return False
-        said = (row.lead_id == lead.lead_id, row.field == "email", row.became == lead.email)
-        by = select(row.user_id).where(*said).order_by(row.id.desc()).limit(1)
-        return (await self._connection.execute(by)).scalar() != user_id
+        entered = (row.lead_id == lead.lead_id, row.field == "email", row.new_value == lead.email)
+        by = select(row.user_id).where(*entered).order_by(row.id.desc()).limit(1)
+        return (await self._tx.execute(by)).scalar() != user_id
 
     async def interactions(self, lead_id: str, limit: int) -> list[Interaction]:
         """The newest first."""
         row = crm_interactions.c
-        query = select(row.kind, row.summary, row.at, row.by_user).where(row.lead_id == lead_id)
-        rows = await self._connection.execute(query.order_by(row.id.desc()).limit(limit))
-        return [Interaction(InteractionKind(each.kind), each.summary, each.at, each.by_user) for each in rows]
+        query = select(row.kind, row.summary, row.at, row.user_id).where(row.lead_id == lead_id)
+        rows = await self._tx.execute(query.order_by(row.id.desc()).limit(limit))
+        return [Interaction(InteractionKind(each.kind), each.summary, each.at, each.user_id) for each in rows]
 
-    async def update(
-        self, change: Change, lead_id: str, contact: Contact, fields: Mapping[str, str], author: Author
-    ) -> Updated:
-        """Change a lead and its company, once for each operation; what a field said already is no change.
+    async def hold(self, team: str, lead_id: str, contact: SlackContact, now: datetime) -> tuple[Lead, bool]:
+        """Lock a lead until the transaction ends; returns it, and whether it was made.
 
         Args:
-            lead_id: empty for the one of `contact`, which is made where there is none.
+            lead_id: empty for the lead of `contact`, which is made where there is none.
 
         Raises:
-            LeadNotFound, LeadRefused, RateExceeded: nothing was changed; the message says why.
+            LeadNotFound
         """
-        wanted = crm.checked({name: storable(value) for name, value in fields.items()})
-
-        async def act() -> Updated:
-            lead, created = await self._held(change, lead_id, contact)
-            given = (await self._profile(change.team, contact) if created else {}) | wanted
-            changes = await self._link(change, lead, given)
-            lead = await self.lead(change.team, lead.lead_id)
-            changes += await self._write(change.team, lead, given)
-            await self._audit(change, changes, author)
-            return Updated(await self.lead(change.team, lead.lead_id), tuple(changes), created)
-
-        return await self._operations.once(change, "crm_update", lead_id or contact.user_id, _UPDATED, act)
-
-    async def log(self, change: Change, lead_id: str, contact: Contact, kind: InteractionKind, summary: str) -> Lead:
-        """Put down what passed between us, once for each operation. Arguments and errors as of `update`."""
-        told = storable(summary).strip()
-        if not 0 < len(told) <= LONGEST_SUMMARY:
-            raise LeadRefused(f"the summary of an interaction has 1 to {LONGEST_SUMMARY} characters, not {len(told)}")
-
-        async def act() -> Lead:
-            lead, _ = await self._held(change, lead_id, contact)
-            await self.add(lead.lead_id, Interaction(kind, told, _moment(change), contact.user_id))
-            return lead
-
-        return await self._operations.once(change, "crm_log", lead_id or contact.user_id, _LEAD, act)
-
-    async def add(self, lead_id: str, interaction: Interaction) -> None:
-        """Put an interaction down, as part of another change."""
-        values = {"lead_id": lead_id, "kind": interaction.kind.value, "summary": interaction.summary}
-        new = insert(crm_interactions).values(**values, at=interaction.at, by_user=interaction.by)
-        await self._connection.execute(new)
-
-    async def _held(self, change: Change, lead_id: str, contact: Contact) -> tuple[Lead, bool]:
-        """The lead, locked until the transaction ends; whether it was made for this."""
         if lead_id:
-            lead, created = await self.lead(change.team, lead_id), False
-        elif known := await self.known(change.team, contact):
-            lead, created = known, False
+            lead, created = await self.get(team, lead_id), False
         else:
-            lead, created = await self._made(change, contact)
-        await self._operations.spend(change, f"lead:{lead.lead_id}")
-        await self._connection.execute(_locked(lead.lead_id))
-        mine = not lead_id and not lead.user_id
-        if mine:
-            claimed = update(crm_leads).where(crm_leads.c.lead_id == lead.lead_id, crm_leads.c.user_id == "")
-            await self._connection.execute(claimed.values(user_id=contact.user_id))
-        return await self.lead(change.team, lead.lead_id), created
+            lead, created = await self._get_or_create(team, contact, now)
+        row = crm_leads.c
+        await self._tx.execute(select(row.id).where(row.lead_id == lead.lead_id).with_for_update(key_share=True))
+        if not lead_id:  # it may have been found by its address
+            claim = update(crm_leads).where(row.lead_id == lead.lead_id, row.user_id == "")
+            await self._tx.execute(claim.values(user_id=contact.user_id))
+        return await self.get(team, lead.lead_id), created
 
-    async def _made(self, change: Change, contact: Contact) -> tuple[Lead, bool]:
+    async def update(
+        self,
+        team: str,
+        lead: Lead,
+        fields: Mapping[str, str],
+        author: Author,
+        operation_key: str,
+        now: datetime,
+        made_for: SlackContact | None = None,
+    ) -> LeadUpdate:
+        """Change a lead and its company. A field that has the value already is not changed.
+
+        Args:
+            lead: held by this transaction.
+            made_for: whose lead was made just now; their name and address are its first values.
+
+        Raises:
+            LeadRefused: a field cannot be stored, or somebody else has the address.
+        """
+        wanted = check_lead_fields({name: storable(value) for name, value in fields.items()})
+        given = (await self._slack_profile(team, made_for) if made_for else {}) | wanted
+        changes = await self._link_company(team, lead, given, now)
+        lead = await self.get(team, lead.lead_id)
+        changes += await self._write(team, lead, given)
+        for each in changes:
+            record = {"company_id" if each.record_id.startswith("CO-") else "lead_id": each.record_id}
+            values = {"field": each.field, "old_value": each.old, "new_value": each.new, "changed_at": now}
+            by = {"user_id": author.user_id, "correlation_id": author.correlation_id}
+            key = storable_key(operation_key)
+            await self._tx.execute(insert(crm_audit).values(**record, **values, **by, operation_key=key))
+        return LeadUpdate(await self.get(team, lead.lead_id), tuple(changes), made_for is not None)
+
+    async def add_interaction(self, lead_id: str, interaction: Interaction) -> None:
+        """Raises `LeadRefused`: the summary is empty or too long."""
+        summary = storable(interaction.summary).strip()
+        if not 0 < len(summary) <= MAX_SUMMARY:
+            raise LeadRefused(f"the summary of an interaction has 1 to {MAX_SUMMARY} characters, not {len(summary)}")
+        row = {"lead_id": lead_id, "kind": interaction.kind.value, "summary": summary, "at": interaction.at}
+        await self._tx.execute(insert(crm_interactions).values(**row, user_id=interaction.user_id))
+
+    async def _get_or_create(self, team: str, contact: SlackContact, now: datetime) -> tuple[Lead, bool]:
         """Of two who make the same lead at once, the second waits and finds the first one's."""
-        row = {"team": change.team, "user_id": contact.user_id, "created_at": _moment(change)}
+        if known := await self.find_by_contact(team, contact):
+            return known, False
+        row = {"team": team, "user_id": contact.user_id, "created_at": now}
         new = insert(crm_leads).values(**row).on_conflict_do_nothing().returning(crm_leads.c.lead_id)
-        created = (await self._connection.execute(new)).first() is not None
-        lead = await self.known(change.team, Contact(contact.user_id))
+        created = (await self._tx.execute(new)).first() is not None
+        lead = await self.find_by_contact(team, SlackContact(contact.user_id))
         if lead is None:
             raise LeadNotFound("the lead was deleted meanwhile: ask again")
         return lead, created
 
-    async def _profile(self, team: str, contact: Contact) -> dict[str, str]:
-        """What a new lead begins with; an address that is another lead's is left to that one."""
+    async def _slack_profile(self, team: str, contact: SlackContact) -> dict[str, str]:
+        """The first values of a new lead. An address that another lead has is left to that one."""
         email = contact.email.strip().lower()
-        free = crm.is_address(email) and await self.at_address(team, email) is None
+        is_free = is_address(email) and await self.by_email(team, email) is None
         name = " ".join(storable(contact.name).split())[: LEAD_FIELDS["name"]]
-        return {"name": name} | ({"email": email} if free else {})
+        return {"name": name} | ({"email": email} if is_free else {})
 
-    async def _link(self, change: Change, lead: Lead, fields: Mapping[str, str]) -> list[FieldChange]:
-        """The company that a lead belongs to, made where the team knows none of this name."""
+    async def _link_company(self, team: str, lead: Lead, fields: Mapping[str, str], now: datetime) -> list[FieldChange]:
+        """Set the company of a lead; one that the team does not have is made."""
         name = fields.get("company")
         if name is None or name == lead.company:
             return []
-        company_id, called = await self._company(change, name) if name else (None, "")
-        if called == lead.company:
+        company_id, stored_name = await self._get_or_create_company(team, name, now) if name else (None, "")
+        if stored_name == lead.company:
             return []
         moved = update(crm_leads).where(crm_leads.c.lead_id == lead.lead_id)
-        await self._connection.execute(moved.values(company_id=company_id))
-        return [FieldChange(lead.lead_id, "company", lead.company, called)]
+        await self._tx.execute(moved.values(company_id=company_id))
+        return [FieldChange(lead.lead_id, "company", lead.company, stored_name)]
 
-    async def _company(self, change: Change, name: str) -> tuple[str, str]:
-        """Its id, and its name as it is written there."""
+    async def _get_or_create_company(self, team: str, name: str, now: datetime) -> tuple[str, str]:
+        """Its id, and its name as it is stored."""
         row = crm_companies.c
-        new = insert(crm_companies).values(team=change.team, name=name, created_at=_moment(change))
-        await self._connection.execute(new.on_conflict_do_nothing())
-        there = select(row.company_id, row.name).where(
-            row.team == change.team, func.lower(row.name) == func.lower(name)
-        )
-        found = (await self._connection.execute(there)).one()
+        new = insert(crm_companies).values(team=team, name=name, created_at=now)
+        await self._tx.execute(new.on_conflict_do_nothing())
+        stored = select(row.company_id, row.name).where(row.team == team, func.lower(row.name) == func.lower(name))
+        found = (await self._tx.execute(stored)).one()
         return found.company_id, found.name
 
     async def _write(self, team: str, lead: Lead, fields: Mapping[str, str]) -> list[FieldChange]:
-        own = _differing(lead, lead.lead_id, fields, LEAD_FIELDS)
-        if own:
-            mended = update(crm_leads).where(crm_leads.c.lead_id == lead.lead_id)
+        changes = _changes(lead, lead.lead_id, fields, LEAD_FIELDS)
+        if changes:
+            changed = update(crm_leads).where(crm_leads.c.lead_id == lead.lead_id)
             try:
-                await self._connection.execute(mended.values({each.field: each.became for each in own}))
+                await self._tx.execute(changed.values({each.field: each.new for each in changes}))
             except IntegrityError as taken:
                 raise LeadRefused("another lead has this mail address: find that one, and change it") from taken
         if not fields.keys() & COMPANY_FIELDS.keys():
-            return own
-        company_id = await self._locked_company(lead)
-        firm = _differing(await self.lead(team, lead.lead_id), company_id, fields, COMPANY_FIELDS)
-        if firm:
-            mended = update(crm_companies).where(crm_companies.c.company_id == company_id)
-            await self._connection.execute(mended.values({each.field: each.became for each in firm}))
-        return own + firm
+            return changes
+        company_id = await self._lock_company(lead)
+        of_company = _changes(await self.get(team, lead.lead_id), company_id, fields, COMPANY_FIELDS)
+        if of_company:
+            changed = update(crm_companies).where(crm_companies.c.company_id == company_id)
+            await self._tx.execute(changed.values({each.field: each.new for each in of_company}))
+        return changes + of_company
 
-    async def _locked_company(self, lead: Lead) -> str:
+    async def _lock_company(self, lead: Lead) -> str:
         row = crm_leads.c
-        company_id = (
-            await self._connection.execute(select(row.company_id).where(row.lead_id == lead.lead_id))
-        ).scalar()
+        company_id = (await self._tx.execute(select(row.company_id).where(row.lead_id == lead.lead_id))).scalar()
         if company_id is None:
             raise LeadRefused(f"{lead.lead_id} has no company yet: name one in company")
-        held = (
-            select(crm_companies.c.id).where(crm_companies.c.company_id == company_id).with_for_update(key_share=True)
+        company = crm_companies.c
+        await self._tx.execute(
+            select(company.id).where(company.company_id == company_id).with_for_update(key_share=True)
         )
-        await self._connection.execute(held)
         return str(company_id)
 
-    async def _audit(self, change: Change, changes: list[FieldChange], author: Author) -> None:
-        for each in changes:
-            whose = {"company_id": each.of} if each.of.startswith("CO-") else {"lead_id": each.of}
-            values = {"field": each.field, "was": each.was, "became": each.became, "at": _moment(change)}
-            by = {"user_id": author.user_id, "correlation_id": author.correlation_id}
-            key = storable_key(change.operation.key)
-            await self._connection.execute(insert(crm_audit).values(**whose, **values, **by, operation_key=key))
-
     async def _one(self, query: Select[Any]) -> Lead | None:
-        found = (await self._connection.execute(query)).one_or_none()
+        found = (await self._tx.execute(query)).one_or_none()
         return _lead(found) if found else None
 
 
-def _of(team: str, lead_id: str) -> Select[Any]:
-    return _LEADS.where(crm_leads.c.team == team, crm_leads.c.lead_id == storable(lead_id).strip().upper())
+class EmailDraftStore:
+    """Drafts of emails, whose text never changes. A draft belongs to its thread: in others it is not found."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def add(self, thread: Thread, user_id: str, new: NewEmail, now: datetime) -> EmailDraft:
+        """Args: `new`, as `check_email` has checked it."""
+        place = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts, "user_id": user_id}
+        texts = {name: storable(value) for name, value in vars(new).items()}
+        row = insert(email_drafts).values(**place, **texts, created_at=now).returning(email_drafts)
+        return _draft((await self._tx.execute(row)).one())
+
+    async def get(self, thread: Thread, draft_id: str) -> EmailDraft:
+        """Raises `DraftNotFound`."""
+        found = (await self._tx.execute(select(email_drafts).where(*_is_draft(thread, draft_id)))).one_or_none()
+        if found is None:
+            raise DraftNotFound(f"this thread has no draft {draft_id[:40]}: draft the mail first")
+        return _draft(found)
+
+    async def claim(self, thread: Thread, draft_id: str, operation_key: str) -> None:
+        """Claim a draft to send it; of any number of operations that do, one succeeds.
+
+        Raises:
+            DraftNotFound: nothing is claimed.
+            DraftRefused: it was claimed before, be it by the same operation.
+        """
+        claim = {"status": DraftStatus.SENDING.value, "operation_key": storable_key(operation_key)}
+        is_free = email_drafts.c.status == DraftStatus.DRAFT.value
+        free = update(email_drafts).where(*_is_draft(thread, draft_id), is_free)
+        if (await self._tx.execute(free.values(**claim))).rowcount:
+            return
+        draft = await self.get(thread, draft_id)
+        was = "was sent before" if draft.status is DraftStatus.SENT else "may have been sent"
+        raise DraftRefused(f"{draft.draft_id} {was}, and a draft is sent only once. Draft another mail to send one")
+
+    async def release(self, operation_key: str) -> None:
+        """Make it a draft again: it was certainly not sent."""
+        free = {"status": DraftStatus.DRAFT.value, "operation_key": ""}
+        await self._tx.execute(_claimed_by(operation_key).values(**free))
+
+    async def mark_sent(self, operation_key: str, message_id: str, at: datetime) -> EmailDraft:
+        """Record that the mail server has accepted it."""
+        sent = {"status": DraftStatus.SENT.value, "message_id": message_id, "sent_at": at}
+        changed = _claimed_by(operation_key).values(**sent).returning(email_drafts)
+        return _draft((await self._tx.execute(changed)).one())
+
+    async def claimed_by(self, operation_key: str) -> EmailDraft | None:
+        """The draft that an operation has sent, or has begun to send."""
+        mine = select(email_drafts).where(email_drafts.c.operation_key == storable_key(operation_key))
+        found = (await self._tx.execute(mine)).one_or_none()
+        return _draft(found) if found else None
+
+    async def delete_older_than(self, before: float, limit: int = 10_000) -> int:
+        """Delete drafts from before a moment (seconds since 1970), at most `limit`; returns how many."""
+        row = email_drafts.c
+        old = select(row.id).where(row.created_at < datetime.fromtimestamp(before, UTC)).limit(limit)
+        return (await self._tx.execute(delete(email_drafts).where(row.id.in_(old)))).rowcount
 
 
-def _locked(lead_id: str) -> Select[Any]:
-    return select(crm_leads.c.id).where(crm_leads.c.lead_id == lead_id).with_for_update(key_share=True)
-
-
-def _differing(lead: Lead, of: str, fields: Mapping[str, str], known: Mapping[str, int]) -> list[FieldChange]:
-    given = ((name, str(getattr(lead, name)), value) for name, value in fields.items() if name in known)
-    return [FieldChange(of, name, was, value) for name, was, value in given if was != value]
+def _changes(lead: Lead, record_id: str, fields: Mapping[str, str], known: Mapping[str, int]) -> list[FieldChange]:
+    values = ((name, str(getattr(lead, name)), value) for name, value in fields.items() if name in known)
+    return [FieldChange(record_id, name, old, new) for name, old, new in values if old != new]
 
 
 def _lead(row: Row[Any]) -> Lead:
-    firm = {name: getattr(row, name) or "" for name in ("company", *COMPANY_FIELDS)}
+    company = {name: getattr(row, name) or "" for name in ("company", *COMPANY_FIELDS)}
     own = {name: getattr(row, name) for name in ("lead_id", "user_id", *LEAD_FIELDS)}
-    return Lead(**{**own, **firm, "stage": Stage(row.stage)})
+    return Lead(**{**own, **company, "stage": Stage(row.stage)})
 
 
-def _moment(change: Change) -> datetime:
-    return datetime.fromtimestamp(change.now, UTC)
+def _is_draft(thread: Thread, draft_id: str) -> tuple[ColumnElement[bool], ...]:
+    row = email_drafts.c
+    here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+    return (*here, row.draft_id == storable(draft_id).strip().upper())
+
+
+def _claimed_by(operation_key: str) -> Update:
+    row = email_drafts.c
+    mine = (row.operation_key == storable_key(operation_key), row.status == DraftStatus.SENDING.value)
+    return update(email_drafts).where(*mine)
+
+
+def _draft(row: Row[Any]) -> EmailDraft:
+    texts = (row.draft_id, row.user_id, row.recipient, row.subject, row.body)
+    return EmailDraft(*texts, DraftStatus(row.status), row.message_id, row.sent_at)

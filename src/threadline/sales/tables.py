@@ -41,7 +41,7 @@ crm_interactions = Table(
     Column("lead_id", TEXT, ForeignKey("crm_leads.lead_id", ondelete="CASCADE"), nullable=False),
     *(required(name, TEXT) for name in ("kind", "summary")),
     required("at", MOMENT),
-    required("by_user", TEXT),
+    required("user_id", TEXT),
     Index("crm_interactions_lead_idx", "lead_id", "id"),
 )
 
@@ -51,8 +51,9 @@ crm_audit = Table(
     identity(),
     Column("lead_id", TEXT, ForeignKey("crm_leads.lead_id", ondelete="CASCADE")),
     Column("company_id", TEXT, ForeignKey("crm_companies.company_id", ondelete="CASCADE")),
-    *(required(name, TEXT) for name in ("field", "was", "became", "user_id", "correlation_id", "operation_key")),
-    required("at", MOMENT),
+    *(required(name, TEXT) for name in ("field", "old_value", "new_value")),
+    *(required(name, TEXT) for name in ("user_id", "correlation_id", "operation_key")),
+    required("changed_at", MOMENT),
     Index("crm_audit_lead_idx", "lead_id", "id"),
     Index("crm_audit_company_idx", "company_id", "id"),
 )

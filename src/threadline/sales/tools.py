@@ -1,83 +1,56 @@
-"""Customers on record: found, read, and changed with a trace of each field."""
+"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadline.approvals.tools import LONGEST_REASON, Proposals, waiting
+from threadline.db.engine import Database
 from threadline.models.model import ToolKind
-from threadline.rfps.json_documents import Document
-from threadline.rfps.tool_parameters import counted, moment
+from threadline.sales.crm import find_visible_leads, requester_contact, require_lead_access, visible
+from threadline.sales.email import EmailSettings, Mailer, assess_risk, draft_email, send_email
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
-    LONGEST_COMPANY,
-    LONGEST_SUMMARY,
+    MAX_BODY,
+    MAX_COMPANY,
+    MAX_SUBJECT,
+    MAX_SUMMARY,
+    DraftStatus,
+    EmailDraft,
     FieldChange,
     Interaction,
     InteractionKind,
     Lead,
+    LeadNotFound,
+    LeadRefused,
+    LeadUpdate,
+    NewEmail,
     Stage,
-    Updated,
+    exceeds,
 )
+from threadline.sales.store import EmailDraftStore, LeadStore
 from threadline.tools.context import ToolContext
-from threadline.tools.effects import by_effect
-from threadline.tools.model import Change, Effect, ErrorCode, Operation, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
 
-MOST = 20
+MAX_LISTED = 20
 """Leads of one answer; fewer are found by more words."""
-RECENT = 10
-"""Interactions that are told with a lead."""
+_MAX_INTERACTIONS = 10
+"""Interactions that are shown with a lead."""
+_SETTLE_SECONDS = 45.0
+"""Longer than one attempt to send lasts, so that another attempt does not take it for lost while it is under way."""
 
 
-@dataclass(frozen=True)
-class Dossier:
-    """`recent`: the newest first."""
-
-    lead: Lead
-    recent: Sequence[Interaction]
-
-
-@dataclass(frozen=True)
-class Asker:
-    """`user_id` asks; `others` are the ids of those who have asked in the same turn."""
-
-    user_id: str
-    others: tuple[str, ...] = ()
-
-
-class CrmBook(Protocol):
-    """A team's customers, as far as somebody may see them: a guest, or somebody of another company, only themselves.
-
-    What one of several askers may not see or change, all of them may not. An empty `lead_id` is whoever asks. Raises
-    `LeadNotFound`, `LeadRefused`, and of a change `RateExceeded`.
-    """
-
-    async def find(self, team: str, asker: Asker, words: str, limit: int) -> Sequence[Lead]: ...
-
-    async def get(self, team: str, asker: Asker, lead_id: str, recent: int) -> Dossier: ...
-
-    async def update(
-        self, change: Change, asker: Asker, correlation_id: str, lead_id: str, fields: Mapping[str, str]
-    ) -> Updated:
-        """Change a lead and its company, once for each operation; whoever asks is made a lead where they are none."""
-        ...
-
-    async def log(self, change: Change, asker: Asker, lead_id: str, kind: InteractionKind, summary: str) -> Lead: ...
-
-    async def effect(self, operation: Operation) -> Effect | None: ...
-
-
-def _text(longest: int, description: str) -> Any:
-    return Field(max_length=longest, description=f"{description} Null leaves it, an empty text takes it away.")
+def _text(max_length: int, description: str) -> Any:
+    return Field(max_length=max_length, description=f"{description} Null leaves it, an empty text takes it away.")
 
 
 LeadId = Annotated[str | None, Field(max_length=40, description="Such as LEAD-7. Null: whoever asks.")]
 
 
-class Update(BaseModel):
+class UpdateLead(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     lead_id: LeadId = None
@@ -87,7 +60,7 @@ class Update(BaseModel):
     phone: Annotated[str | None, _text(LEAD_FIELDS["phone"], "With the country's code.")] = None
     stage: Annotated[Stage | None, Field(description="How far it has come. Null leaves it.")] = None
     notes: Annotated[str | None, _text(LEAD_FIELDS["notes"], "Instead of the notes that are there.")] = None
-    company: Annotated[str | None, _text(LONGEST_COMPANY, "Name of the company that they belong to.")] = None
+    company: Annotated[str | None, _text(MAX_COMPANY, "Name of the company that they belong to.")] = None
     website: Annotated[str | None, _text(COMPANY_FIELDS["website"], "Of the company.")] = None
     industry: Annotated[str | None, _text(COMPANY_FIELDS["industry"], "Of the company.")] = None
     company_notes: Annotated[str | None, _text(COMPANY_FIELDS["company_notes"], "About the company.")] = None
@@ -98,65 +71,66 @@ class Update(BaseModel):
         return {name: str(value) for name, value in given.items()}
 
 
-class Log(BaseModel):
+class LogInteraction(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     lead_id: LeadId = None
     kind: InteractionKind
     summary: Annotated[
-        str, Field(min_length=1, max_length=LONGEST_SUMMARY, description="What was said or done, in a few sentences.")
+        str, Field(min_length=1, max_length=MAX_SUMMARY, description="What was said or done, in a few sentences.")
+    ]
+
+
+class DraftEmail(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    to: Annotated[str, Field(min_length=3, max_length=254, description="One mail address.")]
+    subject: Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, description="One line.")]
+    body: Annotated[
+        str, Field(min_length=1, max_length=MAX_BODY, description="The whole text, with greeting and signature.")
+    ]
+
+
+class SendEmail(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    draft_id: Annotated[str, Field(min_length=1, max_length=40, description="Such as MAIL-7.")]
+    reason: Annotated[
+        str, Field(min_length=1, max_length=LONGEST_REASON, description="Why, in a sentence for who approves it.")
     ]
 
 
 @tool(
     "crm.find",
     "Find customers by a part of their name, mail address or company, or by Slack id.",
-    needs=(CrmBook,),
-    remote=True,
+    needs_requester=True,
 )
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
-    found = await context.services[CrmBook].find(context.team, _asker(context), words, MOST + 1)
-    leads, more = [_told(each) for each in found[:MOST]], len(found) > MOST
+    found = await find_visible_leads(context, words, MAX_LISTED + 1)
+    leads, more = [_lead_record(each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
+    count = f"{'more than ' if more else ''}{len(leads)} customer{'' if len(leads) == 1 else 's'}."
     return ToolResult(
         data={"leads": leads, "more": more},
-        display_text=f"{counted(len(leads), 'customer', more=more)}." if leads else "No such customer is on record.",
-        structured=_shown(leads),
+        display_text=count if leads else "No such customer is on record.",
+        structured=_lead_group(leads),
     )
 
 
-@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs=(CrmBook,), remote=True)
+@tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs_requester=True)
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
-    if refused := _whose(context, lead_id):
+    if refused := _unclear_requester(context, lead_id):
         return refused
-    dossier = await context.services[CrmBook].get(context.team, _asker(context), lead_id or "", RECENT)
-    told = _told(dossier.lead)
-    recent = [
-        {"at": moment(each.at), "kind": each.kind.value, "summary": each.summary, "by": each.by}
-        for each in dossier.recent
-    ]
-    return ToolResult(data=told | {"interactions": recent}, structured=_shown([told]))
-
-
-def _record_of(given: Update | Log) -> str:
-    """Without an id the thread is what is limited here, and the lead where it is changed."""
-    return f"lead:{given.lead_id.strip().upper()}" if given.lead_id else ""
-
-
-async def _update(context: ToolContext, given: Update) -> ToolResult:
-    if refused := _whose(context, given.lead_id):
-        return refused
-    asker, lead_id = _asker(context), given.lead_id or ""
-    done = await context.services[CrmBook].update(
-        context.change, asker, context.correlation_id, lead_id, given.fields()
-    )
-    told = _told(done.lead)
-    return ToolResult(
-        data={"lead": told, "changed": [_change(each) for each in done.changes], "created": done.created},
-        display_text=_said(done),
-        structured=_shown([told]),
-    )
+    store = LeadStore(context.tx)
+    await require_lead_access(context, lead_id or "")
+    contact = requester_contact(context)
+    lead = await store.get(context.team, lead_id) if lead_id else await store.find_by_contact(context.team, contact)
+    if lead is None:
+        raise LeadNotFound("the person who asks has no record yet: find a lead by name, or change a field")
+    record = _lead_record(visible(context, lead))
+    recent = [_interaction_record(each) for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)]
+    return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
 
 
 @tool(
@@ -165,21 +139,28 @@ async def _update(context: ToolContext, given: Update) -> ToolResult:
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     critical=True,
-    needs=(CrmBook,),
-    rate_limit_key=_record_of,
-    look_up=by_effect(CrmBook, _update),
-    remote=True,
+    needs_requester=True,
 )
-async def update(context: ToolContext, given: Update) -> ToolResult:
-    return await _update(context, given)
-
-
-async def _log(context: ToolContext, given: Log) -> ToolResult:
-    if refused := _whose(context, given.lead_id):
+async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
+    if refused := _unclear_requester(context, given.lead_id):
         return refused
-    crm = context.services[CrmBook]
-    lead = await crm.log(context.change, _asker(context), given.lead_id or "", given.kind, given.summary)
-    return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_called(lead)}: a {given.kind}.")
+    fields = given.fields()
+    if not context.requester.are_members and (of_company := sorted(fields.keys() & COMPANY_FIELDS.keys())):
+        raise LeadRefused(
+            "only members of the workspace can change the record of a company: leave out "
+            f"{', '.join(of_company)}, and keep the rest of the call"
+        )
+    lead, is_new = await _hold_lead(context, given.lead_id or "")
+    made_for = requester_contact(context) if is_new else None
+    author, key = Author(context.user_id, context.correlation_id), context.operation_key
+    store = LeadStore(context.tx)
+    done = await store.update(context.team, lead, fields, author, key, context.clock(), made_for)
+    record = _lead_record(visible(context, done.lead))
+    return ToolResult(
+        data={"lead": record, "changed": [_change_record(each) for each in done.changes], "created": done.created},
+        display_text=_describe_update(done),
+        structured=_lead_group([record]),
+    )
 
 
 @tool(
@@ -187,53 +168,150 @@ async def _log(context: ToolContext, given: Log) -> ToolResult:
     "Put down what passed between us and a customer: a call, a meeting, a message.",
     kind=ToolKind.CHANGE,
     risk=Risk.LOW,
-    needs=(CrmBook,),
-    rate_limit_key=_record_of,
-    look_up=by_effect(CrmBook, _log),
+    needs_requester=True,
+)
+async def log(context: ToolContext, given: LogInteraction) -> ToolResult:
+    if refused := _unclear_requester(context, given.lead_id):
+        return refused
+    lead, _ = await _hold_lead(context, given.lead_id or "")
+    interaction = Interaction(given.kind, given.summary, context.clock(), context.user_id)
+    await LeadStore(context.tx).add_interaction(lead.lead_id, interaction)
+    return ToolResult(data={"lead_id": lead.lead_id}, display_text=f"Put down for {_label(lead)}: a {given.kind}.")
+
+
+@tool(
+    "email.draft",
+    "Draft a mail, such as a follow-up, and show the person its whole text. Nothing is sent. To change it, draft anew.",
+    kind=ToolKind.CHANGE,
+    risk=Risk.LOW,
+    needs=(EmailSettings,),
+)
+async def draft(context: ToolContext, given: DraftEmail) -> ToolResult:
+    drafted = await draft_email(context, NewEmail(given.to, given.subject, given.body))
+    quoted = "\n".join(f"> {line}" for line in drafted.body.split("\n"))
+    head = f"{drafted.draft_id} is drafted, and not sent.\n> To: {drafted.recipient}\n> Subject: {drafted.subject}"
+    return ToolResult(
+        data=drafted.fields | {"sent": False},
+        display_text=f"{head}\n{quoted}",
+        structured=(RecordGroup("mails", (drafted.fields,)),),
+    )
+
+
+async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | None:
+    """An email whose sending broke off may have been sent, and no server can be asked: it is never sent again by
+    itself."""
+    async with context.services[Database].begin() as work:
+        claimed = await EmailDraftStore(work.tx).claimed_by(context.operation_key)
+    if claimed is None:
+        return None
+    if claimed.status is DraftStatus.SENT:
+        return _sent_result(claimed)
+    return error_result(
+        ErrorCode.OUTCOME_UNKNOWN,
+        f"The mail server did not confirm {claimed.draft_id}: it may have gone out or not. It is not sent again.",
+        "Say so, and ask whether it has arrived before another mail is drafted.",
+    )
+
+
+@tool(
+    "email.send",
+    "Send a drafted mail as it is, when a person wants it sent. Where its risk asks for it, buttons in the thread wait "
+    "for somebody's approval first.",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    critical=True,
+    needs_approval=True,
+    needs=(Database, EmailSettings, Mailer),
+    needs_requester=True,
+    rate_limit_key=lambda given: f"draft:{given.draft_id.strip().upper()}",
+    look_up=_find_sent,
+    timeout=40.0,
+    settle_seconds=_SETTLE_SECONDS,
     remote=True,
 )
-async def log(context: ToolContext, given: Log) -> ToolResult:
-    return await _log(context, given)
+async def send(context: ToolContext, given: SendEmail) -> ToolResult:
+    settings = context.services[EmailSettings]
+    async with context.services[Database].begin() as work:
+        drafted = await EmailDraftStore(work.tx).get(context.thread, given.draft_id)
+        settings.check_recipient(drafted.recipient)
+        is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
+        risk = await assess_risk(work.tx, context, drafted.recipient) if is_open else Risk.LOW
+    if exceeds(risk, settings.max_risk_without_approval):
+        return await _propose(context, drafted, risk, given)
+    return _sent_result(await send_email(context, drafted))
 
 
-TOOLS = [find, get, update, log]
+async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given: SendEmail) -> ToolResult:
+    proposals = context.services.get(Proposals)
+    if proposals is None:
+        return error_result(
+            ErrorCode.REFUSED,
+            f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
+        )
+    action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
+    author = Author(context.user_id, context.correlation_id)
+    proposed = await proposals.propose(context.change, action, risk, author, "", context.co_requester_ids)
+    return waiting("Send a mail", drafted.fields, proposed, given.reason)
 
 
-def _asker(context: ToolContext) -> Asker:
-    return Asker(context.user_id, context.co_requester_ids)
+TOOLS = [find, get, update, log, draft, send]
 
 
-def _whose(context: ToolContext, lead_id: str | None) -> ToolResult | None:
-    """Where several have written, nobody is plainly the one who asks."""
+def _unclear_requester(context: ToolContext, lead_id: str | None) -> ToolResult | None:
+    """A refusal where several people have written, and no lead is named."""
     if lead_id or not context.co_requesters:
         return None
     names = ", ".join(context.requester_labels)
-    said = f"Several people have written: {names}. Find the one who is meant, and give the lead_id."
-    return error_result(ErrorCode.INVALID_ARGUMENTS, said)
+    message = f"Several people have written: {names}. Find the one who is meant, and give the lead_id."
+    return error_result(ErrorCode.INVALID_ARGUMENTS, message)
 
 
-def _told(lead: Lead) -> Document:
-    """Only what there is to tell."""
+async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
+    """A lead that the askers may change, locked and counted as a change; whether it was made.
+
+    Raises:
+        LeadNotFound, RateExceeded: nothing may be changed.
+    """
+    await require_lead_access(context, lead_id)
+    store = LeadStore(context.tx)
+    lead, is_new = await store.hold(context.team, lead_id, requester_contact(context), context.clock())
+    await context.count_change(f"lead:{lead.lead_id}")
+    return lead, is_new
+
+
+def _lead_record(lead: Lead) -> dict[str, str]:
+    """The fields that have a value."""
     return {name: str(value) for name, value in vars(lead).items() if value}
 
 
-def _change(change: FieldChange) -> Document:
-    return {"of": change.of, "field": change.field, "from": change.was, "to": change.became}
+def _interaction_record(interaction: Interaction) -> dict[str, str]:
+    at, kind = interaction.at.isoformat(timespec="minutes"), interaction.kind.value
+    return {"at": at, "kind": kind, "summary": interaction.summary, "by": interaction.user_id}
 
 
-def _said(done: Updated) -> str:
-    new = f"{_called(done.lead)} is on record now. " if done.created else ""
+def _change_record(change: FieldChange) -> dict[str, str]:
+    return {"of": change.record_id, "field": change.field, "from": change.old, "to": change.new}
+
+
+def _describe_update(done: LeadUpdate) -> str:
+    label = _label(done.lead)
+    new = f"{label} is on record now. " if done.created else ""
     if not done.changes:
-        return f"{new}{_called(done.lead)} has all of this on record already."
+        return f"{new}{label} has all of this on record already."
     fields = ", ".join(each.field.replace("_", " ") for each in done.changes)
-    return f"{new}Changed for {_called(done.lead)}: {fields}."
+    return f"{new}Changed for {label}: {fields}."
 
 
-def _called(lead: Lead) -> str:
+def _label(lead: Lead) -> str:
     return f"{lead.lead_id} ({lead.name})" if lead.name else lead.lead_id
 
 
-def _shown(leads: Sequence[Document]) -> tuple[RecordGroup, ...]:
-    left_out = ("notes", "company_notes")
-    rows = tuple({name: each[name] for name in each if name not in left_out} for each in leads)
+def _lead_group(leads: Sequence[dict[str, str]]) -> tuple[RecordGroup, ...]:
+    rows = tuple({name: each[name] for name in each if name not in ("notes", "company_notes")} for each in leads)
     return (RecordGroup("leads", rows),) if rows else ()
+
+
+def _sent_result(drafted: EmailDraft) -> ToolResult:
+    at = drafted.sent_at.isoformat(timespec="minutes") if drafted.sent_at else ""
+    data = {"draft_id": drafted.draft_id, "to": drafted.recipient, "sent": True, "at": at}
+    return ToolResult(data=data | {"message_id": drafted.message_id}, display_text=f"{drafted.draft_id} is sent.")

@@ -11,8 +11,7 @@ from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.errors import Permanent
 from threadline.models.prices import Price, parse_prices
 from threadline.privacy.keys import KeyRing, parse_keys
-from threadline.sales.mail_account import Account, parse_account
-from threadline.sales.model import is_address
+from threadline.sales.model import MailAccount, is_address, parse_mail_account
 
 
 def parse_duration(text: str) -> float:
@@ -112,7 +111,7 @@ def _people(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _mail_server(value: Any) -> Any:
-    return parse_account(value) if isinstance(value, str) else value
+    return parse_mail_account(value) if isinstance(value, str) else value
 
 
 def _mail_address(value: str) -> str:
@@ -135,7 +134,7 @@ Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
 People = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_people)]
-MailServer = Annotated[Account, BeforeValidator(_mail_server)]
+MailServer = Annotated[MailAccount, BeforeValidator(_mail_server)]
 MailAddress = Annotated[str, AfterValidator(_mail_address)]
 Domains = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_domains)]
 Tiers = Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_tiers)]

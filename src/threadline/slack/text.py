@@ -18,6 +18,8 @@ _INVISIBLE = re.compile(
 
 _MENTION = re.compile(r"<@([^<>|\s]+)(?:\|[^<>]*)?>")
 
+_USER_ID = re.compile(r"[UW][A-Z0-9]+")
+
 _CALL = re.compile(r"<[@#!][^<>]*>")
 """A user, a channel or a group. Its name is nothing that somebody said."""
 _LABELLED = re.compile(r"<[^<>|]*\|([^<>]*)>")
@@ -45,6 +47,14 @@ def is_blank(text: str) -> bool:
 def mentions_in(text: str) -> set[str]:
     """The ids of all users who are mentioned, as Slack writes it: `<@U1>` or `<@U1|name>`."""
     return set(_MENTION.findall(text))
+
+
+def parse_user_id(text: str) -> str:
+    """The user's id in `U1`, `<@U1>` or `<@U1|name>`; empty for any other text, such as a name."""
+    plain = text.strip()
+    mention = _MENTION.fullmatch(plain)
+    user_id = mention[1] if mention else plain
+    return user_id if _USER_ID.fullmatch(user_id) else ""
 
 
 def remove_mention(text: str, user_id: str) -> str:

@@ -52,7 +52,6 @@ SHARED_MODULES = frozenset(
         "threadline.rfps.opportunity_state",
         "threadline.rfps.rfp_ids",
         "threadline.rfps.team_members",
-        "threadline.sales.email_model",
         "threadline.sales.model",
         "threadline.slack.model",
         "threadline.slack.rich_text",

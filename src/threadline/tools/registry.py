@@ -90,8 +90,6 @@ class Tool:
     `needs_approval`: it waits for an approval by itself, and shows what its arguments only name; so it is called, and
     never proposed.
 
-    `instead`: the tool that this one takes the place of: where both could be offered, that one is not.
-
     `keep_result`: whether the text of a success may be kept on record. Without it, a call that is tried again reads
     again; a change always keeps its result.
 
@@ -116,7 +114,6 @@ class Tool:
     binds_record: bool = False
     critical: bool = False
     needs_approval: bool = False
-    instead: str = ""
     cache: Cache | None = None
     needs: tuple[type[Any], ...] = ()
     rate_limit_key: Callable[[Any], str] | None = None
@@ -211,7 +208,6 @@ class ToolOptions(TypedDict, total=False):
     binds_record: bool
     critical: bool
     needs_approval: bool
-    instead: str
     cache: Cache | None
     needs: tuple[type[Any], ...]
     rate_limit_key: Callable[[Any], str] | None
@@ -332,8 +328,7 @@ def allowed_tools(
         protocol_tool = each.kind.changes_rfp or each.kind in (ToolKind.SPEAK, ToolKind.PROPOSE)
         if operator if protocol_tool else not (read_only and each.mutating):
             names.add(each.name)
-    replaced = {each.instead for each in registry.all() if each.name in names}
-    return AllowedTools(frozenset(names - replaced), reason)
+    return AllowedTools(frozenset(names), reason)
 
 
 def available_tools(registry: ToolRegistry, services: Services) -> Sequence[Tool]:

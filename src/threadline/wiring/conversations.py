@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from threadline.appointments.invitation_port import Invitations
-from threadline.appointments.invitation_sender import SlackInvitations
-from threadline.appointments.toolset_adapters import postgres_ports
+from threadline.appointments.invitations import SlackInvitationSender
+from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import Hands
+from threadline.approvals.blocks import is_whole
 from threadline.approvals.model import ApprovalRules
 from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals
@@ -25,7 +25,7 @@ from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.jobs.model import JOB_TYPES, JobRunner
 from threadline.models.client import OpenAIConfig, OpenAIModel
@@ -34,10 +34,10 @@ from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobTypeInfo
 from threadline.rfps.file_tool import RfpFiles
 from threadline.rfps.files import SlackRfpFiles
-from threadline.sales.crm import PostgresCrm
-from threadline.sales.email_sending import PostgresOutbox, Sending
-from threadline.sales.email_tools import EmailOutbox
-from threadline.sales.tools import CrmBook
+from threadline.rfps.record_adapters import postgres_ports
+from threadline.sales.email import EmailSettings
+from threadline.sales.model import SlackContact
+from threadline.sales.store import LeadStore
 from threadline.settings import (
     ApprovalSettings,
     ConversationSettings,
@@ -132,11 +132,12 @@ async def conversing(
         if embedder:
             services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, SlackThreads(history, authors))
-        services = services.with_service(CrmBook, PostgresCrm(database, users, rate))
-        sending = Sending(settings.mail.sender, settings.mail.domains, settings.mail.free)
-        services = services.with_service(EmailOutbox, PostgresOutbox(database, users, sending, rate))
+        mail = settings.mail
+        email = EmailSettings(is_whole, mail.sender, mail.domains, mail.free, rate)
+        services = services.with_service(EmailSettings, email)
         uploads = Outbox(slack, database)
-        services = services.with_service(Invitations, SlackInvitations(database, users, uploads, settings.mail.sender))
+        invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.sender)
+        services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
@@ -162,6 +163,12 @@ async def conversing(
             Hands(registry, services, ledger),
             approving,
         )
+
+
+async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
+    """Name and address that are on record of a customer; empty where nothing is."""
+    lead = await LeadStore(tx).find_by_contact(team, SlackContact(user_id))
+    return (lead.name, lead.email) if lead else ("", "")
 
 
 @asynccontextmanager

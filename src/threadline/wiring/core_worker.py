@@ -55,6 +55,7 @@ from threadline.jobs.model import ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
 from threadline.jobs.workflow import AgentJobWorkflow
+from threadline.sales.store import EmailDraftStore
 from threadline.settings import (
     CaseSettings,
     CatchUpSettings,
@@ -268,7 +269,7 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
             Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
             Prune("tool executions", logged, lambda work, before: work.tool_executions.delete_older_than(before)),
             Prune("tool operations", logged, lambda work, before: work.operations.prune(before)),
-            Prune("email drafts", kept, lambda work, before: work.letters.prune(before)),
+            Prune("email drafts", kept, lambda work, before: EmailDraftStore(work.tx).delete_older_than(before)),
         ],
     )
 

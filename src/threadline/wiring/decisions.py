@@ -10,7 +10,7 @@ from threadline.db.engine import Database
 from threadline.decisions.variant_settings import variants
 from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
-from threadline.sales.crm import PostgresCrm
+from threadline.sales.crm import describe_customer
 from threadline.settings import DecisionSettings
 from threadline.slack.model import name_with_id
 from threadline.slack.users import UserDirectory
@@ -20,18 +20,18 @@ def decision_activities(
     database: Database, mind: Mind, users: UserDirectory, settings: DecisionSettings, embedder: Embedder | None
 ) -> LiveDecisionActivities:
     """The steps of a decision with this mind; without an `embedder`, documents are found by words alone."""
-    lead = lead_context(PostgresCrm(database, users), users)
+    lead = lead_context(database, users)
     situations = Situations(database, mind, lead)
     rules = Rules(variants(settings), settings.decision_questions)
     looking_up = partial(look_up, database, embedder)
     return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules))
 
 
-def lead_context(customers: PostgresCrm, users: UserDirectory) -> Lead:
+def lead_context(database: Database, users: UserDirectory) -> Lead:
     """Who asks: what is on record of them as a customer or, where nothing is, what Slack says."""
 
     async def lead(team: str, user_id: str) -> str:
-        if on_record := await customers.context_of(team, user_id):
+        if on_record := await describe_customer(database, users, team, user_id):
             return on_record
         user = await users.get(user_id)
         if user is None or not (user.name or user.email):

@@ -11,7 +11,7 @@ import aiohttp
 from threadline.ci import tools as ci
 from threadline.forge.actions import Actions
 from threadline.models.embeddings import Embedder, open_embedder
-from threadline.sales.email_tools import Mailer
+from threadline.sales.email import Mailer
 from threadline.settings import CiSettings, EmbeddingSettings, ForgeSettings, JiraSettings, MailSettings, OpenAISettings
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
@@ -78,9 +78,9 @@ def _actions(settings: CiSettings, forge: ForgeSettings) -> Actions | None:
 def _mailer(settings: MailSettings) -> Mailer | None:
     if settings.server is None:
         return None
-    from threadline.sales.email import Smtp
+    from threadline.sales.smtp import SmtpMailer
 
-    return Smtp(settings.server)
+    return SmtpMailer(settings.server)
 
 
 async def examined() -> str:
@@ -91,7 +91,7 @@ async def examined() -> str:
         if Actions in services:
             await services[Actions].recent("", "", 1)
         if Mailer in services:
-            await services[Mailer].look()
+            await services[Mailer].check()
         mail = "mail is sent" if Mailer in services else f"no mail is sent: {setup_hint(Mailer)}"
         return f"{told(ToolRegistry(REMOTE), services)}; {mail}"
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from uuid import uuid4
 
 from threadline.appointments.model import Resource
+from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
@@ -63,14 +64,14 @@ class RecordsDesk:
         there stays as it is: its state is changed in a thread, where its journal says why.
 
         Raises:
-            EstimateRefused, ProjectLocked, NotBookable, RfpRefused, RfpNotFound, MemberRefused: one of them cannot be
-                kept, or was deleted; the message says why.
+            EstimateRefused, ProjectLocked, BookingRefused, RfpRefused, RfpNotFound, MemberRefused: one of them cannot
+                be kept, or was deleted; the message says why.
         """
         async with self._database.begin() as work:
             for project in new.projects:
                 await self._open(work, project)
             for resource in new.resources:
-                await work.appointments.save_resource(self._team, resource)
+                await AppointmentStore(work.tx).save_resource(self._team, resource)
             for member in new.members:
                 await work.team.save(self._team, member)
             return sum([await _made_unless_there(work, self._team, request) for request in new.rfps])
@@ -95,7 +96,7 @@ class RecordsDesk:
 
     async def resources(self) -> list[Resource]:
         async with self._database.begin() as work:
-            return await work.appointments.resources(self._team)
+            return await AppointmentStore(work.tx).resources(self._team)
 
     async def rfps(self) -> list[Rfp]:
         """By when they are due, closed ones among them."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from threadline.appointments import calendar_tools
 from threadline.appointments import tools as appointments_tools
 from threadline.approvals import tools as approvals_tools
 from threadline.cases import tools as cases_tools
@@ -15,18 +14,15 @@ from threadline.operator import speaking_tools
 from threadline.operator import tools as operator_tools
 from threadline.rfps import event_tools, file_tool, journal_tools, opportunity_tools, team_tools
 from threadline.rfps import tools as rfps_tools
-from threadline.sales import email_tools
 from threadline.sales import tools as sales_tools
 from threadline.tools.registry import Tool
 from threadline.trackers import tools as trackers_tools
 
 _TOOLSETS = (
     appointments_tools,
-    calendar_tools,
     cases_tools,
     ci_tools,
     sales_tools,
-    email_tools,
     estimates_tools,
     event_tools,
     file_tool,

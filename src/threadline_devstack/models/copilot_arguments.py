@@ -10,6 +10,7 @@ from threadline_devstack.models.copilot_plan import Planned
 
 _QUOTED = re.compile(r"[\"“”]([^\"“”]+)[\"“”]")
 _ID = re.compile(r"\b(?:rfp_[a-z]*\d\w*|[A-Z][A-Z0-9]*-\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_MENTION = re.compile(r"<@([UW][A-Z0-9]+)")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?")
 _NUMBER = re.compile(r"(?<![\w-])\d+(?:\.\d+)?(?![\w-])")
 _FOR = re.compile(r"\bfor (?:the|an?) ([a-z]\w*)")
@@ -114,8 +115,7 @@ class Filler:
         if kind == "string" and _is_time(name, schema) and (date := _at(_DATE.findall(words), index)):
             return date
         if kind == "string" and plain.endswith(("id", "key")):
-            said = _at(_ID.findall(words), index) or _called(name, words)
-            return said or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
+            return self._id(name, known, index)
         if kind == "string" and not _is_time(name, schema) and (quoted := _at(_QUOTED.findall(words), index)):
             return quoted
         if kind == "string" and (said := _set_to(name, words)):
@@ -123,6 +123,13 @@ class Filler:
         if kind in ("integer", "number"):
             return self._number(kind, known)
         return known if kind == "string" and isinstance(known, str) and plain not in _FREE_TEXT else None
+
+    def _id(self, name: str, known: Any, index: int) -> str | None:
+        words = self.planned.words
+        if name == "attendee_id":
+            return _at(_MENTION.findall(words), index)
+        said = _at(_ID.findall(words), index) or _called(name, words)
+        return said or _text_or_none(known) or _at(_ID.findall(self.prompt), 0)
 
     def _number(self, kind: str, known: Any) -> int | float | None:
         words = _DATE.sub(" ", self.planned.words)

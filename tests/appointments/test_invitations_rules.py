@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from icalendar import Calendar
 
-from threadline.appointments.invitations import Invitation, written
+from threadline.appointments.invitations import Invitation, render_invitation
 from threadline.appointments.model import Appointment
 
 NOW = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
@@ -48,7 +48,7 @@ def read(file: bytes) -> tuple[Any, Any]:
     ],
 )
 def test_time_is_written_in_its_time_zone(zone: str, starts_at: datetime, shown: str) -> None:
-    file = written(invitation(starts_at, zone, minutes=30, **BOTH), NOW)
+    file = render_invitation(invitation(starts_at, zone, minutes=30, **BOTH), NOW)
     calendar, event = read(file)
     start, end = event["DTSTART"].dt, event["DTEND"].dt
     assert (start.astimezone(UTC), end.astimezone(UTC)) == (starts_at, starts_at + timedelta(minutes=30))
@@ -66,7 +66,7 @@ def test_time_is_written_in_its_time_zone(zone: str, starts_at: datetime, shown:
 @example("Europe/Berlin", datetime(2026, 10, 25, 1, 30, tzinfo=UTC), 60)
 @example("Europe/Berlin", datetime(2026, 10, 25, 0, 30, tzinfo=UTC), 30)
 def test_time_is_the_same_moment_in_every_zone(zone: str, at: datetime, minutes: int) -> None:
-    _, event = read(written(invitation(at, zone, minutes=minutes, **BOTH), NOW))
+    _, event = read(render_invitation(invitation(at, zone, minutes=minutes, **BOTH), NOW))
     told = [as_calendars_read(event[name].dt) for name in ("DTSTART", "DTEND")]
     assert told == [at, at + timedelta(minutes=minutes)]
 
@@ -77,7 +77,7 @@ def as_calendars_read(told: datetime) -> datetime:
 
 
 def test_invitation_has_organizer_attendee_and_place() -> None:
-    calendar, event = read(written(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **BOTH), NOW))
+    calendar, event = read(render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **BOTH), NOW))
     assert (calendar["METHOD"], event["STATUS"], event["SEQUENCE"]) == ("REQUEST", "CONFIRMED", 0)
     assert event["UID"] == "APT-7.T1@threadline"
     assert (event["ORGANIZER"], event["ORGANIZER"].params["CN"]) == ("mailto:sales@acme.example", "Acme Sales")
@@ -89,7 +89,9 @@ def test_invitation_has_organizer_attendee_and_place() -> None:
 def test_change_and_cancellation_are_of_the_same_event() -> None:
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
     changes: list[dict[str, Any]] = [{}, {"revision": 1}, {"revision": 2, "cancelled": True}]
-    [_, first], [_, moved], [calendar, gone] = (read(written(invitation(at, **BOTH, **more), NOW)) for more in changes)
+    [_, first], [_, moved], [calendar, gone] = (
+        read(render_invitation(invitation(at, **BOTH, **more), NOW)) for more in changes
+    )
     assert first["UID"] == moved["UID"] == gone["UID"]
     assert [each["SEQUENCE"] for each in (first, moved, gone)] == [0, 1, 2]
     assert (calendar["METHOD"], gone["STATUS"]) == ("CANCEL", "CANCELLED")
@@ -98,21 +100,21 @@ def test_change_and_cancellation_are_of_the_same_event() -> None:
 @pytest.mark.parametrize("missing", ["organizer", "attendee"])
 def test_invitation_without_both_sides_is_published(missing: str) -> None:
     given = BOTH | {missing: ""}
-    calendar, event = read(written(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **given), NOW))
+    calendar, event = read(render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), **given), NOW))
     assert calendar["METHOD"] == "PUBLISH"
     assert missing.upper() not in event
 
 
 def test_unknown_time_zone_leaves_the_moment() -> None:
     at = datetime(2026, 3, 2, 9, tzinfo=UTC)
-    _, event = read(written(invitation(at, "Mars/Base"), NOW))
+    _, event = read(render_invitation(invitation(at, "Mars/Base"), NOW))
     assert event["DTSTART"].dt == at
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
 def test_title_adds_no_line_to_the_file(title: str) -> None:
-    file = written(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title=title, **BOTH), NOW)
-    plain = written(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title="x", **BOTH), NOW)
+    file = render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title=title, **BOTH), NOW)
+    plain = render_invitation(invitation(datetime(2026, 3, 2, 9, tzinfo=UTC), title="x", **BOTH), NOW)
 
     def names(ics: bytes) -> list[bytes]:
         return [line.split(b":")[0] for line in ics.replace(b"\r\n ", b"").split(b"\r\n")]

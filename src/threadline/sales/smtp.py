@@ -1,0 +1,152 @@
+"""SmtpMailer: what the mail server refuses was not sent. Where it does not answer after the text, nobody knows.
+
+Replies: https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried again, 5yz may not).
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from email.message import EmailMessage
+from email.utils import parseaddr
+
+import aiosmtplib
+import structlog
+
+from threadline.errors import NotDone, Permanent, Transient
+from threadline.sales.email import Mailer
+from threadline.sales.model import MailAccount, Tls
+
+TIMEOUT = 5.0
+"""Seconds for each step; a tool's own limit is for all of them."""
+_ACCOUNT = "The mail server does not accept the account: check THREADLINE_SMTP_URL."
+_AWAY = "The mail server could not be reached: check THREADLINE_SMTP_URL, and the network."
+_NO_TLS = (
+    "The mail server offers no encryption (STARTTLS), so nothing was sent: use an address with smtps:// or another "
+    "port, or ?tls=none for a server on this machine."
+)
+_UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent: check THREADLINE_SMTP_URL."
+
+
+class SmtpMailer(Mailer):
+    """Connects for each email: there are few, and a server closes a connection that is idle.
+
+    Args:
+        tls: checks the server's certificate; None for the machine's own list.
+    """
+
+    def __init__(self, account: MailAccount, *, tls: ssl.SSLContext | None = None, timeout: float = TIMEOUT) -> None:
+        self._account = account
+        self._tls = tls
+        self._timeout = timeout
+
+    async def check(self) -> None:
+        async with self._connected():
+            pass
+
+    async def send(self, message: EmailMessage) -> None:
+        """Hand one email over.
+
+        Raises:
+            Permanent: the server refuses it; nothing was sent.
+            NotDone: the server is away or asks to wait; nothing was sent.
+            Transient: after the text the connection broke, or the answer was neither a refusal nor 250. It may have
+                been sent.
+        """
+        sender, recipient = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
+        async with self._connected() as server:
+            with _before_text():
+                await server.mail(sender)
+                await server.rcpt(recipient)
+            await self._hand_over(server, message.as_bytes())
+
+    async def _hand_over(self, server: aiosmtplib.SMTP, text: bytes) -> None:
+        try:
+            await server.data(text)
+        except (aiosmtplib.SMTPException, OSError) as error:
+            _log_failure(error)
+            # The library gives a reply that it cannot read a code below those of SMTP.
+            if isinstance(error, aiosmtplib.SMTPResponseException) and 400 <= error.code < 600:
+                raise _reply_error(error) from None
+            raise Transient("The mail server did not confirm the mail.") from None
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
+        account = self._account
+        server = aiosmtplib.SMTP(
+            hostname=account.host,
+            port=account.port,
+            timeout=self._timeout,
+            use_tls=account.tls is Tls.IMPLICIT,
+            start_tls=False,
+            tls_context=self._tls,
+        )
+        with _before_text():
+            await server.connect()
+        try:
+            with _before_text():
+                await self._greet(server)
+            yield server
+        finally:
+            # Its answer to the text is known by then.
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await server.quit()
+            server.close()
+
+    async def _greet(self, server: aiosmtplib.SMTP) -> None:
+        account = self._account
+        if account.tls is Tls.STARTTLS:
+            await server.ehlo()
+            if not server.supports_extension("starttls"):
+                raise Permanent(_NO_TLS)
+            await server.starttls()
+        if account.user:
+            await server.login(account.user, account.password.get_secret_value())
+
+
+@contextmanager
+def _before_text() -> Iterator[None]:
+    """Translate the errors before the text of an email: whatever goes wrong there, nothing was sent.
+
+    Raises:
+        Permanent | NotDone: without a cause, since the library's own text repeats what the server says.
+    """
+    try:
+        yield
+    except (aiosmtplib.SMTPException, OSError) as error:
+        _log_failure(error)
+        translated = _translated(error)
+    else:
+        return
+    raise translated
+
+
+def _translated(error: Exception) -> Permanent | NotDone:
+    if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        return Permanent(_UNTRUSTED)
+    match error:
+        case aiosmtplib.SMTPAuthenticationError():
+            return (
+                Permanent(_ACCOUNT) if error.code >= 500 else NotDone("The mail server cannot check the account now.")
+            )
+        case aiosmtplib.SMTPNotSupported():
+            return Permanent(_ACCOUNT)
+        case aiosmtplib.SMTPResponseException():
+            return _reply_error(error)
+        case aiosmtplib.SMTPRecipientsRefused() if error.recipients:
+            return _reply_error(error.recipients[0])
+        case _:
+            return NotDone(_AWAY)
+
+
+def _reply_error(refused: aiosmtplib.SMTPResponseException) -> Permanent | NotDone:
+    """By the reply's code alone: its text may name hosts, and people."""
+    if 400 <= refused.code < 500:
+        return NotDone(f"The mail server asks to wait (code {refused.code}), and the mail was not sent.")
+    whom = "the recipient: check the address" if isinstance(refused, aiosmtplib.SMTPRecipientRefused) else "the mail"
+    if isinstance(refused, aiosmtplib.SMTPSenderRefused):
+        whom = "the sender: check THREADLINE_SMTP_FROM"
+    return Permanent(f"The mail server refuses {whom} (code {refused.code}). Nothing was sent.")
+
+
+def _log_failure(error: Exception) -> None:
+    structlog.get_logger().info("mail_failed", error=type(error).__name__, code=getattr(error, "code", None))
