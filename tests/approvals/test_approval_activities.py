@@ -1,5 +1,6 @@
 """The activities of an approval on Postgres and Slack's wire: what a click decides, shows and executes."""
 
+import itertools
 import json
 import time
 
@@ -9,6 +10,7 @@ from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Appro
 from threadline.approvals.contract import CARRY_OUT, ActionRef, DecideReply, DecideRequest, Expiry, Stage
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.db.rate_limit_rules import MUTATION_RATE
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import Facts, NewRfp
@@ -177,6 +179,26 @@ async def test_approved_action_is_executed_and_reported_once(desk: ApprovalScene
     assert desk.works.done == [f"ticket new for {ASKER}"]
     assert len(desk.thread()) == 2
     assert (await desk.talk.run(desk.activities().open_approval, REF)).told
+
+
+async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(desk: ApprovalScene) -> None:
+    await desk.propose()
+    await desk.say()
+    await click(desk, APPROVER)
+    scope = f"{TEAM}:thread:{desk.talk.thread.key}"
+    async with desk.talk.database.begin() as work:
+        changes = itertools.count()
+        while await work.limits.allows_mutation(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
+            pass
+    with pytest.raises(Transient, match="too often") as busy:
+        await carry_out(desk)
+    assert busy.value.retry_after == MUTATION_RATE.seconds
+    assert desk.works.done == []
+    await desk.talk.rows("DELETE FROM limit_verdicts RETURNING event")
+    await carry_out(desk)
+    assert len(desk.works.done) == 1
+    await carry_out(desk)
+    assert len(desk.works.done) == 1
 
 
 async def test_action_that_nobody_approved_is_not_executed(desk: ApprovalScene) -> None:

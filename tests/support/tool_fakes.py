@@ -9,8 +9,8 @@ from typing import Any, cast
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
-from threadline.tools.model import CallIdReused, ErrorCode, Operation, ToolResult, ToolStatus, error_result
+from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger, too_many_changes
+from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
 from threadline.tools.store import LoggedCall
 
 
@@ -157,7 +157,7 @@ class MemoryLedger(ToolLedger):
         keys = self.changes.setdefault((call.operation.thread.team, call.rate_key), [])
         if call.operation.key not in keys:
             keys.append(call.operation.key)
-        return None if keys.index(call.operation.key) < self.most else error_result(ErrorCode.TOO_MANY_CHANGES)
+        return None if keys.index(call.operation.key) < self.most else too_many_changes(call, Rate(self.most, 60.0))
 
     def _cached(self, call: LoggedCall) -> ToolResult | None:
         if call.fingerprint not in self._answers:

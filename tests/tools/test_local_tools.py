@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
+from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import User
@@ -56,6 +57,7 @@ async def _announce(success: ToolSuccess) -> str:
 
 @tool("desks.move", "Give a colleague another desk.", kind=ToolKind.CHANGE, side_effects=(_announce,))
 async def move(context: ToolContext, *, desk: str) -> str:
+    await context.count_change(f"desk:{desk}")
     await context.tx.execute(text("INSERT INTO desks VALUES (:desk, 'moved')"), {"desk": desk})
     return desk
 
@@ -89,7 +91,8 @@ class Office:
 
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
         runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self._services(), read_only=False), self.ledger)
-        where_ = {"co_requester_ids": given.pop("with_").split()} if "with_" in given else {}
+        where_: dict[str, Any] = {"approved_action_id": given.pop("approved", "")}
+        where_["co_requester_ids"] = given.pop("with_", "").split()
         id_ = call_id or next(self._ids)
         where = context(call_id=id_, retries_left=retries_left, services=self._services(), **where_)
         return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)
@@ -255,6 +258,17 @@ async def test_side_effect_of_a_worker_that_died_is_made_up_for(office: Office) 
 async def test_change_that_failed_has_no_side_effect(office: Office) -> None:
     assert not (await office.call("desks.move", desk="")).success
     assert office.posts == 0
+
+
+async def test_change_waits_for_the_rate_of_its_record_if_it_was_approved(office: Office) -> None:
+    office.ledger.rate = Rate(0, 60.0)
+    with pytest.raises(Transient, match="limit of 0 changes"):
+        await office.call("desks.move", "c1", 1, desk="4-12", approved="ACT-1")
+    refused = await office.call("desks.move", "c2", 1, desk="4-12")
+    assert code_of(refused) is ErrorCode.TOO_MANY_CHANGES
+    office.ledger.rate = Rate(1, 60.0)
+    assert (await office.call("desks.move", "c1", 1, desk="4-12", approved="ACT-1")).success
+    assert await office.people() == ["moved"]
 
 
 async def test_tool_for_members_is_refused_when_a_guest_asks(office: Office) -> None:

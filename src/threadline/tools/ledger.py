@@ -12,6 +12,7 @@ from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable_key
+from threadline.errors import Transient
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.store import LoggedCall, ToolExecutionStore
 
@@ -55,8 +56,8 @@ class ToolLedger(ABC):
         1. The result on record is returned, as an intent while its side effects may not have run. Another attempt
            whose transaction makes the call is waited for.
         2. A change that an earlier attempt was about to make has that attempt's intent.
-        3. `refusal` is recorded and returned, and so is one where the record of `rate_key` has reached its rate. When
-           that cannot be counted, the call goes on.
+        3. `refusal` is recorded and returned, and so is one where the record of `rate_key` has reached its rate, unless
+           the call waits for it: then `Transient` is raised. When that cannot be counted, the call goes on.
         4. A success of the same question is recorded again as cached, if it is recent and its toolset changed nothing
            since then.
         5. A change is recorded as an intent; a read needs none.
@@ -81,6 +82,17 @@ class ToolLedger(ABC):
     @abstractmethod
     async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
         """Record that the side effects of a call have run, with what they said."""
+
+
+def too_many_changes(call: LoggedCall, rate: Rate) -> ToolResult:
+    """The refusal of a change whose record has reached its rate.
+
+    Raises:
+        Transient: the call waits. Nothing of it is recorded, since its transaction is rolled back.
+    """
+    if call.waits_for_rate:
+        raise Transient("This record was changed too often in a short time.", retry_after=rate.seconds)
+    return error_result(ErrorCode.TOO_MANY_CHANGES)
 
 
 class PostgresToolLedger(ToolLedger):
@@ -142,7 +154,7 @@ class PostgresToolLedger(ToolLedger):
         except Exception:  # noqa: BLE001 - better a change too many than none
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None
-        return None if allowed else error_result(ErrorCode.TOO_MANY_CHANGES)
+        return None if allowed else too_many_changes(call, self.rate)
 
 
 async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:

@@ -256,6 +256,7 @@ class ToolRunner:
             changes=bool(tool and (tool.mutating or (tool.binds_record and not tool.remote))),
             voids_answers=bool(tool and tool.mutating and tool.toolset in self.registry.cached_toolsets),
             rate_key=rate_key,
+            waits_for_rate=_waits_for_rate(context),
             cache_seconds=tool.cache.seconds if tool and tool.cache else 0.0,
             keep_result=tool is None or tool.keep_result,
             has_side_effects=bool(tool and tool.side_effects),
@@ -326,6 +327,11 @@ def can_wait(fault: Transient) -> bool:
     return (fault.retry_after or 0.0) <= MAX_RETRY_AFTER
 
 
+def _waits_for_rate(context: ToolContext) -> bool:
+    """Whether the call is tried again once its record may be changed: what was approved is done, if a minute later."""
+    return bool(context.approved_action_id) and context.retries_left > 0
+
+
 def _arguments_of(tool: Tool, call: ToolCall, context: ToolContext) -> str:
     """The call's arguments. A tool that takes the correlation id is given the turn's, whatever the model has said."""
     if CORRELATION_ID not in tool.parameters.model_fields:
@@ -375,6 +381,9 @@ async def _perform(invocation: Invocation) -> ToolResult:
             raise
         return _unavailable(tool, fault)
     except RateExceeded as often:
+        if _waits_for_rate(context):
+            rate = context.change_rate
+            raise Transient(str(often), retry_after=rate.seconds if rate else None) from often
         return error_result(ErrorCode.TOO_MANY_CHANGES, str(often))
     except Exception as error:  # noqa: BLE001 - whatever it is, the turn goes on
         return _failed(tool, error)

@@ -30,6 +30,7 @@ class LoggedCall:
         changes: whether the call may change something.
         voids_answers: whether its toolset has answers that may be given again, until it has changed something.
         rate_key: the record whose changes are counted when the call begins; empty where none is.
+        waits_for_rate: whether the call is tried again, rather than refused, where that was changed too often.
         cache_seconds: for how long its answer may be given to the same question again; 0 for never.
         keep_result: whether the result of a success is kept. Without it, a repeated call runs again.
         has_side_effects: whether something is to be done once its success is recorded.
@@ -45,6 +46,7 @@ class LoggedCall:
     changes: bool = False
     voids_answers: bool = False
     rate_key: str = ""
+    waits_for_rate: bool = False
     cache_seconds: float = 0.0
     keep_result: bool = True
     has_side_effects: bool = False
