@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.documents.reader import Reader
+from threadline.documents.reader import DocumentReader
 from threadline.errors import Permanent, Transient, before_a_change
 from threadline.privacy.redaction import redact
 from threadline.rfps.document_title import title_of
@@ -68,14 +68,14 @@ class SlackRfpFiles(RfpFiles):
         history: History,
         authors: AuthorPolicy,
         rate: Rate | None = None,
-        reader: Reader | None = None,
+        reader: DocumentReader | None = None,
     ) -> None:
         self._database = database
         self._slack = slack
         self._history = history
         self._authors = authors
         self._rate = rate
-        self._reader = reader or Reader()
+        self._reader = reader or DocumentReader()
 
     async def create(self, change: Change, author: Author, upload: Upload) -> Filed:
         change = replace(change, rate=self._rate)
