@@ -917,8 +917,8 @@ CREATE INDEX knowledge_words_letters_idx ON knowledge_words USING gin (word gin_
 
 -- Requests for proposals. A deleted one keeps its row: its journal and its events are kept for ever.
 CREATE TABLE rfps (
-    rfp_id text PRIMARY KEY CHECK (rfp_id ~ '^rfp_[a-z0-9]{3,40}$'),
     team text NOT NULL,
+    rfp_id text NOT NULL CHECK (rfp_id ~ '^rfp_[a-z0-9]{3,40}$'),
     title text NOT NULL CHECK (title <> ''),
     client text NOT NULL,
     due_date date,
@@ -933,7 +933,7 @@ CREATE TABLE rfps (
     created_by text NOT NULL,
     created_at timestamptz NOT NULL,
     deleted_at timestamptz,
-    UNIQUE (team, rfp_id)
+    PRIMARY KEY (team, rfp_id)
 );
 -- In one team, the same file is the same request.
 CREATE UNIQUE INDEX rfps_source_idx ON rfps (team, source_hash) WHERE deleted_at IS NULL;
@@ -942,7 +942,7 @@ CREATE INDEX rfps_client_idx ON rfps (team, lower(client)) WHERE deleted_at IS N
 CREATE INDEX rfps_words_idx ON rfps USING gin (words);
 CREATE INDEX rfps_title_trgm_idx ON rfps USING gin (title gin_trgm_ops);
 
--- One document for each request. A writer names the `version` that its change was made from.
+-- One document for each RFP. A writer locks the row; `version` counts its changes.
 CREATE TABLE opportunity_states (
     team text NOT NULL,
     rfp_id text NOT NULL,

@@ -21,7 +21,8 @@ from threadline.jobs.contract import AgentJobActivities
 from threadline.jobs.model import AgentJob, JobStatus, WantedJob, When
 from threadline.jobs.schedules import Jobs, live_jobs
 from threadline.jobs.sweep import MissingJobWorkflows
-from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
+from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
@@ -71,15 +72,15 @@ class JobScene:
         return await repaired(self.database, MissingJobWorkflows(self.jobs.desk))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
-        new = NewRfp(Facts(title, "Harbour", due, status))
+        new = NewRfp(RfpFacts(title, "Harbour", due, status))
         async with self.database.begin() as work:
-            return (await work.rfps.create(self.change(), new, AUTHOR)).rfp.rfp_id
+            return (await RfpStore(work.tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
 
     async def patch(self, rfp_id: str, **facts: str | None) -> None:
         """Change an RFP as the operator does."""
         async with self.database.begin() as work:
-            state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
-            await work.opportunities.patch(self.change(), rfp_id, facts, state.version, AUTHOR)
+            state = await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
+            await RfpStore(work.tx).patch_state(self.change(), rfp_id, facts, AUTHOR, state.version)
 
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
         async with self.database.begin() as work:

@@ -9,8 +9,6 @@ from threadline.appointments.tool_parameters import Calendar
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.unit_of_work import Work
-from threadline.rfps.record_adapters import PostgresMemories, PostgresOpportunities, PostgresRfps, PostgresTeam
-from threadline.rfps.record_ports import MemoryBook, OpportunityBook, RfpBook, TeamBook
 from threadline.tools.context import Services
 from threadline.tools.model import Change, Effect, Operation
 
@@ -29,14 +27,7 @@ def postgres_ports(
         rate: how often one record may be changed; None for as often as one likes.
         services: what there is besides.
     """
-    return (
-        (services or Services())
-        .with_service(Calendar, PostgresAppointments(database, rate))
-        .with_service(RfpBook, PostgresRfps(database))
-        .with_service(OpportunityBook, PostgresOpportunities(database, rate))
-        .with_service(TeamBook, PostgresTeam(database))
-        .with_service(MemoryBook, PostgresMemories(database))
-    )
+    return (services or Services()).with_service(Calendar, PostgresAppointments(database, rate))
 
 
 class PostgresAppointments(Calendar):

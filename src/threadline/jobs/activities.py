@@ -18,6 +18,7 @@ from threadline.jobs.job_types import DeadlineReminder
 from threadline.jobs.model import AgentJob, JobNotFound, JobStatus, job_workflow_id
 from threadline.jobs.scheduling import JobRunner
 from threadline.rfps.model import RfpNotFound
+from threadline.rfps.store import RfpStore
 from threadline.slack import formatting
 from threadline.threads.outbox import Outbox
 
@@ -61,7 +62,7 @@ class LiveAgentJobActivities(AgentJobActivities):
     async def _reminder(self, work: Work, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> JobLook:
         """Some days before the RFP is due, whenever that is by now; a deleted one is found to be so by the run."""
         try:
-            due = (await work.rfps.get(ref.team, given.rfp_id)).due_date
+            due = (await RfpStore(work.tx).get(ref.team, given.rfp_id)).due_date
         except RfpNotFound:
             return JobLook(run_at=0.0)
         if due is None:

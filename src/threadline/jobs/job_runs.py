@@ -11,8 +11,8 @@ from threadline.jobs import blocks as sentences
 from threadline.jobs import job_types
 from threadline.jobs.job_types import Arguments, DeadlineReminder, FollowUp, StatusDigest
 from threadline.jobs.model import AgentJob, job_question_id
-from threadline.rfps import rfp_ids
-from threadline.rfps.model import OPEN, Rfp, RfpNotFound
+from threadline.rfps.model import OPEN, Rfp, RfpNotFound, find_rfp_ids
+from threadline.rfps.store import RfpStore
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread, clean_text
@@ -95,7 +95,7 @@ class JobWork:
     async def _digest(self, task: Task, given: StatusDigest) -> str:
         channel = await self._channels.admit(given.channel or task.job.channel, task.job.author.user_id)
         async with self._database.begin() as work:
-            found = await work.rfps.listed(task.team, open_only=True, limit=MOST_LISTED + 1)
+            found = await RfpStore(work.tx).listed(task.team, open_only=True, limit=MOST_LISTED + 1)
             user = await UserStore(work.tx).get(task.team, task.job.author.user_id)
         text = sentences.digest(_lines(found[:MOST_LISTED], self._today(task)), more=len(found) > MOST_LISTED)
         foot = sentences.asked_for(task.job.job_id, user.display_name if user else "")
@@ -106,7 +106,7 @@ class JobWork:
     async def _remind(self, task: Task, given: DeadlineReminder) -> str:
         try:
             async with self._database.begin() as work:
-                rfp = await work.rfps.get(task.team, given.rfp_id)
+                rfp = await RfpStore(work.tx).get(task.team, given.rfp_id)
         except RfpNotFound as gone:
             return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:
@@ -143,7 +143,7 @@ class JobWork:
 
 def _about(given: FollowUp) -> str:
     """The question, with the RFP that it is about unless it names one."""
-    named = rfp_ids.rfp_ids(given.question)
+    named = find_rfp_ids(given.question)
     return given.question if named or not given.rfp_id else f"{given.question} ({given.rfp_id})"
 
 

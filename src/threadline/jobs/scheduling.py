@@ -21,6 +21,7 @@ from threadline.jobs.job_types import DeadlineReminder
 from threadline.jobs.model import AgentJob, JobQuery, JobRefused, JobSchedule, JobStanding, JobStatus, NewJob, WantedJob
 from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
+from threadline.rfps.store import RfpStore
 from threadline.slack import formatting
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
@@ -76,7 +77,7 @@ class PostgresJobs(JobDesk):
         arguments = job_types.read(job_type, redact_value(given.model_dump())).model_dump()
         if rfp_id := arguments.get("rfp_id"):
             async with self._database.begin() as work:
-                rfp = await work.rfps.get(thread.team, rfp_id)
+                rfp = await RfpStore(work.tx).get(thread.team, rfp_id)
             arguments["rfp_id"] = rfp.rfp_id
         if isinstance(given, DeadlineReminder):
             schedule = _before(rfp, given.days_before, wanted, now)

@@ -22,8 +22,8 @@ from threadline.jobs.model import (
     OpenJob,
 )
 from threadline.jobs.tables import agent_jobs
-from threadline.rfps import audit_columns as chronicle
-from threadline.rfps.json_documents import flaw
+from threadline.rfps.model import json_problem
+from threadline.rfps.store import audit_values, operation_filter
 from threadline.tools.model import Author, Change
 from threadline.tools.operation_store import Operations
 
@@ -57,7 +57,7 @@ class AgentJobs:
         async def act() -> AgentJob:
             row = _row(change, new, author) | {"job_type": job_type, "cron": cron}
             await self._connection.execute(insert(agent_jobs).values(row).on_conflict_do_nothing())
-            query = select(agent_jobs).where(*chronicle.of_operation(agent_jobs, change))
+            query = select(agent_jobs).where(*operation_filter(agent_jobs, change.operation))
             return _job((await self._connection.execute(query)).one())
 
         return await self._operations.once(change, "schedule_job", job_type, _JOB, act)
@@ -212,11 +212,11 @@ def _plain(job_id: str) -> str:
 
 
 def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
-    if fault := flaw(new.arguments, MOST_ARGUMENTS):
+    if fault := json_problem(new.arguments, MOST_ARGUMENTS):
         raise JobRefused(f"the input of a job {fault}")
     return {
         "team": change.team,
-        **chronicle.origin(change),
+        **audit_values(change),
         "arguments": new.arguments,
         "run_at": new.schedule.at,
         "time_zone": new.schedule.time_zone,

@@ -9,9 +9,7 @@ from itertools import chain, zip_longest
 from threadline.operator import prompt_fences as fences
 from threadline.operator.context_sources import OtherThread, Person, RfpState, Said, TeamFound
 from threadline.operator.model.memory import Memory, MemoryKind
-from threadline.rfps.journal_entries import Event, JournalEntry
-from threadline.rfps.model import FACTS, Rfp
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import FACTS, Event, JournalEntry, Rfp, TeamMember
 from threadline.slack.model import name_with_id
 
 LONGEST = 1_500

@@ -8,9 +8,8 @@ from threadline.operator import memory
 from threadline.operator.context_sources import OtherThread, Person, Request, RfpState, Said, Sources, TeamFound
 from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.rfps import model as rfps
-from threadline.rfps.journal_entries import Event, JournalEntry
-from threadline.rfps.model import Rfp
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import Event, JournalEntry, Rfp, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack import rich_text
 from threadline.slack.history import History, Raw
 from threadline.slack.model import User, name_with_id
@@ -37,7 +36,7 @@ class LiveSources(Sources):
 
     async def _member(self, request: Request) -> TeamMember | None:
         async with self._database.begin() as work:
-            return (await work.team.of(request.thread.team, [request.user_id])).get(request.user_id)
+            return (await TeamMemberStore(work.tx).of(request.thread.team, [request.user_id])).get(request.user_id)
 
     async def said_before(self, request: Request) -> Sequence[Said]:
         async with self._database.begin() as work:
@@ -49,24 +48,24 @@ class LiveSources(Sources):
 
     async def rfp(self, request: Request) -> RfpState:
         async with self._database.begin() as work:
-            state = await work.opportunities.ensure_state_exists(request.thread.team, request.rfp_id)
-            return RfpState(await work.rfps.get(request.thread.team, state.rfp_id), state)
+            state = await RfpStore(work.tx).ensure_state_exists(request.thread.team, request.rfp_id)
+            return RfpState(await RfpStore(work.tx).get(request.thread.team, state.rfp_id), state)
 
     async def journal(self, request: Request) -> Sequence[JournalEntry]:
         async with self._database.begin() as work:
-            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
-            return await work.journal.of(request.thread.team, request.rfp_id, RECENT)
+            await RfpStore(work.tx).get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
+            return await RfpStore(work.tx).journal(request.thread.team, request.rfp_id, RECENT)
 
     async def events(self, request: Request) -> Sequence[Event]:
         async with self._database.begin() as work:
-            await work.rfps.get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
-            return await work.events.of(request.thread.team, request.rfp_id, RECENT)
+            await RfpStore(work.tx).get(request.thread.team, request.rfp_id)  # of one that is gone nothing is shown
+            return await RfpStore(work.tx).events(request.thread.team, request.rfp_id, RECENT)
 
     async def related(self, request: Request) -> Sequence[Rfp]:
         async with self._database.begin() as work:
             if request.rfp_id:
-                return await work.rfps.related(request.thread.team, request.rfp_id, _RELATED)
-            return await work.rfps.search(request.thread.team, request.question, _RELATED)
+                return await RfpStore(work.tx).related(request.thread.team, request.rfp_id, _RELATED)
+            return await RfpStore(work.tx).search(request.thread.team, request.question, _RELATED)
 
     async def other_threads(self, request: Request) -> Sequence[OtherThread]:
         """Words are told in the channel in which they were said. A direct message is nobody else's business."""
@@ -92,7 +91,7 @@ class LiveSources(Sources):
 
     async def team(self, request: Request) -> TeamFound:
         async with self._database.begin() as work:
-            found = await work.team.listed(request.thread.team, limit=_TEAM + 1)
+            found = await TeamMemberStore(work.tx).listed(request.thread.team, limit=_TEAM + 1)
         return TeamFound(found[:_TEAM], more=len(found) > _TEAM)
 
 

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from threadline.operator.model.memory import Memory, MemoryKind
-from threadline.rfps.journal_entries import Event, JournalEntry
-from threadline.rfps.model import Rfp
-from threadline.rfps.opportunity_state import OpportunityState
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import Event, JournalEntry, OpportunityState, Rfp, TeamMember
 from threadline.slack.model import Thread, UserProfile
 
 

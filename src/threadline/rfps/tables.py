@@ -27,8 +27,8 @@ _WRITTEN = ("user_id", "correlation_id", "channel", "thread_ts", "operation_key"
 rfps = Table(
     "rfps",
     metadata,
-    Column("rfp_id", TEXT, primary_key=True),
-    *(required(name, TEXT) for name in ("team", "title", "client")),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "rfp_id")),
+    *(required(name, TEXT) for name in ("title", "client")),
     Column("due_date", Date),
     *(required(name, TEXT) for name in ("status", "owner", "source_name")),
     Column("source_hash", TEXT),
@@ -45,7 +45,6 @@ rfps = Table(
     required("created_by", TEXT),
     required("created_at", MOMENT),
     Column("deleted_at", MOMENT),
-    UniqueConstraint("team", "rfp_id"),
     Index("rfps_source_idx", "team", "source_hash", unique=True, postgresql_where=text("deleted_at IS NULL")),
     Index("rfps_due_idx", "team", "due_date", "rfp_id", postgresql_where=text("deleted_at IS NULL")),
     Index("rfps_client_idx", "team", text("lower(client)"), postgresql_where=text("deleted_at IS NULL")),

@@ -10,6 +10,7 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.errors import NotDone, Permanent
 from threadline.privacy.redaction import redact
+from threadline.rfps.store import TeamMemberStore
 from threadline.sales import email_model as letters
 from threadline.sales import mail_message as messages
 from threadline.sales.email_model import Draft, DraftRefused, NewLetter
@@ -65,7 +66,7 @@ class PostgresOutbox(EmailOutbox):
         user = await self._users.get(asker.user_id)
         async with self._database.begin() as work:
             known = await work.crm.vouched(team, recipient, asker.user_id)
-            known = known or await work.team.has_address(team, recipient)
+            known = known or await TeamMemberStore(work.tx).has_address(team, recipient)
         return letters.assessed(recipient, user.email if user else "", on_record=known)
 
     async def send(self, change: Change, draft_id: str, mailer: Mailer) -> Draft:

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.models.model import ToolKind
-from threadline.rfps.json_documents import Document
-from threadline.rfps.tool_parameters import counted, moment
+from threadline.rfps.model import JsonObject
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
@@ -25,6 +24,7 @@ from threadline.tools.context import ToolContext
 from threadline.tools.effects import by_effect
 from threadline.tools.model import Change, Effect, ErrorCode, Operation, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
+from threadline.tools.rendering import counted, moment
 
 MOST = 20
 """Leads of one answer; fewer are found by more words."""
@@ -212,12 +212,12 @@ def _whose(context: ToolContext, lead_id: str | None) -> ToolResult | None:
     return error_result(ErrorCode.INVALID_ARGUMENTS, said)
 
 
-def _told(lead: Lead) -> Document:
+def _told(lead: Lead) -> JsonObject:
     """Only what there is to tell."""
     return {name: str(value) for name, value in vars(lead).items() if value}
 
 
-def _change(change: FieldChange) -> Document:
+def _change(change: FieldChange) -> JsonObject:
     return {"of": change.of, "field": change.field, "from": change.was, "to": change.became}
 
 
@@ -233,7 +233,7 @@ def _called(lead: Lead) -> str:
     return f"{lead.lead_id} ({lead.name})" if lead.name else lead.lead_id
 
 
-def _shown(leads: Sequence[Document]) -> tuple[RecordGroup, ...]:
+def _shown(leads: Sequence[JsonObject]) -> tuple[RecordGroup, ...]:
     left_out = ("notes", "company_notes")
     rows = tuple({name: each[name] for name in each if name not in left_out} for each in leads)
     return (RecordGroup("leads", rows),) if rows else ()

@@ -32,8 +32,7 @@ from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobType
-from threadline.rfps.file_tool import RfpFiles
-from threadline.rfps.files import SlackRfpFiles
+from threadline.rfps.files import RfpFiles
 from threadline.sales.crm import PostgresCrm
 from threadline.sales.email_sending import PostgresOutbox, Sending
 from threadline.sales.email_tools import EmailOutbox
@@ -137,7 +136,7 @@ async def conversing(
         services = services.with_service(EmailOutbox, PostgresOutbox(database, users, sending, rate))
         uploads = Outbox(slack, database)
         services = services.with_service(Invitations, SlackInvitations(database, users, uploads, settings.mail.sender))
-        services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
+        services = services.with_service(RfpFiles, RfpFiles(database, slack, history, authors, rate))
         approving = Approving(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
             services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))
