@@ -927,7 +927,7 @@ CREATE TABLE rfps (
     source_name text NOT NULL,
     source_hash text CHECK (source_hash ~ '^[0-9a-f]{64}$'),
     source_text text NOT NULL,
-    words tsvector GENERATED ALWAYS AS
+    search_vector tsvector GENERATED ALWAYS AS
         (setweight(to_tsvector('english', title || ' ' || client), 'A')
          || setweight(to_tsvector('english', left(source_text, 200000)), 'D')) STORED,
     created_by text NOT NULL,
@@ -939,7 +939,7 @@ CREATE TABLE rfps (
 CREATE UNIQUE INDEX rfps_source_idx ON rfps (team, source_hash) WHERE deleted_at IS NULL;
 CREATE INDEX rfps_due_idx ON rfps (team, due_date, rfp_id) WHERE deleted_at IS NULL;
 CREATE INDEX rfps_client_idx ON rfps (team, lower(client)) WHERE deleted_at IS NULL;
-CREATE INDEX rfps_words_idx ON rfps USING gin (words);
+CREATE INDEX rfps_search_idx ON rfps USING gin (search_vector);
 CREATE INDEX rfps_title_trgm_idx ON rfps USING gin (title gin_trgm_ops);
 
 -- One document for each RFP. A writer locks the row; `version` counts its changes.
@@ -1012,8 +1012,8 @@ CREATE TABLE team_members (
     role text NOT NULL,
     biography text NOT NULL,
     skills text[] NOT NULL,
-    -- Hours a week that the person has for proposals.
-    capacity int NOT NULL CHECK (capacity BETWEEN 0 AND 168),
+    -- That the person has for proposals.
+    hours_per_week int NOT NULL CHECK (hours_per_week BETWEEN 0 AND 168),
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (team, user_id)
 );

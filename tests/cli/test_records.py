@@ -46,7 +46,7 @@ name = "Ida"
 role = "Bid writer"
 biography = "Ten years of tenders."
 skills = ["tenders", "law"]
-capacity = 16
+hours_per_week = 16
 """
 AUTHOR = Author("U1", "c")
 IDA = TeamMember("U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16)
@@ -129,7 +129,7 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
         ('"Proposal submitted"', '"asleep"', "'asleep' is not an RFP status"),
         ('"Crane"', '""', "an RFP needs a title"),
         ("2026-03-31", '"soon"', "rfp.0.due_date"),
-        ("capacity = 16", "capacity = 200", "the capacity of Ida"),
+        ("hours_per_week = 16", "hours_per_week = 200", "the hours per week of Ida"),
         ('name = "Ida"', 'name = " "', "needs a Slack user id and a name"),
     ],
 )

@@ -208,7 +208,7 @@ async def test_lists_and_searches_use_an_index(database: Database) -> None:
     """
     async with database.begin() as work:
         await work.tx.execute(text(many))
-        for index in ("rfps_words_idx", "rfps_title_trgm_idx"):
+        for index in ("rfps_search_idx", "rfps_title_trgm_idx"):
             await work.tx.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
         await work.tx.execute(text("ANALYZE rfps"))
     async with explained(database) as (work, asked):
@@ -221,5 +221,5 @@ async def test_lists_and_searches_use_an_index(database: Database) -> None:
     for plan in asked.plans:
         assert "Seq Scan on rfps" not in plan, plan
     assert all("rfps_due_idx" in plan for plan in asked.plans[:2])
-    assert "rfps_words_idx" in asked.plans[3]
+    assert "rfps_search_idx" in asked.plans[3]
     assert "rfps_title_trgm_idx" in asked.plans[3]

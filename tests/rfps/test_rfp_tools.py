@@ -92,13 +92,13 @@ async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> N
         await TeamMemberStore(work.tx).save("T1", TeamMember("U8", "Otto"))
     listed = await desk.ask("team.list")
     assert [each["name"] for each in listed.data["members"]] == ["Ida", "Otto"]
-    assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_a_week": 0}
+    assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_per_week": 0}
     assert "biography" not in listed.data["members"][0]
     assert [each["name"] for each in (await desk.done("team.list", skill="Tender"))["members"]] == ["Ida"]
     assert (await desk.done("team.list", skill="cooking"))["members"] == []
     for called in ("ida", "<@U7>", "U7"):
         [found] = (await desk.done("team.get", name=called))["members"]
-        assert (found["biography"], found["hours_a_week"]) == ("Wrote forty bids.", 16)
+        assert (found["biography"], found["hours_per_week"]) == ("Wrote forty bids.", 16)
     assert "'Ada'" in message_of(await desk.refused("team.get", name="Ada"))
     assert "'Ida'" in message_of(await desk.refused("team.get", team="T2", name="Ida"))
 

@@ -70,7 +70,7 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
     [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
     assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
-    assert "crane" not in kept["words"]
+    assert "crane" not in kept["search_vector"]
     assert [each["rfp_id"] for each in await rows(database, "SELECT rfp_id FROM opportunity_states")] == [ID]
     left = await rows(database, "SELECT kind, rfp_id FROM memories ORDER BY id")
     assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]

@@ -40,7 +40,7 @@ async def test_member_is_found_by_id_mention_or_name_in_one_team(database: Datab
 
 async def test_member_is_normalised_or_refused(database: Database) -> None:
     async with database.begin() as work:
-        for member in (TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", capacity=169)):
+        for member in (TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", hours_per_week=169)):
             with pytest.raises(InvalidMember):
                 await TeamMemberStore(work.tx).save("T1", member)
         await TeamMemberStore(work.tx).save("T1", TeamMember(" U1 ", " A\nB ", skills=(" a  b ", "a b", "", "\x00")))

@@ -78,7 +78,7 @@ email = "ida@example.com"
 role = "Bid writer"
 biography = "Ten years of public tenders."
 skills = ["tenders", "contract law"]
-capacity = 16
+hours_per_week = 16
 """
 
 _MAX_LISTED = 1_000
@@ -131,15 +131,13 @@ class _Rfp(_Table):
 
 
 class _Member(_Table):
-    """`capacity`: hours a week."""
-
     user_id: str
     name: str
     email: str = ""
     role: str = ""
     biography: str = ""
     skills: tuple[str, ...] = ()
-    capacity: int = 0
+    hours_per_week: int = 0
 
 
 class _File(_Table):
@@ -397,7 +395,7 @@ def _rfp_line(rfp: Rfp) -> str:
 
 def _member_line(member: TeamMember) -> str:
     skills = f"can {', '.join(member.skills)}" if member.skills else ""
-    told = (member.role, f"{member.capacity} hours a week", skills)
+    told = (member.role, f"{member.hours_per_week} hours a week", skills)
     return f"{member.name} ({member.user_id}): {', '.join(filter(None, told))}"
 
 

@@ -159,7 +159,7 @@ def _memory(memory: Memory) -> str:
 
 def _member(member: TeamMember, *, asks: bool = False) -> str:
     skills = f"can {', '.join(member.skills[:_SKILLS])}" if member.skills else ""
-    hours = f"{member.capacity} hours a week for proposals"
+    hours = f"{member.hours_per_week} hours a week for proposals"
     biography = fences.line(member.biography, _BIOGRAPHY)
     told = "; ".join(filter(None, (member.role, skills, hours, biography)))
     mark = ", who asks" if asks else ""

@@ -501,7 +501,7 @@ def validate_event(new: NewEvent) -> NewEvent:
 
 @dataclass(frozen=True)
 class TeamMember:
-    """Somebody who answers RFPs. `user_id`: in Slack; `capacity`: hours a week that are there for proposals."""
+    """Somebody who answers RFPs. `user_id`: in Slack; `hours_per_week`: those that are there for proposals."""
 
     user_id: str
     name: str
@@ -509,7 +509,7 @@ class TeamMember:
     role: str = ""
     biography: str = ""
     skills: tuple[str, ...] = ()
-    capacity: int = 0
+    hours_per_week: int = 0
 
 
 class MemberNotFound(Permanent):

@@ -72,7 +72,7 @@ ORDER BY similarity(substr(rfp_id, 5), :sought) DESC, rfp_id LIMIT :limit
 """All ids begin alike, so that the beginning says nothing."""
 _SEARCH = text(f"""
 WITH found AS (
-    SELECT r.rfp_id FROM rfps r WHERE r.words @@ {_ASKED} AND r.team = :team AND r.deleted_at IS NULL
+    SELECT r.rfp_id FROM rfps r WHERE r.search_vector @@ {_ASKED} AND r.team = :team AND r.deleted_at IS NULL
     UNION
     SELECT r.rfp_id FROM rfps r WHERE r.title % left(:words, 300) AND r.team = :team AND r.deleted_at IS NULL
     UNION
@@ -80,8 +80,8 @@ WITH found AS (
 )
 SELECT r.rfp_id, r.title, r.client, r.due_date, r.status, r.owner, r.source_name, r.created_by, r.created_at
 FROM found JOIN rfps r ON r.team = :team AND r.rfp_id = found.rfp_id
-ORDER BY r.rfp_id = lower(:words) DESC, {words_shared("r.words", ":words")} DESC, ts_rank(r.words, {_ASKED}, 1) DESC,
-         similarity(r.title, left(:words, 300)) DESC, r.rfp_id
+ORDER BY r.rfp_id = lower(:words) DESC, {words_shared("r.search_vector", ":words")} DESC,
+         ts_rank(r.search_vector, {_ASKED}, 1) DESC, similarity(r.title, left(:words, 300)) DESC, r.rfp_id
 LIMIT :limit
 """)  # noqa: S608 - both parts are written in this package
 """The more of the words an RFP has, the sooner it comes; a title may also be misspelt."""
@@ -394,23 +394,21 @@ class TeamMemberStore:
         """Keep what is known of somebody, in the place of what was.
 
         Raises:
-            InvalidMember: there is no id or no name, or the capacity is no number of hours in a week.
+            InvalidMember: there is no id or no name, or the hours per week are more than a week has, or less than 0.
         """
         texts = (member.user_id, member.name, member.email, member.role)
         user_id, name, email, role = (_line(each) for each in texts)
         if not (user_id and name):
             raise InvalidMember("a team member needs a Slack user id and a name")
-        if not 0 <= member.capacity <= _HOURS_OF_A_WEEK:
-            raise InvalidMember(
-                f"the capacity of {name} must be a number of hours a week, from 0 to {_HOURS_OF_A_WEEK}"
-            )
+        if not 0 <= member.hours_per_week <= _HOURS_OF_A_WEEK:
+            raise InvalidMember(f"the hours per week of {name} must be a number from 0 to {_HOURS_OF_A_WEEK}")
         row = {
             "name": name,
             "email": email,
             "role": role,
             "biography": storable(member.biography).strip()[:_MAX_BIOGRAPHY],
             "skills": [skill for skill in dict.fromkeys(map(_line, member.skills)) if skill][:_MAX_SKILLS],
-            "capacity": member.capacity,
+            "hours_per_week": member.hours_per_week,
             "updated_at": func.now(),
         }
         new = insert(team_members).values(team=team, user_id=user_id, **row)
@@ -517,4 +515,4 @@ def _line(words: str) -> str:
 
 def _member(row: Row[Any]) -> TeamMember:
     skills = tuple(row.skills)
-    return TeamMember(row.user_id, row.name, row.email, row.role, row.biography, skills, row.capacity)
+    return TeamMember(row.user_id, row.name, row.email, row.role, row.biography, skills, row.hours_per_week)

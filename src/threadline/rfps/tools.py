@@ -232,7 +232,7 @@ async def get(
 async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
     store = RfpStore(context.tx)
     state = await store.ensure_state_exists(context.team, rfp_id)
-    record = rfp_record(await store.get(context.team, rfp_id))
+    record = _state_record(state)
     data = {
         "rfp": record,
         **_version(state),
@@ -254,7 +254,7 @@ async def patch(context: ToolContext, given: PatchOpportunity) -> ToolResult:
     await context.count_change(f"rfp:{given.rfp_id}")
     author = Author(context.user_id, given.correlation_id)
     state = await RfpStore(context.tx).patch_state(context.change, given.rfp_id, given.patch, author, given.version)
-    record = {"rfp_id": state.rfp_id} | facts_to_document(facts_from_document(state.document))
+    record = _state_record(state)
     changed = {name: state.document.get(name) for name in given.patch}
     return ToolResult(
         data={"rfp": record, **_version(state), "now": changed},
@@ -342,7 +342,7 @@ async def list_events(
 # ---- The team --------------------------------------------------------------------------------------------------------
 
 
-@tool("team.list", "The people of the team with their roles, skills and capacity, by name.")
+@tool("team.list", "The people of the team with their roles, skills and hours per week, by name.")
 async def list_members(
     context: ToolContext,
     *,
@@ -389,6 +389,11 @@ def _group(kind: str, records: Sequence[JsonObject]) -> tuple[RecordGroup, ...]:
 def _summary(record: JsonObject) -> str:
     due = f", due {record['due_date']}" if "due_date" in record else ""
     return f"{title_line(record)} is {status_words(record['status'])}{due}."
+
+
+def _state_record(state: OpportunityState) -> JsonObject:
+    """As `rfp_record`: the RFP's row has the same facts."""
+    return {"rfp_id": state.rfp_id} | facts_to_document(facts_from_document(state.document))
 
 
 def _version(state: OpportunityState) -> JsonObject:
@@ -448,7 +453,7 @@ def _member(member: TeamMember) -> JsonObject:
         "user_id": member.user_id,
         "role": member.role,
         "skills": list(member.skills),
-        "hours_a_week": member.capacity,
+        "hours_per_week": member.hours_per_week,
         "email": member.email,
     }
     return {name: value for name, value in told.items() if value not in ("", [])}
