@@ -19,7 +19,8 @@ from bench.path import PATIENCE, Clock
 from threadline.estimates.model import NewItem, Role
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Addressed
-from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.tools.model import Author, Change, Operation
@@ -269,7 +270,7 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
 
 async def _rfp(ground: Ground, thread: Thread) -> str:
     """Its title is like no other's, as titles are: what is like it is looked for in each turn."""
-    facts = Facts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
+    facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
     change = Change(Operation(thread, 0, 2, "bench"), time.time())
     async with ground.database.begin() as work:
-        return (await work.rfps.create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id
+        return (await RfpStore(work.tx).create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id

@@ -917,8 +917,8 @@ CREATE INDEX knowledge_words_letters_idx ON knowledge_words USING gin (word gin_
 
 -- Requests for proposals. A deleted one keeps its row: its journal and its events are kept for ever.
 CREATE TABLE rfps (
-    rfp_id text PRIMARY KEY CHECK (rfp_id ~ '^rfp_[a-z0-9]{3,40}$'),
     team text NOT NULL,
+    rfp_id text NOT NULL CHECK (rfp_id ~ '^rfp_[a-z0-9]{3,40}$'),
     title text NOT NULL CHECK (title <> ''),
     client text NOT NULL,
     due_date date,
@@ -927,22 +927,22 @@ CREATE TABLE rfps (
     source_name text NOT NULL,
     source_hash text CHECK (source_hash ~ '^[0-9a-f]{64}$'),
     source_text text NOT NULL,
-    words tsvector GENERATED ALWAYS AS
+    search_vector tsvector GENERATED ALWAYS AS
         (setweight(to_tsvector('english', title || ' ' || client), 'A')
          || setweight(to_tsvector('english', left(source_text, 200000)), 'D')) STORED,
     created_by text NOT NULL,
     created_at timestamptz NOT NULL,
     deleted_at timestamptz,
-    UNIQUE (team, rfp_id)
+    PRIMARY KEY (team, rfp_id)
 );
 -- In one team, the same file is the same request.
 CREATE UNIQUE INDEX rfps_source_idx ON rfps (team, source_hash) WHERE deleted_at IS NULL;
 CREATE INDEX rfps_due_idx ON rfps (team, due_date, rfp_id) WHERE deleted_at IS NULL;
 CREATE INDEX rfps_client_idx ON rfps (team, lower(client)) WHERE deleted_at IS NULL;
-CREATE INDEX rfps_words_idx ON rfps USING gin (words);
+CREATE INDEX rfps_search_idx ON rfps USING gin (search_vector);
 CREATE INDEX rfps_title_trgm_idx ON rfps USING gin (title gin_trgm_ops);
 
--- One document for each request. A writer names the `version` that its change was made from.
+-- One document for each RFP. A writer locks the row; `version` counts its changes.
 CREATE TABLE opportunity_states (
     team text NOT NULL,
     rfp_id text NOT NULL,
@@ -1012,8 +1012,8 @@ CREATE TABLE team_members (
     role text NOT NULL,
     biography text NOT NULL,
     skills text[] NOT NULL,
-    -- Hours a week that the person has for proposals.
-    capacity int NOT NULL CHECK (capacity BETWEEN 0 AND 168),
+    -- That the person has for proposals.
+    hours_per_week int NOT NULL CHECK (hours_per_week BETWEEN 0 AND 168),
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (team, user_id)
 );

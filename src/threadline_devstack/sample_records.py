@@ -14,9 +14,8 @@ from threadline.estimates.model import NewItem, Role
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
-from threadline.rfps.journal_entries import NewEntry
-from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpStatus
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import NewEntry, NewRfp, RfpFacts, RfpNotFound, RfpStatus, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.slack import identity
@@ -30,9 +29,9 @@ RESOURCES = (
     Resource("Support engineer", "America/New_York", time(8), time(16)),
 )
 RFPS = (
-    ("rfp_abc123", 60, Facts("Website relaunch", "Northwind", status=RfpStatus.IN_PROGRESS, owner="developer")),
-    ("rfp_xyz789", 25, Facts("Customer portal", "Northwind", status=RfpStatus.NEW, owner="reporter")),
-    ("rfp_tix456", 10, Facts("Mobile ticketing", "City Transit", status=RfpStatus.SHORTLISTED, owner="developer")),
+    ("rfp_abc123", 60, RfpFacts("Website relaunch", "Northwind", status=RfpStatus.IN_PROGRESS, owner="developer")),
+    ("rfp_xyz789", 25, RfpFacts("Customer portal", "Northwind", status=RfpStatus.NEW, owner="reporter")),
+    ("rfp_tix456", 10, RfpFacts("Mobile ticketing", "City Transit", status=RfpStatus.SHORTLISTED, owner="developer")),
 )
 """Each with its id, and in how many days it is due."""
 _JOURNALS = {
@@ -108,13 +107,13 @@ async def _lay_what_is_booked_and_read(work: Work, team: str) -> None:
 async def _lay_proposals(work: Work, team: str) -> None:
     for rfp_id, days, facts in RFPS:
         try:
-            await work.rfps.get(team, rfp_id)
+            await RfpStore(work.tx).get(team, rfp_id)
         except RfpNotFound as missing:
             if not missing.deleted:  # what people have deleted does not come back
                 await _lay_rfp(work, team, rfp_id, replace(facts, due_date=_today() + timedelta(days)))
-    if not await work.team.listed(team, limit=1):
+    if not await TeamMemberStore(work.tx).listed(team, limit=1):
         for member in MEMBERS:
-            await work.team.save(team, member)
+            await TeamMemberStore(work.tx).save(team, member)
 
 
 def sample_documents() -> Iterator[Document]:
@@ -131,10 +130,10 @@ async def _lay_project(work: Work, team: str, name: str, *, locked: bool) -> Non
     await work.estimates.set_locked(team, project.project_id, locked=locked)
 
 
-async def _lay_rfp(work: Work, team: str, rfp_id: str, facts: Facts) -> None:
+async def _lay_rfp(work: Work, team: str, rfp_id: str, facts: RfpFacts) -> None:
     author, said = Author("", "sample"), NewEntry(_JOURNALS[rfp_id])
-    await work.rfps.create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
-    await work.journal.append(_change(team, rfp_id, 2), rfp_id, said, author)
+    await RfpStore(work.tx).create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
+    await RfpStore(work.tx).append_entry(_change(team, rfp_id, 2), rfp_id, said, author)
 
 
 def _today() -> date:

@@ -21,7 +21,7 @@ from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.opportunity_state import patch_risk
+from threadline.rfps.model import patch_risk
 from threadline.slack.client import Slack
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient

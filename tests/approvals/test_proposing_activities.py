@@ -19,7 +19,8 @@ from tests.approvals.approval_scene import (
 )
 from threadline.approvals.model import Decision
 from threadline.errors import Permanent, Transient
-from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.store import RfpStore
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.tools.model import Author, Change, ErrorCode, Operation, Risk
 
@@ -167,7 +168,7 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
     desk.works.hooks.append(broken)
     async with desk.talk.database.begin() as work:
         made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
-        await work.rfps.create(made, NewRfp(Facts("A tender")), Author(ASKER, "c"), "rfp_abc")
+        await RfpStore(work.tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
     given = {"rfp_id": "rfp_abc", "text": "hello"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error

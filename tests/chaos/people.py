@@ -21,7 +21,8 @@ from tests.chaos.scripted import ASIDE, ROLE
 from tests.chaos.stack import ChaosStack, key_of
 from threadline.estimates.model import Role
 from threadline.handovers.model import CLOSE
-from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
 from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
@@ -209,7 +210,7 @@ class People:
             project = await work.estimates.get_or_create_project(identity.TEAM, self.project, "EUR")
             await work.estimates.save_role(identity.TEAM, project.project_id, Role(ROLE, Decimal(100)))
             created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
-            await work.rfps.create(created, NewRfp(Facts(self.project)), Author("", self.rfp), self.rfp)
+            await RfpStore(work.tx).create(created, NewRfp(RfpFacts(self.project)), Author("", self.rfp), self.rfp)
 
     async def _play_case(self, case: CaseThread) -> None:
         await asyncio.sleep(case.begins)

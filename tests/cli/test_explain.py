@@ -18,7 +18,8 @@ from threadline.conversations.contract import SettleRequest, Word
 from threadline.conversations.model.conversation import OutcomeKind, WordKind
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.journal_entries import NewEvent
+from threadline.rfps.model import NewEvent
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.threads.model import IncomingMessage, MessageKind, deletion_id
@@ -82,7 +83,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
         await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
-        await work.events.append(change, CITY, NewEvent("looked", {"at": "status"}), author)
+        await RfpStore(work.tx).append_event(change, CITY, NewEvent("looked", {"at": "status"}), author)
 
     async def work_on_it(turn: Turn) -> None:
         await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))

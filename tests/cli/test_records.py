@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.support.recording import create_from
-from tests.support.tool_store import THREAD, change
+from tests.support.recording import create, create_from
+from tests.support.tool_store import NOW, THREAD, change
 from threadline.appointments.store import AppointmentStore
+from threadline.approvals.model import NewAction
 from threadline.db.engine import Database
-from threadline.rfps.journal_entries import NewEntry
-from threadline.rfps.team_members import TeamMember
-from threadline.tools.model import Author
+from threadline.jobs.model import JobSchedule, NewJob
+from threadline.jobs.store import JobStore
+from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.rfps.model import NewEntry, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
+from threadline.tools.model import Author, Risk
 
 FILE = """
 [[project]]
@@ -44,7 +48,7 @@ name = "Ida"
 role = "Bid writer"
 biography = "Ten years of tenders."
 skills = ["tenders", "law"]
-capacity = 16
+hours_per_week = 16
 """
 AUTHOR = Author("U1", "c")
 IDA = TeamMember("U7", "Ida", "ida@example.com", "Bid writer", "Ten years of tenders.", ("tenders", "law"), 16)
@@ -94,10 +98,10 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
     assert (loaded.returncode, loaded.stderr) == (0, "")
     assert "RFPs: 2 new, 0 there before" in loaded.stdout
     async with database.begin() as work:
-        first, crane = await work.rfps.listed("T1")
-        state = await work.opportunities.ensure_state_exists("T1", first.rfp_id)
+        first, crane = await RfpStore(work.tx).listed("T1")
+        state = await RfpStore(work.tx).ensure_state_exists("T1", first.rfp_id)
         assert (state.document["status"], state.document["due_date"]) == ("proposal_submitted", "2026-03-31")
-        assert await work.rfps.listed("T2") == []
+        assert await RfpStore(work.tx).listed("T2") == []
     listed = [
         "rfp_abc123: Website relaunch, Acme, proposal submitted, due 2026-03-31, Ida",
         f"{crane.rfp_id}: Crane, new",
@@ -107,7 +111,7 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
     assert "RFPs: 0 new, 2 there before" in run("load", "records.toml").stdout
     assert run("list").stdout.splitlines() == listed
     async with database.begin() as work:
-        await work.opportunities.patch(change(), "rfp_abc123", {"status": "won"}, 1, AUTHOR)
+        await RfpStore(work.tx).patch_state(change(), "rfp_abc123", {"status": "won"}, AUTHOR)
     write(run, PROPOSALS.replace("= 16", "= 20"))
     assert run("load", "records.toml").returncode == 0
     assert "rfp_abc123: Website relaunch, Acme, won, due 2026-03-31, Ida" in run("list").stdout
@@ -127,7 +131,7 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
         ('"Proposal submitted"', '"asleep"', "'asleep' is not an RFP status"),
         ('"Crane"', '""', "an RFP needs a title"),
         ("2026-03-31", '"soon"', "rfp.0.due_date"),
-        ("capacity = 16", "capacity = 200", "the capacity of Ida"),
+        ("hours_per_week = 16", "hours_per_week = 200", "the hours per week of Ida"),
         ('name = "Ida"', 'name = " "', "needs a Slack user id and a name"),
     ],
 )
@@ -140,15 +144,26 @@ async def test_file_with_a_fault_is_not_loaded_at_all(
     async with database.begin() as work:
         assert await work.estimates.projects("T1") == []
         assert await AppointmentStore(work.tx).resources("T1") == []
-        assert await work.rfps.listed("T1") == []
-        assert await work.team.listed("T1") == []
+        assert await RfpStore(work.tx).listed("T1") == []
+        assert await TeamMemberStore(work.tx).listed("T1") == []
+
+
+async def test_rfp_is_loaded_though_another_team_has_its_id(run: Command, database: Database) -> None:
+    theirs = await create(database, team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
+    write(run, PROPOSALS)
+    loaded = run("load", "records.toml")
+    assert (loaded.returncode, loaded.stderr) == (0, "")
+    assert "RFPs: 2 new" in loaded.stdout
+    assert "rfp_abc123: Website relaunch, Acme" in run("list").stdout
+    async with database.begin() as work:
+        assert await RfpStore(work.tx).listed("T2") == [theirs]
 
 
 async def test_deleted_rfp_cannot_be_loaded_by_its_id(run: Command, database: Database) -> None:
     write(run, PROPOSALS)
     run("load", "records.toml")
     async with database.begin() as work:
-        await work.rfps.delete("T1", "rfp_abc123")
+        await RfpStore(work.tx).delete("T1", "rfp_abc123")
     assert "rfp_abc123 was deleted" in run("load", "records.toml").stderr
 
 
@@ -161,19 +176,29 @@ def test_unknown_project_or_file_is_named(run: Command) -> None:
 async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Command, database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     async with database.begin() as work:
-        await work.journal.append(change("j"), rfp.rfp_id, NewEntry("A decision"), AUTHOR)
-        await work.bindings.bind_rfp(THREAD, rfp.rfp_id, "U1")
+        await RfpStore(work.tx).append_entry(change("j"), rfp.rfp_id, NewEntry("A decision"), AUTHOR)
+        await RfpStore(work.tx).bind(THREAD, rfp.rfp_id, "U1")
+        fact = NewMemory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
+        await work.memories.remember("T1", fact, "turn-1", NOW)
+        job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp.rfp_id)
+        await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
+        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, ("U2",), NOW + 60, rfp.rfp_id)
+        await work.proposed_actions.propose(change("action"), action, AUTHOR)
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()
-    assert (preview.returncode, len(told)) == (0, 4)
-    for part in (rfp.rfp_id, "version 1", "brief.pdf", "journal (1)", "events (0)", f"{THREAD.channel}/{THREAD.ts}"):
+    assert (preview.returncode, len(told)) == (0, 6)
+    parts = [rfp.rfp_id, "version 1", "brief.pdf", "turns about it (1)", "journal (1)", "events (0)"]
+    for part in (*parts, f"{THREAD.channel}/{THREAD.ts}", "JOB-1", "ACT-1"):
         assert part in preview.stdout
     assert f"`threadline records delete {rfp.rfp_id} --yes`" in hint
     async with database.begin() as work:
-        assert await work.rfps.text_of("T1", rfp.rfp_id) == "A crane for the harbour."
+        assert await RfpStore(work.tx).text_of("T1", rfp.rfp_id) == "A crane for the harbour."
+        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 1
     done = run("delete", rfp.rfp_id, "--yes")
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, told)
     assert "There is nothing yet" in run("list").stdout
+    async with database.begin() as work:
+        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 0
     for arguments in ((), ("--yes",)):
         again = run("delete", rfp.rfp_id, *arguments)
         assert (again.returncode, f"{rfp.rfp_id} is gone already" in again.stdout) == (0, True)
@@ -191,7 +216,7 @@ async def test_unknown_rfp_is_not_deleted_and_the_nearest_id_is_named(run: Comma
 
 async def test_person_is_forgotten_only_with_yes(run: Command, database: Database) -> None:
     async with database.begin() as work:
-        await work.team.save("T1", IDA)
+        await TeamMemberStore(work.tx).save("T1", IDA)
     preview = run("forget-person", "ida")
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 3)
@@ -201,7 +226,7 @@ async def test_person_is_forgotten_only_with_yes(run: Command, database: Databas
     done = run("forget-person", "U7", "--yes")
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, told)
     async with database.begin() as work:
-        assert await work.team.listed("T1") == []
+        assert await TeamMemberStore(work.tx).listed("T1") == []
     again = run("forget-person", "U7", "--yes")
     assert (again.returncode, again.stdout) == (1, "")
     assert "no team member is called 'U7'" in again.stderr
@@ -210,10 +235,10 @@ async def test_person_is_forgotten_only_with_yes(run: Command, database: Databas
 async def test_ambiguous_name_forgets_nobody(run: Command, database: Database) -> None:
     async with database.begin() as work:
         for each in (IDA, TeamMember("U8", "Bo Olsen"), TeamMember("U9", "bo olsen")):
-            await work.team.save("T1", each)
+            await TeamMemberStore(work.tx).save("T1", each)
     several = run("forget-person", "Bo Olsen", "--yes")
     assert (several.returncode, several.stdout) == (1, "")
     assert "give U8 or U9" in several.stderr
     assert "did you mean Ida (U7)?" in run("forget-person", "Idda", "--yes").stderr
     async with database.begin() as work:
-        assert len(await work.team.listed("T1")) == 3
+        assert len(await TeamMemberStore(work.tx).listed("T1")) == 3

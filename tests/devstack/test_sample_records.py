@@ -10,6 +10,7 @@ from threadline.estimates.model import ProjectLocked, Role, stale_quotes
 from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
 
 
@@ -36,22 +37,22 @@ async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
 ) -> None:
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:
-        found = await work.rfps.listed("T1", open_only=True)
+        found = await RfpStore(work.tx).listed("T1", open_only=True)
         assert [each.rfp_id for each in found] == ["rfp_tix456", "rfp_xyz789", "rfp_abc123"]
-        assert [each.rfp_id for each in await work.rfps.related("T1", "rfp_abc123")] == ["rfp_xyz789"]
+        assert [each.rfp_id for each in await RfpStore(work.tx).related("T1", "rfp_abc123")] == ["rfp_xyz789"]
         for each in found:
-            state = await work.opportunities.ensure_state_exists("T1", each.rfp_id)
+            state = await RfpStore(work.tx).ensure_state_exists("T1", each.rfp_id)
             assert (state.version, state.document["title"]) == (1, each.title)
-            assert len(await work.journal.of("T1", each.rfp_id)) == 1
-        members = await work.team.listed("T1")
+            assert len(await RfpStore(work.tx).journal("T1", each.rfp_id)) == 1
+        members = await TeamMemberStore(work.tx).listed("T1")
         assert len(members) == 3
         assert {each.owner for each in found} <= {each.name for each in members}
-        await work.rfps.delete("T1", "rfp_tix456")
-        await work.team.forget("T1", members[0].user_id)
+        await RfpStore(work.tx).delete("T1", "rfp_tix456")
+        await TeamMemberStore(work.tx).forget("T1", members[0].user_id)
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:
-        assert [each.rfp_id for each in await work.rfps.listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
-        assert len(await work.team.listed("T1")) == 2
+        assert [each.rfp_id for each in await RfpStore(work.tx).listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
+        assert len(await TeamMemberStore(work.tx).listed("T1")) == 2
 
 
 async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:

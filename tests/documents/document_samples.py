@@ -89,14 +89,36 @@ def with_macros() -> bytes:
     return changed(word("Enable the content"), {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0"})
 
 
-def with_entities(declared: str, used: str) -> bytes:
+def with_entities(declared: str, used: str, encoding: str = "UTF-8") -> bytes:
     """A document whose text uses entities that it declares itself: XXE, or laughs by the billion."""
     body = (
-        f'<?xml version="1.0"?><!DOCTYPE w:document [{declared}]>'
+        f'<?xml version="1.0" encoding="{encoding}"?><!DOCTYPE w:document [{declared}]>'
         '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
         f"<w:body><w:p><w:r><w:t>Budget: {used}</w:t></w:r></w:p></w:body></w:document>"
     )
     return changed(word(""), {_BODY: body.encode()})
+
+
+def renamed_body(content: bytes, body: str, *, by_extension: bool = False) -> bytes:
+    """The document with its main part under another name.
+
+    Args:
+        by_extension: the list of types gives the type of the name's extension instead of the part's.
+    """
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    override = f'<Override PartName="/{_BODY}" ContentType="{kind}"/>'
+    default = f'<Default Extension="{body.rpartition(".")[2].upper()}" ContentType="{kind}"/>'
+    new_type = default if by_extension else override.replace(_BODY, body)
+    out = BytesIO()
+    with zipfile.ZipFile(BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            part = old.read(name)
+            if name == _TYPES:
+                part = part.replace(override.encode(), new_type.encode())
+            if name == "_rels/.rels":
+                part = part.replace(_BODY.encode(), body.encode())
+            new.writestr(body if name == _BODY else name, part)
+    return out.getvalue()
 
 
 def spreadsheet(types: str = _TYPES) -> bytes:

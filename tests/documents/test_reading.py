@@ -12,20 +12,19 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.documents import document_samples as papers
-from threadline.documents import docx_checks
+from threadline.documents import extract
 from threadline.documents import reader as reading
-from threadline.documents.extract import LONGEST
-from threadline.documents.file_kinds import Refused
-from threadline.documents.reader import Document, Reader, UnreadableDocument
+from threadline.documents.extract import MAX_TEXT
+from threadline.documents.reader import Document, DocumentReader, DocumentRejected, UnreadableDocument
 
 
 async def _read(name: str, content: bytes) -> Document:
-    return await Reader().read(name, content)
+    return await DocumentReader().read(name, content)
 
 
 async def _refused(name: str, content: bytes, seconds: float = reading.SECONDS) -> str:
     with pytest.raises(UnreadableDocument) as told:
-        await Reader(seconds).read(name, content)
+        await DocumentReader(seconds).read(name, content)
     return str(told.value)
 
 
@@ -95,8 +94,8 @@ async def test_unreadable_document_is_refused(name: str, content: bytes, reason:
 async def test_archive_that_unpacks_to_too_much_is_refused() -> None:
     member = zipfile.ZipInfo("word/media/image1.bin")
     member.file_size = 101 * 2**20
-    with pytest.raises(Refused, match="would unpack to 101 MiB"):
-        docx_checks._check_size([member], packed=member.file_size)
+    with pytest.raises(DocumentRejected, match="would unpack to 101 MiB"):
+        extract._check_size([member], packed=member.file_size)
     assert "would unpack to 2" in await _refused("brief.docx", papers.bomb(20))
     assert "contains" in await _refused("brief.docx", papers.crowded(2_001))
     assert (await _read("brief.docx", papers.bomb(3))).text == "Boom"
@@ -120,9 +119,28 @@ async def test_word_document_with_entities_is_refused(tmp_path: Path) -> None:
         assert "declares XML entities" in await _refused("brief.docx", trap)
 
 
+@pytest.mark.parametrize("by_extension", [False, True])
+async def test_entities_are_refused_whatever_the_main_part_is_called(by_extension: bool) -> None:
+    plain = papers.renamed_body(papers.word("A crane"), "word/document.bin", by_extension=by_extension)
+    assert (await _read("brief.docx", plain)).text == "A crane"
+    trap = papers.with_entities('<!ENTITY x "ha">', "&x;")
+    trap = papers.renamed_body(trap, "word/document.bin", by_extension=by_extension)
+    assert "declares XML entities" in await _refused("brief.docx", trap)
+
+
+async def test_main_part_that_cannot_be_checked_is_refused() -> None:
+    trap = papers.with_entities('<!ENTITY x "ha">', "&x;", encoding="Shift_JIS")
+    assert "is damaged" in await _refused("brief.docx", papers.renamed_body(trap, "word/document.bin"))
+
+
+async def test_picture_with_a_document_type_is_no_reason_to_refuse() -> None:
+    drawing = b'<?xml version="1.0"?><!DOCTYPE svg SYSTEM "svg11.dtd"><svg/>'
+    assert (await _read("brief.docx", papers.changed(papers.word("A crane"), {"word/media/a.svg": drawing}))).text
+
+
 async def test_text_that_is_too_long_is_cut() -> None:
     read = await _read("long.txt", b"word " * 500_000)
-    assert len(read.text) == LONGEST
+    assert len(read.text) == MAX_TEXT
     assert read.cut
 
 
@@ -172,7 +190,7 @@ async def test_child_inherits_no_environment(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 async def test_child_is_held_to_its_limits(tmp_path: Path, deed: str, end: str) -> None:
-    program = f"import sys; from threadline.documents.child import bound; bound(); {deed}"
+    program = f"import sys; from threadline.documents.child import limit_resources; limit_resources(); {deed}"
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-B", "-c", program, str(tmp_path / "x")), stderr=asyncio.subprocess.PIPE
     )

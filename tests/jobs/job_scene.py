@@ -25,7 +25,8 @@ from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobRunner, JobStatus
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
-from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
+from threadline.rfps.store import RfpStore
 from threadline.slack.channels import Channels
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
@@ -99,15 +100,15 @@ class JobScene:
         return await repaired(self.database, MissingJobWorkflows(self.runner))
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
-        new = NewRfp(Facts(title, "Harbour", due, status))
+        new = NewRfp(RfpFacts(title, "Harbour", due, status))
         async with self.database.begin() as work:
-            return (await work.rfps.create(self.change(), new, AUTHOR)).rfp.rfp_id
+            return (await RfpStore(work.tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
 
     async def patch(self, rfp_id: str, **facts: str | None) -> None:
         """Change an RFP as the operator does."""
         async with self.database.begin() as work:
-            state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
-            await work.opportunities.patch(self.change(), rfp_id, facts, state.version, AUTHOR)
+            state = await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
+            await RfpStore(work.tx).patch_state(self.change(), rfp_id, facts, AUTHOR, state.version)
 
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
         async with self.database.begin() as work:

@@ -18,6 +18,7 @@ from threadline.errors import Transient
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.jobs.model import JobStatus
 from threadline.rfps.model import RfpStatus
+from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread, UserProfile
 from threadline.slack.store import UserStore
@@ -100,7 +101,7 @@ async def test_reminder_of_an_ended_rfp_is_not_posted(scene: JobScene, deleted: 
     job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, time_zone="UTC")
     if deleted:
         async with scene.database.begin() as work:
-            await work.rfps.delete(TEAM, rfp_id)
+            await RfpStore(work.tx).delete(TEAM, rfp_id)
     else:
         await scene.patch(rfp_id, status="won")
     assert reason in await scene.result(job)

@@ -11,8 +11,8 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import INTENT, CrashScene, statuses
-from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
-from threadline.rfps.model import Facts, NewRfp, RfpStatus
+from threadline.rfps.model import EntryKind, Event, JournalEntry, NewRfp, RfpFacts, RfpStatus
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import Author, Change, Operation
@@ -52,8 +52,8 @@ class RecordScene(CrashScene):
         name = f"Crash {time.time_ns()}"
         change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), time.time())
         async with self._database.begin() as work:
-            made = await work.rfps.create(
-                change, NewRfp(Facts(name, status=RfpStatus.IN_PROGRESS)), Author("", "crash")
+            made = await RfpStore(work.tx).create(
+                change, NewRfp(RfpFacts(name, status=RfpStatus.IN_PROGRESS)), Author("", "crash")
             )
         return made.rfp.rfp_id
 
@@ -62,11 +62,11 @@ class RecordScene(CrashScene):
 
     async def journal(self, rfp_id: str) -> Sequence[JournalEntry]:
         async with self._database.begin() as work:
-            return await work.journal.of(TEAM, rfp_id)
+            return await RfpStore(work.tx).journal(TEAM, rfp_id)
 
     async def events(self, rfp_id: str) -> Sequence[Event]:
         async with self._database.begin() as work:
-            return await work.events.of(TEAM, rfp_id)
+            return await RfpStore(work.tx).events(TEAM, rfp_id)
 
     @asynccontextmanager
     async def model_held(self) -> AsyncIterator[None]:

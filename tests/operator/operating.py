@@ -20,10 +20,7 @@ from threadline.operator.context import (
     mentions_team,
 )
 from threadline.operator.model.memory import Memory, MemoryKind
-from threadline.rfps.journal_entries import EntryKind, Event, JournalEntry
-from threadline.rfps.model import Rfp, RfpStatus
-from threadline.rfps.opportunity_state import OpportunityState
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
 from threadline.slack.model import Thread, UserProfile
 from threadline.tools.model import Author
 from threadline.wiring import toolset_list

@@ -26,7 +26,7 @@ from threadline.operator.context import (
     shares,
     team_layer,
 )
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import TeamMember
 
 PLAIN = ContextRequest(THREAD, "U1", "What's the status?")
 

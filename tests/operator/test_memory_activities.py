@@ -14,7 +14,8 @@ from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
-from threadline.rfps.rfp_ids import Origin, Scope
+from threadline.rfps.model import Scope, ScopeSource
+from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, turn_id
 from threadline.tools.model import ErrorCode, Operation, ToolStatus
 from threadline.tools.registry import ToolRegistry
@@ -87,12 +88,12 @@ async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: StoredConv
 async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: StoredConversation) -> None:
     await create(talk.database, rfp_id="rfp_bound1")
     async with talk.database.begin() as work:
-        await work.bindings.bind_rfp(THREAD, "rfp_bound1", "U1")
+        await RfpStore(work.tx).bind(THREAD, "rfp_bound1", "U1")
     await talk.hear(mention(0, "What's the status?"))
     await talk.turn(1, "New.")
     await talk.hear(mention(10, "March 5"))
     async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, 2, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", Origin.MESSAGE)))
+        await work.turn_plans.keep(THREAD, 2, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE)))
     await talk.turn(2)
     for turn in (1, 2):
         await remembering(talk).remember(THREAD, turn)
@@ -103,7 +104,7 @@ async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: StoredCo
     await create(talk.database, rfp_id="rfp_abc123")
     await done(talk, "remember that rfp_abc123 needs two cranes")
     async with talk.database.begin() as work:
-        await work.rfps.delete(THREAD.team, "rfp_abc123")
+        await RfpStore(work.tx).delete(THREAD.team, "rfp_abc123")
     assert await remembering(talk).remember(THREAD, 1) == 2
     assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
 

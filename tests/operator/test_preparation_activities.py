@@ -25,8 +25,8 @@ from threadline.operator.context import (
     read_records,
 )
 from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.rfps.journal_entries import NewEntry, NewEvent
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import NewEntry, NewEvent, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, Raw
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
@@ -63,7 +63,7 @@ async def prepare(
     """What a turn of U1 is to know."""
     async with database.begin() as work:
         request = await context_request(work, THREAD, "U1", question, rfp_id)
-        records = await read_records(work, request)
+        records = await read_records(work.tx, request)
     users = UserDirectory(find_user)
     slack = SlackContext(UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
     return await build_context(request, records, slack, {each.wire_name for each in TOOLS})
@@ -80,11 +80,11 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
         await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
     async with database.begin() as work:
         for n in range(first, first + rows):
-            await work.journal.append(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
-            await work.events.append(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
-            await work.team.save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
+            await RfpStore(work.tx).append_entry(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
+            await RfpStore(work.tx).append_event(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
+            await TeamMemberStore(work.tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
-            await work.bindings.bind_rfp(thread, rfp_id, "U1")
+            await RfpStore(work.tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
                 new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
                 await work.memories.remember("T1", new, f"{kind}{n}", NOW + n)
@@ -225,7 +225,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         await talk.turn(1, words)
         remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
         async with database.begin() as work:
-            await work.bindings.bind_rfp(thread, "rfp_abc123", "U1")
+            await RfpStore(work.tx).bind(thread, "rfp_abc123", "U1")
             await work.memories.remember("T1", remembered, channel, NOW)
     prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
@@ -273,7 +273,7 @@ async def test_unknown_or_deleted_rfp_is_missing_with_its_records(database: Data
     unknown = await prepare(database, "Hello", "rfp_abc124")
     assert "did you mean rfp_abc123?" in report(unknown, "rfp_state").missing
     async with database.begin() as work:
-        await work.rfps.delete("T1", "rfp_abc123")
+        await RfpStore(work.tx).delete("T1", "rfp_abc123")
     deleted = await prepare(database, QUESTION, "rfp_abc123")
     assert "Entry 0" not in deleted.text
     assert all(report(deleted, name).missing for name in ("rfp_state", "journal", "events"))

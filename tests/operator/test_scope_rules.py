@@ -17,7 +17,7 @@ from threadline.operator.model.scope import (
     operations_requiring_scope,
     which_rfp,
 )
-from threadline.rfps.rfp_ids import scope_of
+from threadline.rfps.model import resolve_scope
 
 DESIGN = {
     Step.FREE: "new rfp, brand new, it's new, upload the file, upload this, can you upload, search for, find a new, "
@@ -166,14 +166,14 @@ def test_branch_depends_on_the_rfp_and_the_requirement() -> None:
 def test_example_requests_of_the_design_take_their_branch(
     text: str, bound: str, rfp_id: str, step: Step, taken: Branch
 ) -> None:
-    found, scope = decide(text), scope_of(text, bound)
+    found, scope = decide(text), resolve_scope(text, bound)
     assert (scope.rfp_id, found.step, branch(scope.rfp_id, found.required)) == (rfp_id, step, taken)
 
 
 def test_question_for_an_rfp_shows_how_to_bind_the_thread() -> None:
     asked = which_rfp("polaris")
     assert "`@polaris link rfp_...`" in asked
-    assert scope_of(asked).rfp_id == ""
+    assert resolve_scope(asked).rfp_id == ""
 
 
 FORMS = [form for phrase in PHRASES for form in (phrase.text, *phrase.forms)]

@@ -15,7 +15,8 @@ from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.rfps.journal_entries import EntryKind, NewEntry
+from threadline.rfps.model import EntryKind, NewEntry
+from threadline.rfps.store import RfpStore
 from threadline.threads.model import MessageKind
 from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.slack.identity import REPORTER, TEAM
@@ -47,7 +48,7 @@ async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str 
 
 async def journal(talk: ConversationActivityScene) -> list[tuple[EntryKind, str, str]]:
     async with talk.database.begin() as work:
-        entries = await work.journal.of(TEAM, CITY)
+        entries = await RfpStore(work.tx).journal(TEAM, CITY)
     return [(each.kind, each.text, each.author.correlation_id) for each in entries]
 
 
@@ -85,7 +86,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
         change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
         author = Author("U1", f"{desk.thread.key}:1")
         async with desk.database.begin() as work:
-            await work.journal.append(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
+            await RfpStore(work.tx).append_entry(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
     lost = replace(state, did_post=True)
     failures = "" if state is STATUS_TURN else "No change has succeeded."
     spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}
@@ -119,7 +120,7 @@ async def test_turn_that_needs_no_entry_leaves_none(
 
 async def test_words_are_posted_although_the_rfp_was_deleted(desk: ConversationActivityScene) -> None:
     async with desk.database.begin() as work:
-        await work.rfps.delete(TEAM, CITY)
+        await RfpStore(work.tx).delete(TEAM, CITY)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
     assert await journal(desk) == []
 

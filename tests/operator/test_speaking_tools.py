@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.recording import create
-from tests.support.tool_fakes import MemoryLedger, context
+from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
@@ -16,8 +16,8 @@ from threadline.operator import enforcement as protocol
 from threadline.operator import speaking_tools as speaking
 from threadline.operator.enforcement import OperatorProtocol, Speech
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.journal_entries import EntryKind, NewEntry
-from threadline.rfps.record_adapters import postgres_ports
+from threadline.rfps.model import EntryKind, NewEntry
+from threadline.rfps.store import RfpStore
 from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
@@ -32,8 +32,8 @@ class Turn:
 
     def __init__(self, database: Database, scope: str) -> None:
         self._database = database
-        self._services = postgres_ports(database)
-        self._ledger = MemoryLedger()
+        self._services = Services()
+        self._ledger = LossyLedger(database)
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
         self.dies = False
@@ -54,7 +54,7 @@ class Turn:
         async with self._database.begin() as work:
             entry = NewEntry(speech.words, EntryKind.SAID)
             author = Author(speech.user_id, speech.correlation_id)
-            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+            await RfpStore(work.tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
 
 def test_protocol_knows_the_real_tools() -> None:
@@ -66,11 +66,12 @@ def test_protocol_knows_the_real_tools() -> None:
     }
     reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {ToolKind.READ}
+    # A local tool records its call in the transaction of its change, and counts the change itself.
     writing = {"opportunity_patch": ToolKind.PATCH, "journal_append": ToolKind.JOURNAL, "event_append": ToolKind.EVENT}
     for name, kind in writing.items():
         tool = REGISTRY.get(name)
         assert tool
-        assert (kinds[name], bool(tool.look_up), bool(tool.rate_limit_key)) == (kind, True, True)
+        assert (kinds[name], tool.remote) == (kind, False)
         assert "correlation_id" in tool.parameters.model_fields
 
 
@@ -100,8 +101,8 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
     assert turn.state.did_post
     assert not (await turn.ask("slack_post_summary", text="And again.")).success
     async with database.begin() as work:
-        assert (await work.rfps.get("T1", "rfp_abc123")).status == "proposal_submitted"
-        assert [each.author.correlation_id for each in await work.journal.of("T1", "rfp_abc123")] == ["C1:1"]
+        assert (await RfpStore(work.tx).get("T1", "rfp_abc123")).status == "proposal_submitted"
+        assert [each.author.correlation_id for each in await RfpStore(work.tx).journal("T1", "rfp_abc123")] == ["C1:1"]
 
 
 @pytest.mark.parametrize(
@@ -141,5 +142,5 @@ async def test_lost_journal_entry_is_written_by_the_next_try(database: Database)
         await turn.ask("slack.post.summary", "call_9", text="It is new.")
     assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
     async with database.begin() as work:
-        entries = await work.journal.of("T1", rfp.rfp_id)
+        entries = await RfpStore(work.tx).journal("T1", rfp.rfp_id)
     assert [(each.kind, each.text) for each in entries] == [(EntryKind.SAID, "It is new.")]

@@ -17,7 +17,8 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.scope import Branch
-from threadline.rfps.rfp_ids import Origin
+from threadline.rfps.model import ScopeSource
+from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, MessageKind, edit_id
 from threadline_devstack.slack.identity import DEVELOPER, TEAM
 
@@ -121,12 +122,12 @@ async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Conversat
     await desk.said("what's the status?")
     begun = await desk.begin(2)
     assert (begun.agent, begun.protocol, begun.max_turns) == (Agent.OPERATOR, ProtocolState(scope=CITY), 8)
-    assert (await route(desk, 2)).scope.origin is Origin.BINDING
+    assert (await route(desk, 2)).scope.origin is ScopeSource.BINDING
     await answered(desk, 2)
     await desk.said(f"and of {HARBOUR} in `{CITY}`'s place?")
     await desk.begin(3)
     taken = await route(desk, 3)
-    assert (taken.scope.rfp_id, taken.scope.origin, taken.branch) == (HARBOUR, Origin.MESSAGE, Branch.D)
+    assert (taken.scope.rfp_id, taken.scope.origin, taken.branch) == (HARBOUR, ScopeSource.MESSAGE, Branch.D)
     (note,) = taken.notes
     assert f"about {HARBOUR}" in note
     assert f"again for {CITY}" in note
@@ -135,7 +136,7 @@ async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Conversat
 async def test_deleted_rfp_of_the_thread_is_told_where_it_matters(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, f"link {CITY}")
     async with desk.database.begin() as work:
-        await work.rfps.delete(TEAM, CITY)
+        await RfpStore(work.tx).delete(TEAM, CITY)
     assert await begun(desk, 2, f"status of {HARBOUR}") == (HARBOUR, 0, "")
     assert (await route(desk, 2)).notes == ()
     await answered(desk, 2)
@@ -258,7 +259,7 @@ async def test_turn_begun_again_keeps_its_route(desk: ConversationActivityScene)
     await desk.said(f"link {CITY}")
     first = await desk.begin()
     async with desk.database.begin() as work:
-        await work.rfps.delete(TEAM, CITY)
+        await RfpStore(work.tx).delete(TEAM, CITY)
     again = await desk.begin()
     assert (again.ends, again.about) == (first.ends, first.about)
     assert "is now bound to" in await ended(desk, again, 1)

@@ -14,9 +14,8 @@ from tests.support.tool_fakes import Clock, context
 from tests.support.tool_results import code_of, message_of
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
-from threadline.rfps import file_tool as files
-from threadline.rfps.file_tool import RfpFiles
-from threadline.rfps.files import SlackRfpFiles
+from threadline.rfps import files
+from threadline.rfps.files import RfpFiles
 from threadline.rfps.model import BINDING
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
@@ -44,7 +43,7 @@ class Caller:
         self.database = database
         slack = Slack(make_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
-        self._services = Services().with_service(RfpFiles, SlackRfpFiles(database, slack, History(slack), authors))
+        self._services = Services().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
         registry = ToolRegistry(files.TOOLS)
         everything = allowed_tools(registry, self._services, read_only=False)
         self._run = ToolRunner(registry, everything, PostgresToolLedger(database)).run
@@ -109,7 +108,7 @@ class FileScene(Caller):
 
     async def kept(self) -> dict[str, int]:
         """How many rows there are of everything that a file could make."""
-        tables = ("rfps", "opportunity_states", "events", "thread_bindings", "tool_operations")
+        tables = ("rfps", "opportunity_states", "events", "thread_bindings")
         async with self.database.begin() as work:
             rows = {each: text(f"SELECT count(*) FROM {each}") for each in tables}  # noqa: S608 - names of ours
             return {name: (await work.tx.execute(query)).scalar_one() for name, query in rows.items()}

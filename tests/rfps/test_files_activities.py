@@ -10,6 +10,7 @@ from tests.documents import document_samples as papers
 from tests.rfps.file_scene import BRIEF, MIB, FileScene, desk
 from tests.support.tool_results import code_of
 from threadline.rfps.files import AGAIN, CREATED
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
 from threadline_devstack.slack.identity import DEVELOPER, REPORTER, REPORTS, TEAM
@@ -37,9 +38,9 @@ async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: FileScene) 
     assert f"{rfp_id} (A crane for the harbour)" in result.display_text
     assert await desk.about(desk.thread) == rfp_id
     async with desk.database.begin() as work:
-        state = await work.opportunities.ensure_state_exists(TEAM, rfp_id)
-        [event] = await work.events.of(TEAM, rfp_id)
-        assert await work.rfps.text_of(TEAM, rfp_id) == "A crane for the harbour\n\nDue on 31 March"
+        state = await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
+        [event] = await RfpStore(work.tx).events(TEAM, rfp_id)
+        assert await RfpStore(work.tx).text_of(TEAM, rfp_id) == "A crane for the harbour\n\nDue on 31 March"
     assert (state.version, state.document["client"]) == (1, "Harbour Ltd")
     assert (event.event_type, event.author.correlation_id, event.author.user_id) == (CREATED, "turn-1", REPORTER)
     assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
@@ -60,7 +61,7 @@ async def test_same_file_twice_is_the_same_rfp(desk: FileScene) -> None:
     assert result.data["existed_already"]
     assert await desk.about(elsewhere) == first["rfp_id"]
     async with desk.database.begin() as work:
-        told = await work.events.of(TEAM, first["rfp_id"])
+        told = await RfpStore(work.tx).events(TEAM, first["rfp_id"])
     assert [each.event_type for each in told] == [AGAIN, CREATED]
     assert (await desk.kept())["rfps"] == 1
 
@@ -81,7 +82,7 @@ async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: FileScene) -> None
     assert result.data["thread_is_about"] == first["rfp_id"]
     assert f"link {result.data['rfp_id']}" in result.display_text
     async with desk.database.begin() as work:
-        await work.rfps.delete(TEAM, first["rfp_id"])
+        await RfpStore(work.tx).delete(TEAM, first["rfp_id"])
     third = await desk.made(desk.upload(b"A third harbour", "third.md").id)
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
@@ -90,7 +91,7 @@ async def test_secrets_in_a_file_are_not_kept(desk: FileScene) -> None:
     data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
     assert "hunter2" not in json.dumps(data)
     async with desk.database.begin() as work:
-        assert "hunter2" not in await work.rfps.text_of(TEAM, data["rfp_id"])
+        assert "hunter2" not in await RfpStore(work.tx).text_of(TEAM, data["rfp_id"])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from tests.support.tool_results import code_of
 from tests.support.tool_store import change
 from threadline.db.engine import Database
 from threadline.errors import Transient
-from threadline.rfps.model import Facts, NewRfp, SourceFile
+from threadline.rfps.model import NewRfp, RfpFacts, SourceFile
+from threadline.rfps.store import RfpStore
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ErrorCode
 from threadline_devstack.slack.identity import TEAM
@@ -58,7 +59,6 @@ async def test_retry_after_a_killed_worker_makes_one_rfp(desk: FileScene, databa
         "opportunity_states": 1,
         "events": 1,
         "thread_bindings": 1,
-        "tool_operations": 2,
     }
 
 
@@ -88,6 +88,8 @@ async def _held(database: Database) -> AsyncIterator[Any]:
     """Another transaction makes an RFP from the same file, and is rolled back in the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
     async with database.begin() as work, work.tx.begin_nested() as undone:
-        await work.rfps.create(change("other", team=TEAM), NewRfp(Facts("x"), SourceFile("x", digest, "x")), AUTHOR)
+        await RfpStore(work.tx).create(
+            change("other", team=TEAM), NewRfp(RfpFacts("x"), SourceFile("x", digest, "x")), AUTHOR
+        )
         yield work
         await undone.rollback()

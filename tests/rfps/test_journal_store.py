@@ -8,10 +8,10 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, create, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate, RateExceeded
 from threadline.errors import AppendOnly
-from threadline.rfps.journal_entries import EntryKind, EntryRefused, Event, JournalEntry, NewEntry, NewEvent
-from threadline.rfps.model import RfpNotFound
+from threadline.rfps.model import EntryKind, Event, InvalidEntry, JournalEntry, NewEntry, NewEvent, RfpNotFound
+from threadline.rfps.store import RfpStore
+from threadline.tools.model import CallIdReused
 
 ID = "rfp_abc123"
 
@@ -21,17 +21,15 @@ async def rfp(database: Database) -> None:
     await create(database, rfp_id=ID)
 
 
-async def note(
-    database: Database, words: str = "Called the client.", call_id: str = "j1", rate: Rate | None = None
-) -> JournalEntry:
+async def note(database: Database, words: str = "Called the client.", call_id: str = "j1") -> JournalEntry:
     async with database.begin() as work:
         new = NewEntry(words, EntryKind.DECISION)
-        return await work.journal.append(change(call_id, rate=rate), ID, new, AUTHOR)
+        return await RfpStore(work.tx).append_entry(change(call_id), ID, new, AUTHOR)
 
 
 async def log(database: Database, new: NewEvent) -> Event:
     async with database.begin() as work:
-        return await work.events.append(change("e1"), ID, new, AUTHOR)
+        return await RfpStore(work.tx).append_event(change("e1"), ID, new, AUTHOR)
 
 
 async def test_entry_is_written_once_with_its_author(database: Database) -> None:
@@ -40,10 +38,10 @@ async def test_entry_is_written_once_with_its_author(database: Database) -> None
     assert (entry.text, entry.kind, entry.author) == ("Called the client.", EntryKind.DECISION, AUTHOR)
     assert (entry.channel, entry.thread_ts, entry.at.timestamp()) == (THREAD.channel, THREAD.ts, NOW)
     async with database.begin() as work:
-        assert await work.journal.of("T1", ID) == [entry]
-        assert await work.journal.of("T2", ID) == []
-        assert await work.journal.of_turn("T1", "corr-1") == [entry]
-        assert await work.journal.of_turn("T1", "corr-2") == []
+        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
+        assert await RfpStore(work.tx).journal("T2", ID) == []
+        assert await RfpStore(work.tx).journal_of_turn("T1", "corr-1") == [entry]
+        assert await RfpStore(work.tx).journal_of_turn("T1", "corr-2") == []
 
 
 async def test_event_is_logged_once_with_its_author(database: Database) -> None:
@@ -53,9 +51,9 @@ async def test_event_is_logged_once_with_its_author(database: Database) -> None:
     assert (event.event_type, event.payload) == ("proposal sent", {"pages": 12, "to": "ab", "nothing": None})
     assert (event.author, event.channel, event.at.timestamp()) == (AUTHOR, THREAD.channel, NOW)
     async with database.begin() as work:
-        assert await work.events.of("T1", ID) == [event]
-        assert await work.events.of("T2", ID) == []
-        assert await work.events.of_turn("T1", "corr-1") == [event]
+        assert await RfpStore(work.tx).events("T1", ID) == [event]
+        assert await RfpStore(work.tx).events("T2", ID) == []
+        assert await RfpStore(work.tx).events_of_turn("T1", "corr-1") == [event]
 
 
 async def test_same_call_at_once_writes_once(database: Database) -> None:
@@ -63,15 +61,15 @@ async def test_same_call_at_once_writes_once(database: Database) -> None:
     events = await asyncio.gather(*(log(database, NewEvent("sent", {})) for _ in range(10)))
     assert len({each.id for each in entries}) == len({each.id for each in events}) == 1
     async with database.begin() as work:
-        assert len(await work.journal.of("T1", ID)) == len(await work.events.of("T1", ID)) == 1
+        assert len(await RfpStore(work.tx).journal("T1", ID)) == len(await RfpStore(work.tx).events("T1", ID)) == 1
 
 
-async def test_call_with_a_deleted_operation_writes_once(database: Database) -> None:
-    entry, event = await note(database), await log(database, NewEvent("sent", {}))
-    async with database.begin() as work:
-        assert await work.operations.prune(NOW + 1) == 3
-    assert await note(database) == entry
-    assert await log(database, NewEvent("sent", {})) == event
+async def test_call_of_another_rfp_with_the_same_key_is_refused(database: Database) -> None:
+    await create(database, "other", rfp_id="rfp_xyz789")
+    await note(database)
+    with pytest.raises(CallIdReused):
+        async with database.begin() as work:
+            await RfpStore(work.tx).append_entry(change("j1"), "rfp_xyz789", NewEntry("x"), AUTHOR)
 
 
 async def execute(database: Database, *statements: str) -> None:
@@ -98,15 +96,15 @@ async def test_owner_neither_changes_nor_deletes_what_was_written(database: Data
         with pytest.raises(AppendOnly):
             await execute(database, *statement.format(table).split("; "))
     async with database.begin() as work:
-        assert await work.journal.of("T1", ID) == [entry]
-        assert await work.events.of("T1", ID) == [event]
+        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
+        assert await RfpStore(work.tx).events("T1", ID) == [event]
 
 
 async def test_deleted_rfp_keeps_its_journal_and_gets_no_more(database: Database) -> None:
     entry = await note(database)
     async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
-        assert await work.journal.of("T1", ID) == [entry]
+        await RfpStore(work.tx).delete("T1", ID)
+        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
     assert await note(database) == entry, "a repeated call hears what was answered"
     with pytest.raises(RfpNotFound, match="was deleted"):
         await note(database, "later", "j2")
@@ -116,27 +114,20 @@ async def test_deleted_rfp_keeps_its_journal_and_gets_no_more(database: Database
 
 async def test_bad_entry_and_event_are_refused(database: Database) -> None:
     for words in (" \x00\n", "x" * 10_001):
-        with pytest.raises(EntryRefused):
+        with pytest.raises(InvalidEntry):
             await note(database, words)
     assert await note(database, "The same call may be made again.")
     for event_type in ("", "x" * 101):
-        with pytest.raises(EntryRefused, match="needs a type"):
+        with pytest.raises(InvalidEntry, match="needs a type"):
             await log(database, NewEvent(event_type, {}))
 
 
 async def test_newest_entries_come_first_in_pages(database: Database) -> None:
     written = [await note(database, f"n{number}", f"j{number}") for number in range(5)]
     async with database.begin() as work:
-        first = await work.journal.of("T1", ID, 2)
+        first = await RfpStore(work.tx).journal("T1", ID, 2)
         assert first == [written[4], written[3]]
-        assert await work.journal.of("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
-
-
-async def test_rate_limits_the_journal(database: Database) -> None:
-    rate = Rate(1, 60)
-    await note(database, "a", "j1", rate=rate)
-    with pytest.raises(RateExceeded):
-        await note(database, "b", "j2", rate=rate)
+        assert await RfpStore(work.tx).journal("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
 
 
 async def test_lists_use_an_index(database: Database) -> None:
@@ -149,10 +140,10 @@ async def test_lists_use_an_index(database: Database) -> None:
         await work.tx.execute(text(many.format("events", "event_type, payload", "'x', '{}'")))
         await work.tx.execute(text("ANALYZE journal_entries, events"))
     async with explained(database) as (work, asked):
-        await work.journal.of("T1", ID, 20, before=10_000)
-        await work.events.of("T1", ID)
-        await work.journal.of_turn("T1", "c7")
-        await work.events.of_turn("T1", "c7")
+        await RfpStore(work.tx).journal("T1", ID, 20, before=10_000)
+        await RfpStore(work.tx).events("T1", ID)
+        await RfpStore(work.tx).journal_of_turn("T1", "c7")
+        await RfpStore(work.tx).events_of_turn("T1", "c7")
     assert len(asked.plans) == 4
     for plan in asked.plans:
         assert "Index Scan" in plan, plan

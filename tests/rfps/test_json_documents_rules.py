@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from threadline.rfps.json_documents import DEEPEST, flaw, merged, same
+from threadline.rfps.model import MAX_DEPTH, json_problem, merge_patch, same_json
 
 EXAMPLES = [
     ('{"a":"b"}', '{"a":"c"}', '{"a":"c"}'),
@@ -31,7 +31,7 @@ EXAMPLES = [
 def test_rfc_examples_are_merged(target: str, patch: str, result: str) -> None:
     before, given = json.loads(target), json.loads(patch)
     kept = copy.deepcopy((before, given))
-    assert merged(before, given) == json.loads(result)
+    assert merge_patch(before, given) == json.loads(result)
     assert (before, given) == kept, "neither argument is changed"
 
 
@@ -48,18 +48,18 @@ def nested(depth: int) -> object:
         ([1], "must be a JSON object"),
         ({"a": "x" * 192}, "201 bytes, and the maximum is 200"),
         ({"a": "é" * 96}, "201 bytes"),
-        (nested(DEEPEST), ""),
-        (nested(DEEPEST + 1), "more than 20"),
+        (nested(MAX_DEPTH), ""),
+        (nested(MAX_DEPTH + 1), "more than 20"),
         (nested(100_000), "more than 20"),
         ({"half": "\ud800"}, ""),
     ],
 )
 def test_flaw_tells_what_is_wrong_with_a_document(value: object, says: str) -> None:
-    assert says in flaw(value, 200)
-    assert bool(flaw(value, 200)) == bool(says)
+    assert says in json_problem(value, 200)
+    assert bool(json_problem(value, 200)) == bool(says)
 
 
 def test_numbers_and_booleans_differ() -> None:
-    assert same({"a": 1, "b": [2]}, {"b": [2], "a": 1})
-    assert not same({"a": 1}, {"a": True})
-    assert not same({"a": 1}, {"a": 1.0})
+    assert same_json({"a": 1, "b": [2]}, {"b": [2], "a": 1})
+    assert not same_json({"a": 1}, {"a": True})
+    assert not same_json({"a": 1}, {"a": 1.0})

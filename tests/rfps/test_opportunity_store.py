@@ -10,10 +10,15 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, create, until_waited_for
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
-from threadline.rfps.journal_entries import NewEntry
-from threadline.rfps.model import RfpNotFound, RfpRefused, RfpStatus
-from threadline.rfps.opportunity_state import OpportunityState, PatchRefused, StateMoved
-from threadline.tools.model import CallIdReused
+from threadline.rfps.model import (
+    InvalidPatch,
+    OpportunityState,
+    RfpNotFound,
+    RfpRefused,
+    RfpStatus,
+    VersionConflict,
+)
+from threadline.rfps.store import RfpStore
 
 ID = "rfp_abc123"
 
@@ -24,15 +29,15 @@ async def rfp(database: Database) -> None:
 
 
 async def patch(
-    database: Database, given: Any, based_on: int = 1, call_id: str = "p1", **more: Any
+    database: Database, given: Any, based_on: int | None = 1, call_id: str = "p1", **more: Any
 ) -> OpportunityState:
     async with database.begin() as work:
-        return await work.opportunities.patch(change(call_id, **more), ID, given, based_on, AUTHOR)
+        return await RfpStore(work.tx).patch_state(change(call_id, **more), ID, given, AUTHOR, based_on)
 
 
 async def state(database: Database) -> OpportunityState:
     async with database.begin() as work:
-        return await work.opportunities.ensure_state_exists("T1", ID)
+        return await RfpStore(work.tx).ensure_state_exists("T1", ID)
 
 
 async def test_patch_changes_the_state_and_the_lists(database: Database) -> None:
@@ -54,26 +59,25 @@ async def test_patch_changes_the_state_and_the_lists(database: Database) -> None
     }
     assert (after.updated_by, after.correlation_id, after.updated_at.timestamp()) == ("U1", "corr-1", NOW)
     async with database.begin() as work:
-        rfp = await work.rfps.get("T1", ID)
+        rfp = await RfpStore(work.tx).get("T1", ID)
     assert (rfp.status, rfp.due_date, rfp.client) == (RfpStatus.PROPOSAL_SUBMITTED, date(2026, 4, 1), "")
 
 
-async def test_repeated_call_gets_the_first_answer(database: Database) -> None:
-    first = await patch(database, {"a": 1})
-    await patch(database, {"a": 2}, 2, "p2")
-    assert await patch(database, {"a": 1}) == first
-    assert (await state(database)).document["a"] == 2
-    with pytest.raises(CallIdReused):
-        async with database.begin() as work:
-            await work.journal.append(change("p1"), ID, NewEntry("x"), AUTHOR)
+async def test_patch_without_a_version_is_made_on_the_newest_state(database: Database) -> None:
+    async with database.begin() as work:
+        await RfpStore(work.tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR)
+        second = asyncio.create_task(patch(database, {"b": 2}, None, "p2"))
+        await until_waited_for(work)
+    after = await second
+    assert (after.version, after.document["a"], after.document["b"]) == (3, 1, 2)
 
 
 async def test_later_patch_of_one_version_is_refused_and_may_be_repeated(database: Database) -> None:
     async with database.begin() as work:
-        first = await work.opportunities.patch(change("p1"), ID, {"a": 1}, 1, AUTHOR)
+        first = await RfpStore(work.tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR, 1)
         second = asyncio.create_task(patch(database, {"a": 2, "b": 2}, 1, "p2"))
         await until_waited_for(work)
-    with pytest.raises(StateMoved, match=r"version 2\b.* from 1") as moved:
+    with pytest.raises(VersionConflict, match=r"version 2\b.* from 1") as moved:
         await second
     assert moved.value.version == 2
     assert await state(database) == first
@@ -90,9 +94,9 @@ async def test_patch_without_a_change_keeps_the_version(database: Database) -> N
 @pytest.mark.parametrize(
     ("given", "refused", "says"),
     [
-        (None, PatchRefused, "must be a JSON object"),
-        ({}, PatchRefused, "must be a JSON object"),
-        ({"notes": "x" * 1_000_000}, PatchRefused, "64,000"),
+        (None, InvalidPatch, "must be a JSON object"),
+        ({}, InvalidPatch, "must be a JSON object"),
+        ({"notes": "x" * 1_000_000}, InvalidPatch, "64,000"),
         ({"status": None}, RfpRefused, "status"),
         ({"owner": {"name": "x"}}, RfpRefused, "owner"),
     ],
@@ -110,7 +114,7 @@ async def test_bad_patch_is_refused_and_changes_nothing(
 async def test_document_has_a_maximum_size(database: Database) -> None:
     for number in range(4):
         await patch(database, {f"n{number}": "x" * 60_000}, number + 1, f"p{number}")
-    with pytest.raises(PatchRefused, match="256,000"):
+    with pytest.raises(InvalidPatch, match="256,000"):
         await patch(database, {"n5": "x" * 60_000}, 5, "p5")
     assert (await state(database)).version == 5
 
@@ -137,6 +141,6 @@ async def test_unknown_or_foreign_state_is_not_found(database: Database) -> None
     async with database.begin() as work:
         for team, rfp_id in (("T2", ID), ("T1", "rfp_abc124")):
             with pytest.raises(RfpNotFound):
-                await work.opportunities.ensure_state_exists(team, rfp_id)
+                await RfpStore(work.tx).ensure_state_exists(team, rfp_id)
     with pytest.raises(RfpNotFound):
         await patch(database, {"a": 1}, team="T2")

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,17 +13,11 @@ from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
-from threadline.db.unit_of_work import Work
-from threadline.errors import NotDone, Transient
-from threadline.rfps import event_tools as event
-from threadline.rfps import journal_tools as journal
-from threadline.rfps import opportunity_tools as opportunity
-from threadline.rfps.opportunity_state import OpportunityState
-from threadline.rfps.opportunity_store import Opportunities
-from threadline.rfps.record_adapters import TRIES
-from threadline.tools.model import Author, Change, ErrorCode
+from threadline.rfps import tools as rfps
+from threadline.rfps.store import RfpStore
+from threadline.tools.model import Author, ErrorCode
 
-TOOLS = [*opportunity.TOOLS, *journal.TOOLS, *event.TOOLS]
+TOOLS = rfps.TOOLS
 ID = "rfp_abc123"
 SUBMITTED = '{"status": "proposal submitted"}'
 WRITES: list[tuple[str, dict[str, Any]]] = [
@@ -52,14 +44,14 @@ async def everything(desk: ToolScene) -> Any:
 
 
 async def test_load_shows_facts_state_and_newest_entries(desk: ToolScene) -> None:
-    for number in range(opportunity.RECENT + 1):
+    for number in range(rfps.RECENT + 1):
         await desk.done("journal.append", rfp_id=ID, text=f"entry {number}")
     await desk.done("event.append", rfp_id=ID, event_type="asked")
     result = await desk.ask("opportunity.load", rfp_id=" RFP_ABC123 ")
     assert result.data["rfp"] == {"rfp_id": ID, "title": "Website relaunch", "client": "Acme", "status": "new"}
     assert (result.data["version"], result.data["state"]["client"]) == (1, "Acme")
     texts = [each["text"] for each in result.data["newest_journal_entries"]]
-    assert texts == [f"entry {number}" for number in range(opportunity.RECENT, 0, -1)]
+    assert texts == [f"entry {number}" for number in range(rfps.RECENT, 0, -1)]
     assert [each["type"] for each in result.data["newest_events"]] == ["asked"]
     assert "rfp_abc123 (Website relaunch)" in result.display_text
 
@@ -119,7 +111,7 @@ async def test_bad_patch_is_refused_and_changes_nothing(desk: ToolScene, patch: 
 async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database: Database) -> None:
     async with database.begin() as work:
         first = {"status": "won", "budget": {"total": 1}}
-        await work.opportunities.patch(tooling.change("other"), ID, first, 1, Author("U2", "turn-2"))
+        await RfpStore(work.tx).patch_state(tooling.change("other"), ID, first, Author("U2", "turn-2"))
         late = asyncio.create_task(desk.ask("opportunity.patch", rfp_id=ID, patch='{"budget": {"currency": "EUR"}}'))
         await until_waited_for(work)
     result = await late
@@ -148,64 +140,32 @@ async def test_patch_of_an_older_version_is_refused(desk: ToolScene) -> None:
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["risks"] == ["late", "dear"]
 
 
-class Overtaken(Database):
-    """Between a look at a state and its patch, somebody else commits a patch of it by another connection."""
-
-    def __init__(self, url: str, others: Database) -> None:
-        super().__init__(url, pool_size=1)
-        self._others = others
-
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Work]:
-        async with super().begin() as work:
-            vars(work)["opportunities"] = Late(work, self._others)
-            yield work
-
-
-class Late(Opportunities):
-    def __init__(self, work: Work, others: Database) -> None:
-        super().__init__(work.tx)
-        self._others = others
-
-    async def patch(
-        self, change: Change, rfp_id: str, patch: object, based_on: int, author: Author
-    ) -> OpportunityState:
-        async with self._others.begin() as work:
-            given = {"others": based_on}
-            await work.opportunities.patch(tooling.change(f"o{based_on}"), rfp_id, given, based_on, author)
-        return await super().patch(change, rfp_id, patch, based_on, author)
-
-
-async def test_patch_that_loses_every_race_changes_nothing(database: Database, database_url: str) -> None:
-    overtaken = Overtaken(database_url, database)
-    desk = ToolScene(overtaken, TOOLS)
-    result = await desk.refused("opportunity.patch", rfp_id=ID, patch='{"a": 1}')
-    assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
-    loaded = await desk.done("opportunity.load", rfp_id=ID)
-    assert (loaded["version"], loaded["state"]["others"], "a" in loaded["state"]) == (1 + TRIES, TRIES, False)
-    with pytest.raises(NotDone):
-        await desk.ask("opportunity.patch", rfp_id=ID, patch='{"a": 1}', retries_left=1)
-    await overtaken.dispose()
+@pytest.mark.parametrize(("tool", "arguments"), WRITES)
+async def test_call_whose_worker_dies_has_changed_nothing_and_is_made_once(
+    desk: ToolScene, tool: str, arguments: dict[str, Any]
+) -> None:
+    before = await everything(desk)
+    desk.ledger.lost = RuntimeError("the worker died")
+    with pytest.raises(RuntimeError):
+        await desk.ask(tool, "lost", rfp_id=ID, **arguments)
+    assert await everything(desk) == before
+    assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
+    assert await everything(desk) != before
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
-async def test_call_with_lost_result_is_found_and_made_once(
+async def test_call_that_is_repeated_later_gets_its_first_answer(
     desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
 ) -> None:
-    desk.ledger.lost = Transient("the worker has gone")
-    with pytest.raises(Transient):
-        await desk.ask(tool, "lost", rfp_id=ID, **arguments)
+    first = await desk.ask(tool, "once", rfp_id=ID, **arguments)
     after = await everything(desk)
     await desk.done("opportunity.patch", rfp_id=ID, patch='{"status": "won"}')
-    assert (await desk.ask(tool, "lost", rfp_id=ID, **arguments)).success
+    assert await desk.ask(tool, "once", rfp_id=ID, **arguments) == first
     assert (await everything(desk))[1:] == after[1:]
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["status"] == "won"
-    desk.ledger.lost = Transient("the worker has gone")
-    with pytest.raises(Transient):
-        await desk.ask(tool, "lost again", rfp_id=ID, **arguments)
     async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
-    assert (await desk.ask(tool, "lost again", rfp_id=ID, **arguments)).success, "also of a deleted RFP"
+        await RfpStore(work.tx).delete("T1", ID)
+    assert await desk.ask(tool, "once", rfp_id=ID, **arguments) == first, "also of a deleted RFP"
 
 
 @pytest.mark.parametrize(("tool", "arguments"), WRITES)
@@ -219,11 +179,11 @@ async def test_records_have_the_correlation_id_of_their_turn(desk: ToolScene, da
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
     async with database.begin() as work:
-        [entry] = await work.journal.of_turn("T1", "turn-1")
-        [logged] = await work.events.of_turn("T1", "turn-1")
+        [entry] = await RfpStore(work.tx).journal_of_turn("T1", "turn-1")
+        [logged] = await RfpStore(work.tx).events_of_turn("T1", "turn-1")
         assert (entry.text, entry.author, entry.kind) == ("The proposal went out.", Author("U1", "turn-1"), "note")
         assert (logged.event_type, logged.payload) == ("proposal_sent", {"pages": 40})
-        assert (await work.opportunities.ensure_state_exists("T1", ID)).correlation_id == "turn-1"
+        assert (await RfpStore(work.tx).ensure_state_exists("T1", ID)).correlation_id == "turn-1"
 
 
 @pytest.mark.parametrize(("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")])
@@ -273,8 +233,34 @@ async def test_unknown_deleted_and_foreign_rfps_are_refused(
     assert "did you mean rfp_abc123" in message_of(unknown)
     assert "no RFP rfp_abc123" in message_of(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
     async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
+        await RfpStore(work.tx).delete("T1", ID)
     assert "rfp_abc123 was deleted" in message_of(await desk.refused(tool, rfp_id=ID, **arguments))
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [*READS, *WRITES, ("rfp.get", {})])
+async def test_no_tool_reaches_the_rfp_of_another_team(
+    desk: ToolScene, database: Database, tool: str, arguments: dict[str, Any]
+) -> None:
+    await create(database, "theirs", team="T2", rfp_id=ID, title="Bridge", client="City")
+    await desk.done("journal.append", rfp_id=ID, text="Ours.")
+    await desk.done("event.append", rfp_id=ID, event_type="ours")
+    before = await everything(desk)
+    told = json.dumps(await desk.done(tool, team="T2", rfp_id=ID, **arguments))
+    assert not any(word in told for word in ("Website", "Acme", "Ours.", "ours"))
+    assert await everything(desk) == before
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("rfp.list", {}), ("rfp.search", {"words": ID})])
+async def test_lists_show_the_rfps_of_one_team(desk: ToolScene, database: Database, tool: str, arguments: Any) -> None:
+    await create(database, "theirs", team="T2", rfp_id=ID, title="Bridge", client="City")
+    assert [each["title"] for each in (await desk.done(tool, team="T2", **arguments))["rfps"]] == ["Bridge"]
+
+
+@pytest.mark.parametrize("tool", ["journal.append", "event.append"])
+async def test_rate_limits_the_journal_and_the_events(database: Database, tool: str) -> None:
+    desk, given = ToolScene(database, TOOLS, Rate(1, 60)), dict(WRITES)[tool]
+    await desk.done(tool, rfp_id=ID, **given)
+    assert code_of(await desk.refused(tool, thread_ts="3.1", rfp_id=ID, **given)) is ErrorCode.TOO_MANY_CHANGES
 
 
 async def test_rate_of_a_state_holds_over_all_threads(database: Database) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from threadline.rfps.opportunity_state import patch_risk
+from threadline.rfps.model import patch_risk
 from threadline.tools.model import Risk
 
 

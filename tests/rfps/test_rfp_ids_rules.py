@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.rfps.rfp_ids import LONGEST, NOT_IDS, Origin, Scope, as_rfp_id, rfp_ids, scope_of
+from threadline.rfps.model import MAX_ID, NOT_IDS, Scope, ScopeSource, find_rfp_ids, parse_rfp_id, resolve_scope
 
 ids = st.from_regex(r"rfp_[a-z0-9]{1,12}(?:[_-][a-z0-9]{1,6}){0,2}", fullmatch=True).filter(
     lambda each: each not in NOT_IDS
@@ -30,7 +30,7 @@ marks = st.sampled_from(" .,;:!?()[]{}<>|/'\"`*~_#“”…\n")
     ],
 )
 def test_ids_are_found_as_people_write_them(text: str, found: list[str]) -> None:
-    assert list(rfp_ids(text)) == found
+    assert list(find_rfp_ids(text)) == found
 
 
 @pytest.mark.parametrize(
@@ -47,23 +47,23 @@ def test_ids_are_found_as_people_write_them(text: str, found: list[str]) -> None
         "post it to <#C123|rfp_team>",
         "<@U1|rfp_bot> <!subteam^S1|@rfp_people>",
         "use rfp_list, then rfp_search or rfp_get",
-        f"rfp_{'a' * LONGEST}",
+        f"rfp_{'a' * MAX_ID}",
     ],
 )
 def test_similar_words_are_no_ids(text: str) -> None:
-    assert rfp_ids(text) == ()
+    assert find_rfp_ids(text) == ()
 
 
 @given(ids, marks, marks)
 def test_id_is_found_between_any_marks(rfp_id: str, before: str, after: str) -> None:
-    assert rfp_ids(f"{before}{rfp_id}{after}") == (rfp_id,)
-    assert rfp_ids(f"a {before}{rfp_id.upper()}{after} b") == (rfp_id,)
+    assert find_rfp_ids(f"{before}{rfp_id}{after}") == (rfp_id,)
+    assert find_rfp_ids(f"a {before}{rfp_id.upper()}{after} b") == (rfp_id,)
 
 
 @given(st.text())
 def test_whatever_is_found_is_an_id_of_the_text(text: str) -> None:
-    found = rfp_ids(text)
-    assert all(each in text.lower() and as_rfp_id(each) == each for each in found)
+    found = find_rfp_ids(text)
+    assert all(each in text.lower() and parse_rfp_id(each) == each for each in found)
     assert len(set(found)) == len(found)
 
 
@@ -72,18 +72,18 @@ def test_whatever_is_found_is_an_id_of_the_text(text: str) -> None:
     [("rfp_A1", "rfp_a1"), ("rfp_", ""), ("rfp_a.pdf", ""), ("a rfp_a", ""), ("rfp_" + "a" * 61, "")],
 )
 def test_word_is_an_id_or_none(word: str, rfp_id: str) -> None:
-    assert as_rfp_id(word) == rfp_id
+    assert parse_rfp_id(word) == rfp_id
 
 
 def test_message_goes_before_the_binding() -> None:
-    assert scope_of("Compare RFP_A1 with rfp_b2 and rfp_c3", "rfp_z9") == Scope(
-        "rfp_a1", Origin.MESSAGE, ("rfp_b2", "rfp_c3")
+    assert resolve_scope("Compare RFP_A1 with rfp_b2 and rfp_c3", "rfp_z9") == Scope(
+        "rfp_a1", ScopeSource.MESSAGE, ("rfp_b2", "rfp_c3")
     )
-    assert scope_of("How does it stand?", "rfp_z9") == Scope("rfp_z9", Origin.BINDING)
-    assert scope_of("How does it stand?") == Scope("", Origin.NONE)
+    assert resolve_scope("How does it stand?", "rfp_z9") == Scope("rfp_z9", ScopeSource.BINDING)
+    assert resolve_scope("How does it stand?") == Scope("", ScopeSource.NONE)
 
 
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("piece", ["rfp_", "rfp_a", "rfp_a_", "rfp_a-", "<@", "a_", "rfp_a.", "_"])
 def test_long_text_is_searched_in_time(piece: str) -> None:
-    assert len(rfp_ids(piece * (40_000 // len(piece)))) <= 1
+    assert len(find_rfp_ids(piece * (40_000 // len(piece)))) <= 1

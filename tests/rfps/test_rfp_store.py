@@ -1,6 +1,5 @@
 """RFPs: one for each file, found by id and by words, and never in another team."""
 
-import asyncio
 from datetime import date
 from typing import Any
 
@@ -10,20 +9,30 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, HASH, create, create_from, explained
 from tests.support.tool_store import change
 from threadline.db.engine import Database
-from threadline.rfps.model import Facts, NewRfp, RfpNotFound, RfpRefused, RfpStatus, SourceFile, is_rfp_id
+from threadline.rfps.model import (
+    NewEntry,
+    NewRfp,
+    RfpFacts,
+    RfpNotFound,
+    RfpRefused,
+    RfpStatus,
+    RfpUsage,
+    SourceFile,
+    is_rfp_id,
+)
+from threadline.rfps.store import RfpStore
 
 
-async def test_rfp_is_made_once_for_each_call(database: Database) -> None:
+async def test_rfp_is_made_with_its_state(database: Database) -> None:
     facts: dict[str, Any] = {"title": " Website\n relaunch ", "due_date": date(2026, 3, 31), "owner": "U7"}
-    rfp, *others = await asyncio.gather(*(create(database, **facts) for _ in range(10)))
-    assert set(others) == {rfp}
+    rfp = await create(database, **facts)
     assert is_rfp_id(rfp.rfp_id)
     assert (rfp.title, rfp.client, rfp.status) == ("Website relaunch", "Acme", RfpStatus.NEW)
     assert rfp.due_date == date(2026, 3, 31)
     async with database.begin() as work:
-        assert await work.rfps.get("T1", f" {rfp.rfp_id.upper()} ") == rfp
-        assert await work.rfps.listed("T1") == [rfp]
-        state = await work.opportunities.ensure_state_exists("T1", rfp.rfp_id)
+        assert await RfpStore(work.tx).get("T1", f" {rfp.rfp_id.upper()} ") == rfp
+        assert await RfpStore(work.tx).listed("T1") == [rfp]
+        state = await RfpStore(work.tx).ensure_state_exists("T1", rfp.rfp_id)
     assert state.document == {
         "title": "Website relaunch",
         "client": "Acme",
@@ -50,19 +59,36 @@ async def test_same_file_is_the_same_rfp_in_one_team(database: Database) -> None
     assert theirs.new
     assert theirs.rfp.rfp_id != first.rfp.rfp_id
     async with database.begin() as work:
-        assert await work.rfps.text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
+        assert await RfpStore(work.tx).text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
+
+
+async def test_two_teams_may_have_the_same_id(database: Database) -> None:
+    ours = await create(database, "c1", rfp_id="rfp_abc123", title="Crane", client="Harbour")
+    theirs = await create(database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
+    async with database.begin() as work:
+        store = RfpStore(work.tx)
+        await store.append_entry(change("j1", team="T2"), "rfp_abc123", NewEntry("Theirs."), AUTHOR)
+        await store.patch_state(change("p1", team="T2"), "rfp_abc123", {"status": "won"}, AUTHOR)
+        assert await store.get("T1", "rfp_abc123") == ours
+        assert await store.search("T1", "bridge") == []
+        assert await store.search("T1", "rfp_abc123") == [ours]
+        assert (await store.ensure_state_exists("T1", "rfp_abc123")).version == 1
+        assert await store.journal("T1", "rfp_abc123") == []
+        assert await store.usage("T1", "rfp_abc123") == RfpUsage(ours, 0, 1, 0, 0)
+        assert await store.delete("T1", "rfp_abc123")
+        assert (await store.get("T2", "rfp_abc123")).title == theirs.title
 
 
 async def test_deleted_rfp_is_not_found_and_its_file_makes_another(database: Database) -> None:
     first = (await create_from(database, "c1")).rfp
     async with database.begin() as work:
-        assert not await work.rfps.delete("T2", first.rfp_id)
-        assert await work.rfps.delete("T1", first.rfp_id)
-        assert not await work.rfps.delete("T1", first.rfp_id)
+        assert not await RfpStore(work.tx).delete("T2", first.rfp_id)
+        assert await RfpStore(work.tx).delete("T1", first.rfp_id)
+        assert not await RfpStore(work.tx).delete("T1", first.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):
-            await work.rfps.get("T1", first.rfp_id)
-        assert await work.rfps.listed("T1") == []
-        assert await work.rfps.search("T1", "crane") == []
+            await RfpStore(work.tx).get("T1", first.rfp_id)
+        assert await RfpStore(work.tx).listed("T1") == []
+        assert await RfpStore(work.tx).search("T1", "crane") == []
     assert (await create_from(database, "c2")).new
 
 
@@ -72,30 +98,30 @@ async def test_unknown_id_is_refused_with_the_nearest(database: Database) -> Non
     await create(database, "theirs", team="T2", rfp_id="rfp_harbour8")
     async with database.begin() as work:
         with pytest.raises(RfpNotFound) as told:
-            await work.rfps.get("T1", "rfp_harbour8")
+            await RfpStore(work.tx).get("T1", "rfp_harbour8")
         assert set(told.value.nearest) == {"rfp_harbour7", "rfp_harbor8"}
         for unlike in ("rfp_qqqqqq", "", "\x00", "rfp_" + "\ud800" * 500, "%_"):
             with pytest.raises(RfpNotFound) as told:
-                await work.rfps.get("T1", unlike)
+                await RfpStore(work.tx).get("T1", unlike)
             assert told.value.nearest == ()
 
 
 @pytest.mark.parametrize(
     ("facts", "rfp_id", "says"),
     [
-        (Facts(" \x00 "), "", "needs a title"),
-        (Facts("x", "y" * 201), "", "at most 200"),
-        (Facts("x"), "rfp_A", "is not an RFP id"),
-        (Facts("x"), "rfp_taken1", "is taken"),
+        (RfpFacts(" \x00 "), "", "needs a title"),
+        (RfpFacts("x", "y" * 201), "", "at most 200"),
+        (RfpFacts("x"), "rfp_A", "is not an RFP id"),
+        (RfpFacts("x"), "rfp_taken1", "is taken"),
     ],
 )
-async def test_bad_rfp_is_refused(database: Database, facts: Facts, rfp_id: str, says: str) -> None:
+async def test_bad_rfp_is_refused(database: Database, facts: RfpFacts, rfp_id: str, says: str) -> None:
     await create(database, "earlier", rfp_id="rfp_taken1")
     with pytest.raises(RfpRefused, match=says):
         async with database.begin() as work:
-            await work.rfps.create(change(), NewRfp(facts), AUTHOR, rfp_id)
+            await RfpStore(work.tx).create(change(), NewRfp(facts), AUTHOR, rfp_id)
     async with database.begin() as work:
-        assert len(await work.rfps.listed("T1")) == 1
+        assert len(await RfpStore(work.tx).listed("T1")) == 1
 
 
 async def test_lists_are_by_due_date_and_filtered(database: Database) -> None:
@@ -105,11 +131,15 @@ async def test_lists_are_by_due_date_and_filtered(database: Database) -> None:
     await create(database, "c4", title="Sooner", due_date=date(2026, 3, 1), status=RfpStatus.IN_PROGRESS)
     await create(database, "c5", team="T2", title="Theirs")
     async with database.begin() as work:
-        assert [each.title for each in await work.rfps.listed("T1")] == ["Sooner", "Won", "Later", "No date"]
-        assert [each.title for each in await work.rfps.listed("T1", open_only=True)] == ["Sooner", "Later", "No date"]
-        assert [each.title for each in await work.rfps.listed("T1", status=RfpStatus.WON)] == ["Won"]
-        assert [each.title for each in await work.rfps.listed("T1", owner=" u2 ")] == ["Later"]
-        assert [each.title for each in await work.rfps.listed("T1", limit=1)] == ["Sooner"]
+        assert [each.title for each in await RfpStore(work.tx).listed("T1")] == ["Sooner", "Won", "Later", "No date"]
+        assert [each.title for each in await RfpStore(work.tx).listed("T1", open_only=True)] == [
+            "Sooner",
+            "Later",
+            "No date",
+        ]
+        assert [each.title for each in await RfpStore(work.tx).listed("T1", status=RfpStatus.WON)] == ["Won"]
+        assert [each.title for each in await RfpStore(work.tx).listed("T1", owner=" u2 ")] == ["Later"]
+        assert [each.title for each in await RfpStore(work.tx).listed("T1", limit=1)] == ["Sooner"]
 
 
 async def test_search_finds_words_and_misspelt_titles(database: Database) -> None:
@@ -117,13 +147,13 @@ async def test_search_finds_words_and_misspelt_titles(database: Database) -> Non
     crane = (await create_from(database, "c2")).rfp
     await create(database, "c3", team="T2", title="Website")
     async with database.begin() as work:
-        assert await work.rfps.search("T1", "the websites") == [website]
-        assert await work.rfps.search("T1", "harbour authority crane") == [website, crane]
-        assert await work.rfps.search("T1", "cranes") == [crane]
-        assert await work.rfps.search("T1", "webiste relanch") == [website]
-        assert await work.rfps.search("T1", website.rfp_id.upper()) == [website]
+        assert await RfpStore(work.tx).search("T1", "the websites") == [website]
+        assert await RfpStore(work.tx).search("T1", "harbour authority crane") == [website, crane]
+        assert await RfpStore(work.tx).search("T1", "cranes") == [crane]
+        assert await RfpStore(work.tx).search("T1", "webiste relanch") == [website]
+        assert await RfpStore(work.tx).search("T1", website.rfp_id.upper()) == [website]
         for nothing in ("", "the", "zebra", "\x00", "' | (", "\ud800"):
-            assert await work.rfps.search("T1", nothing) == []
+            assert await RfpStore(work.tx).search("T1", nothing) == []
 
 
 async def test_related_rfps_share_a_client_or_have_a_similar_title(database: Database) -> None:
@@ -132,39 +162,39 @@ async def test_related_rfps_share_a_client_or_have_a_similar_title(database: Dat
     other = await create(database, "c3", title="Bridge repairs north", client="County")
     await create(database, "c4", title="Shoes", client="")
     async with database.begin() as work:
-        assert await work.rfps.related("T1", bridge.rfp_id) == [clinic, other]
-        assert await work.rfps.related("T1", other.rfp_id) == [bridge]
+        assert await RfpStore(work.tx).related("T1", bridge.rfp_id) == [clinic, other]
+        assert await RfpStore(work.tx).related("T1", other.rfp_id) == [bridge]
 
 
 async def test_rfp_is_found_by_its_title_and_client(database: Database) -> None:
     bridge = await create(database, "c1", title="Bridge  repair", client="City")
     await create(database, "c2", title="Bridge repair", client="County")
     async with database.begin() as work:
-        assert await work.rfps.called("T1", " bridge Repair", "CITY ") == [bridge]
-        assert await work.rfps.called("T2", "Bridge repair", "City") == []
-        assert await work.rfps.called("T1", "Bridge repair", "") == []
-        await work.rfps.delete("T1", bridge.rfp_id)
-        assert await work.rfps.called("T1", "Bridge repair", "City") == []
+        assert await RfpStore(work.tx).find_by_title("T1", " bridge Repair", "CITY ") == [bridge]
+        assert await RfpStore(work.tx).find_by_title("T2", "Bridge repair", "City") == []
+        assert await RfpStore(work.tx).find_by_title("T1", "Bridge repair", "") == []
+        await RfpStore(work.tx).delete("T1", bridge.rfp_id)
+        assert await RfpStore(work.tx).find_by_title("T1", "Bridge repair", "City") == []
 
 
 async def test_text_of_a_file_is_read_in_parts(database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     plain = await create(database, "c2")
     async with database.begin() as work:
-        assert await work.rfps.part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
-        assert await work.rfps.part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
-        assert await work.rfps.part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
+        assert await RfpStore(work.tx).part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
+        assert await RfpStore(work.tx).part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
+        assert await RfpStore(work.tx).part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
         with pytest.raises(RfpNotFound):
-            await work.rfps.part_of_text("T2", rfp.rfp_id, 0, 5)
+            await RfpStore(work.tx).part_of_text("T2", rfp.rfp_id, 0, 5)
 
 
 async def test_any_text_of_a_file_is_kept_and_searched(database: Database) -> None:
     told = "harbour \x00\ud800 " + " ".join(f"{number:06}é" for number in range(200_000))
-    new = NewRfp(Facts("Long"), SourceFile("a\x00.pdf", HASH, told))
+    new = NewRfp(RfpFacts("Long"), SourceFile("a\x00.pdf", HASH, told))
     async with database.begin() as work:
-        rfp = (await work.rfps.create(change(), new, AUTHOR)).rfp
-        assert await work.rfps.search("T1", "harbour") == [rfp]
-        assert len(await work.rfps.text_of("T1", rfp.rfp_id)) == 1_000_000
+        rfp = (await RfpStore(work.tx).create(change(), new, AUTHOR)).rfp
+        assert await RfpStore(work.tx).search("T1", "harbour") == [rfp]
+        assert len(await RfpStore(work.tx).text_of("T1", rfp.rfp_id)) == 1_000_000
 
 
 async def test_lists_and_searches_use_an_index(database: Database) -> None:
@@ -178,18 +208,18 @@ async def test_lists_and_searches_use_an_index(database: Database) -> None:
     """
     async with database.begin() as work:
         await work.tx.execute(text(many))
-        for index in ("rfps_words_idx", "rfps_title_trgm_idx"):
+        for index in ("rfps_search_idx", "rfps_title_trgm_idx"):
             await work.tx.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
         await work.tx.execute(text("ANALYZE rfps"))
     async with explained(database) as (work, asked):
-        await work.rfps.listed("T1", limit=10)
-        await work.rfps.listed("T1", open_only=True, limit=10)
-        await work.rfps.get("T1", "rfp_many50")
-        await work.rfps.search("T1", "harbour crane")
-        await work.rfps.related("T1", "rfp_many50")
+        await RfpStore(work.tx).listed("T1", limit=10)
+        await RfpStore(work.tx).listed("T1", open_only=True, limit=10)
+        await RfpStore(work.tx).get("T1", "rfp_many50")
+        await RfpStore(work.tx).search("T1", "harbour crane")
+        await RfpStore(work.tx).related("T1", "rfp_many50")
     assert len(asked.plans) == 6
     for plan in asked.plans:
         assert "Seq Scan on rfps" not in plan, plan
     assert all("rfps_due_idx" in plan for plan in asked.plans[:2])
-    assert "rfps_words_idx" in asked.plans[3]
+    assert "rfps_search_idx" in asked.plans[3]
     assert "rfps_title_trgm_idx" in asked.plans[3]

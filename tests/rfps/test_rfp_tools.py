@@ -12,12 +12,11 @@ from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
 from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.rfps import team_tools as team
 from threadline.rfps import tools as rfps
-from threadline.rfps.model import Facts, NewRfp, RfpStatus, SourceFile
-from threadline.rfps.team_members import TeamMember
+from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus, SourceFile, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 
-TOOLS = [*rfps.TOOLS, *team.TOOLS, *memory.TOOLS]
+TOOLS = [*rfps.TOOLS, *memory.TOOLS]
 
 
 @pytest.fixture
@@ -51,10 +50,10 @@ async def test_open_rfps_are_listed_by_due_date(desk: ToolScene, database: Datab
 
 
 async def test_long_list_says_that_there_are_more(desk: ToolScene, database: Database) -> None:
-    for number in range(rfps.MOST + 1):
+    for number in range(rfps.MAX_LISTED + 1):
         await create(database, f"{number}")
     result = await desk.ask("rfp.list")
-    assert (len(result.data["rfps"]), result.data["more"]) == (rfps.MOST, True)
+    assert (len(result.data["rfps"]), result.data["more"]) == (rfps.MAX_LISTED, True)
     assert "more than 30" in result.display_text
 
 
@@ -68,8 +67,8 @@ async def test_rfp_is_found_by_words(desk: ToolScene, database: Database) -> Non
 async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) -> None:
     text = "".join(f"line {number}\n" for number in range(2_000))
     async with database.begin() as work:
-        new = NewRfp(Facts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
-        await work.rfps.create(change("file"), new, AUTHOR, "rfp_file")
+        new = NewRfp(RfpFacts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
+        await RfpStore(work.tx).create(change("file"), new, AUTHOR, "rfp_file")
     first = await desk.ask("rfp.get", rfp_id="RFP_file")
     for fact in ("rfp_file (From a file)", "new", "2026-04-01"):
         assert fact in first.display_text
@@ -78,9 +77,9 @@ async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) 
         "U1",
         len(text),
     )
-    assert first.data["text"] == text[: rfps.LONGEST_PART]
-    rest = await desk.done("rfp.get", rfp_id="rfp_file", text_from=rfps.LONGEST_PART)
-    assert rest["text"] == text[rfps.LONGEST_PART : 2 * rfps.LONGEST_PART]
+    assert first.data["text"] == text[: rfps.TEXT_PART]
+    rest = await desk.done("rfp.get", rfp_id="rfp_file", text_from=rfps.TEXT_PART)
+    assert rest["text"] == text[rfps.TEXT_PART : 2 * rfps.TEXT_PART]
     assert (await desk.done("rfp.get", rfp_id="rfp_file", text_from=10**6))["text"] == ""
     assert "did you mean rfp_file" in message_of(await desk.refused("rfp.get", rfp_id="rfp_fille"))
 
@@ -89,17 +88,17 @@ async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> N
     assert (await desk.done("team.list"))["members"] == []
     async with database.begin() as work:
         ida = TeamMember("U7", "Ida", "ida@example.com", "Writer", "Wrote forty bids.", ("tenders", "law"), 16)
-        await work.team.save("T1", ida)
-        await work.team.save("T1", TeamMember("U8", "Otto"))
+        await TeamMemberStore(work.tx).save("T1", ida)
+        await TeamMemberStore(work.tx).save("T1", TeamMember("U8", "Otto"))
     listed = await desk.ask("team.list")
     assert [each["name"] for each in listed.data["members"]] == ["Ida", "Otto"]
-    assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_a_week": 0}
+    assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_per_week": 0}
     assert "biography" not in listed.data["members"][0]
     assert [each["name"] for each in (await desk.done("team.list", skill="Tender"))["members"]] == ["Ida"]
     assert (await desk.done("team.list", skill="cooking"))["members"] == []
     for called in ("ida", "<@U7>", "U7"):
         [found] = (await desk.done("team.get", name=called))["members"]
-        assert (found["biography"], found["hours_a_week"]) == ("Wrote forty bids.", 16)
+        assert (found["biography"], found["hours_per_week"]) == ("Wrote forty bids.", 16)
     assert "'Ada'" in message_of(await desk.refused("team.get", name="Ada"))
     assert "'Ida'" in message_of(await desk.refused("team.get", team="T2", name="Ida"))
 

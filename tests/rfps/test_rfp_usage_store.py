@@ -11,11 +11,11 @@ from tests.support.recording import AUTHOR, HASH, create, create_from, until_wai
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import NewAction
 from threadline.db.engine import Database
-from threadline.jobs.model import JobSchedule, NewJob
+from threadline.jobs.model import JobQuery, JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.rfps.journal_entries import NewEntry, NewEvent
-from threadline.rfps.model import RfpNotFound, Traces
+from threadline.rfps.model import NewEntry, NewEvent, RfpNotFound, RfpUsage
+from threadline.rfps.store import RfpStore
 from threadline.tools.model import Risk
 
 ID = "rfp_abc123"
@@ -38,9 +38,9 @@ async def write(database: Database, rfp_id: str) -> None:
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, ("U2",), NOW + 60, rfp_id)
     async with database.begin() as work:
-        await work.journal.append(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
-        await work.events.append(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
-        await work.bindings.bind_rfp(THREAD, rfp_id, "U1")
+        await RfpStore(work.tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
+        await RfpStore(work.tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
+        await RfpStore(work.tx).bind(THREAD, rfp_id, "U1")
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
         await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
         await work.proposed_actions.propose(change("act"), wait, AUTHOR)
@@ -52,19 +52,26 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
     await write(database, rfp.rfp_id)
     await remember(database, MemoryKind.EPISODIC, ID)
     async with database.begin() as work:
-        found = await work.rfps.traces("T1", rfp.rfp_id.upper())
-        assert found == Traces(rfp, 24, 1, 2, 1, 1, (f"{THREAD.channel}/{THREAD.ts}",), ("JOB-1",), ("ACT-1",))
-        assert await work.rfps.traces("T1", ID) == Traces(other, 0, 1, 1, 0, 0, (), (), ())
-        assert await work.rfps.delete("T1", rfp.rfp_id)
+        found = await RfpStore(work.tx).usage("T1", rfp.rfp_id.upper())
+        assert found == RfpUsage(rfp, 24, 1, 1, 1)
+        assert await RfpStore(work.tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
+        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 2
+        assert await work.bindings.threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
+        [job] = await JobStore(work.tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
+        assert job.job_id == "JOB-1"
+        assert await work.proposed_actions.undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
+        assert await work.proposed_actions.undecided_about("T2", rfp.rfp_id) == []
+        assert await RfpStore(work.tx).delete("T1", rfp.rfp_id)
+        await work.memories.forget_rfp("T1", rfp.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):
-            await work.rfps.traces("T1", rfp.rfp_id)
-        assert [each.text for each in await work.journal.of("T1", rfp.rfp_id)] == ["A decision"]
-        assert len(await work.events.of("T1", rfp.rfp_id)) == 1
+            await RfpStore(work.tx).usage("T1", rfp.rfp_id)
+        assert [each.text for each in await RfpStore(work.tx).journal("T1", rfp.rfp_id)] == ["A decision"]
+        assert len(await RfpStore(work.tx).events("T1", rfp.rfp_id)) == 1
         assert await work.bindings.of(THREAD) == {"rfp": rfp.rfp_id}
     [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
     assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
-    assert "crane" not in kept["words"]
+    assert "crane" not in kept["search_vector"]
     assert [each["rfp_id"] for each in await rows(database, "SELECT rfp_id FROM opportunity_states")] == [ID]
     left = await rows(database, "SELECT kind, rfp_id FROM memories ORDER BY id")
     assert [(each["kind"], each["rfp_id"]) for each in left] == [("procedural", rfp.rfp_id), ("episodic", ID)]
@@ -76,26 +83,27 @@ async def test_other_teams_see_and_delete_nothing(database: Database) -> None:
     await remember(database, MemoryKind.EPISODIC, ID, team="T2")
     async with database.begin() as work:
         with pytest.raises(RfpNotFound):
-            await work.rfps.traces("T2", ID)
-        assert not await work.rfps.delete("T2", ID)
-        assert (await work.rfps.traces("T1", ID)).memories == 1
-        assert await work.rfps.delete("T1", ID)
+            await RfpStore(work.tx).usage("T2", ID)
+        assert not await RfpStore(work.tx).delete("T2", ID)
+        assert await work.memories.count_of_rfp("T1", ID) == 1
+        assert await RfpStore(work.tx).delete("T1", ID)
+        await work.memories.forget_rfp("T1", ID)
     assert await rows(database, "SELECT team FROM memories") == [{"team": "T2"}]
 
 
 async def patch(database: Database, rfp_id: str = ID) -> None:
     async with database.begin() as work:
-        await work.opportunities.patch(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, 1, AUTHOR)
+        await RfpStore(work.tx).patch_state(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, AUTHOR, 1)
 
 
 async def delete(database: Database, rfp_id: str = ID) -> bool:
     async with database.begin() as work:
-        return await work.rfps.delete("T1", rfp_id)
+        return await RfpStore(work.tx).delete("T1", rfp_id)
 
 
 async def ensure_state(database: Database) -> None:
     async with database.begin() as work:
-        await work.opportunities.ensure_state_exists("T1", ID)
+        await RfpStore(work.tx).ensure_state_exists("T1", ID)
 
 
 @pytest.mark.parametrize("late", [patch, ensure_state])
@@ -106,7 +114,7 @@ async def test_state_is_not_written_behind_a_deletion(
     if late is ensure_state:
         await rows(database, "DELETE FROM opportunity_states RETURNING *")
     async with database.begin() as work:
-        await work.rfps.delete("T1", ID)
+        await RfpStore(work.tx).delete("T1", ID)
         waiting = asyncio.ensure_future(late(database))
         await until_waited_for(work)
     with pytest.raises(RfpNotFound, match="was deleted"):
@@ -117,7 +125,7 @@ async def test_state_is_not_written_behind_a_deletion(
 async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> None:
     await create(database, rfp_id=ID)
     async with database.begin() as work:
-        await work.opportunities.patch(change("p"), ID, {"status": "won"}, 1, AUTHOR)
+        await RfpStore(work.tx).patch_state(change("p"), ID, {"status": "won"}, AUTHOR, 1)
         late = asyncio.create_task(delete(database))
         await until_waited_for(work)
     assert await late
@@ -136,8 +144,8 @@ async def test_rfp_of_the_same_file_begins_anew(database: Database) -> None:
     first = (await create_from(database, "c1")).rfp
     await write(database, first.rfp_id)
     async with database.begin() as work:
-        await work.rfps.delete("T1", first.rfp_id)
+        await RfpStore(work.tx).delete("T1", first.rfp_id)
     again = await create_from(database, "c2", HASH)
     assert again.new
     async with database.begin() as work:
-        assert await work.rfps.traces("T1", again.rfp.rfp_id) == Traces(again.rfp, 24, 1, 0, 0, 0, (), (), ())
+        assert await RfpStore(work.tx).usage("T1", again.rfp.rfp_id) == RfpUsage(again.rfp, 24, 1, 0, 0)

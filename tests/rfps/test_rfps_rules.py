@@ -4,24 +4,24 @@ from datetime import date
 
 import pytest
 
-from threadline.rfps.document_title import title_of
+from threadline.rfps.files import guess_title
 from threadline.rfps.model import (
-    Facts,
+    RfpFacts,
     RfpRefused,
     RfpStatus,
-    checked,
-    facts_of,
-    in_document,
+    facts_from_document,
+    facts_to_document,
     is_rfp_id,
-    status_of,
+    parse_status,
+    validate_facts,
 )
 
 
 def test_status_is_read_as_people_write_it() -> None:
     for words in (" Proposal submitted ", "PROPOSAL-SUBMITTED"):
-        assert status_of(words) is RfpStatus.PROPOSAL_SUBMITTED
+        assert parse_status(words) is RfpStatus.PROPOSAL_SUBMITTED
     with pytest.raises(RfpRefused, match=r"in_progress.*cancelled"):
-        status_of("sleeping")
+        parse_status("sleeping")
 
 
 def test_id_has_its_form() -> None:
@@ -31,10 +31,10 @@ def test_id_has_its_form() -> None:
 
 
 def test_facts_come_back_from_their_document() -> None:
-    facts = Facts("Bridge", "City", date(2026, 3, 31), RfpStatus.WON, "U1")
-    assert facts_of(in_document(facts)) == facts
-    assert in_document(Facts("Bridge")) == {"title": "Bridge", "status": "new"}
-    assert facts_of(in_document(Facts("Bridge"))) == Facts("Bridge")
+    facts = RfpFacts("Bridge", "City", date(2026, 3, 31), RfpStatus.WON, "U1")
+    assert facts_from_document(facts_to_document(facts)) == facts
+    assert facts_to_document(RfpFacts("Bridge")) == {"title": "Bridge", "status": "new"}
+    assert facts_from_document(facts_to_document(RfpFacts("Bridge"))) == RfpFacts("Bridge")
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_facts_come_back_from_their_document() -> None:
 )
 def test_malformed_facts_are_refused(document: dict[str, object], says: str) -> None:
     with pytest.raises(RfpRefused, match=says):
-        facts_of(document)
+        facts_from_document(document)
 
 
 def test_white_space_is_normalised() -> None:
-    assert checked(Facts(" A\n  bridge ", " City ")) == Facts("A bridge", "City")
+    assert validate_facts(RfpFacts(" A\n  bridge ", " City ")) == RfpFacts("A bridge", "City")
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_white_space_is_normalised() -> None:
     ],
 )
 def test_title_is_the_first_line_like_one_or_the_file_name(text: str, name: str, title: str) -> None:
-    assert title_of(text, name) == title
+    assert guess_title(text, name) == title

@@ -49,7 +49,8 @@ from threadline.handovers.card_data import Cards
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
 from threadline.models.model import Message, Role, ToolKind
-from threadline.rfps.model import Facts, NewRfp
+from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -234,7 +235,9 @@ class ConversationScene:
         """The id of a new RFP."""
         change = Change(Operation(self.thread, 1, 1, "rfp"), time.time())
         async with self.database.begin() as work:
-            made = await work.rfps.create(change, NewRfp(Facts("A crane", "Harbour")), Author(ANNA, "corr-1"))
+            made = await RfpStore(work.tx).create(
+                change, NewRfp(RfpFacts("A crane", "Harbour")), Author(ANNA, "corr-1")
+            )
         return made.rfp.rfp_id
 
     async def crowd(self) -> None:

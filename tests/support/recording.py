@@ -10,7 +10,8 @@ from sqlalchemy import event, text
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.rfps.model import Created, Facts, NewRfp, Rfp, SourceFile
+from threadline.rfps.model import CreatedRfp, NewRfp, Rfp, RfpFacts, SourceFile
+from threadline.rfps.store import RfpStore
 from threadline.tools.model import Author
 
 AUTHOR = Author("U1", "corr-1")
@@ -21,16 +22,16 @@ async def create(
     database: Database, call_id: str = "create", *, team: str = "T1", rfp_id: str = "", **facts: Any
 ) -> Rfp:
     """A request, by a call of its own."""
-    new = NewRfp(Facts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
+    new = NewRfp(RfpFacts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
     async with database.begin() as work:
-        return (await work.rfps.create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
+        return (await RfpStore(work.tx).create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
 
 
-async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> Created:
+async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> CreatedRfp:
     """A request from a file."""
-    new = NewRfp(Facts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
+    new = NewRfp(RfpFacts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
     async with database.begin() as work:
-        return await work.rfps.create(change(call_id, team=team), new, AUTHOR)
+        return await RfpStore(work.tx).create(change(call_id, team=team), new, AUTHOR)
 
 
 async def until_waited_for(work: Work) -> None:

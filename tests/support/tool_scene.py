@@ -11,7 +11,6 @@ from threadline.cases.model import CaseReaders
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.models.model import ToolCall
-from threadline.rfps.record_adapters import postgres_ports
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
@@ -55,7 +54,7 @@ class ToolScene:
         self._registry = ToolRegistry(tools)
         users = (services or Services()).get(UserDirectory) or members(guests)
         self._services = (
-            postgres_ports(database, rate, services)
+            (services or Services())
             .with_service(Database, database)
             .with_service(UserDirectory, users)
             .with_service(CaseReaders, self.readers)

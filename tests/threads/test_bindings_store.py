@@ -9,6 +9,7 @@ from tests.support.recording import create, explained
 from tests.support.tool_store import THREAD
 from threadline.db.engine import Database
 from threadline.rfps.model import RfpNotFound
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 
 
@@ -47,10 +48,10 @@ async def test_binding_again_returns_what_the_thread_was_about(database: Databas
     for rfp_id in ("rfp_abc123", "rfp_xyz789"):
         await create(database, rfp_id, rfp_id=rfp_id)
     async with database.begin() as work:
-        first = await work.bindings.bind_rfp(THREAD, "RFP_abc123", "U1")
+        first = await RfpStore(work.tx).bind(THREAD, "RFP_abc123", "U1")
         assert (first.rfp.rfp_id, first.before) == ("rfp_abc123", None)
-        assert (await work.bindings.bind_rfp(THREAD, "rfp_xyz789", "U1")).before == "rfp_abc123"
-        assert (await work.bindings.bind_rfp(THREAD, "rfp_xyz789", "U1")).before == "rfp_xyz789"
+        assert (await RfpStore(work.tx).bind(THREAD, "rfp_xyz789", "U1")).before == "rfp_abc123"
+        assert (await RfpStore(work.tx).bind(THREAD, "rfp_xyz789", "U1")).before == "rfp_xyz789"
         assert await work.bindings.of(THREAD) == {"rfp": "rfp_xyz789"}
 
 
@@ -58,14 +59,14 @@ async def test_unknown_or_deleted_rfp_is_not_bound(database: Database) -> None:
     await create(database, rfp_id="rfp_abc123")
     await create(database, "gone", rfp_id="rfp_gone99")
     async with database.begin() as work:
-        await work.rfps.delete("T1", "rfp_gone99")
-        await work.bindings.bind_rfp(THREAD, "rfp_abc123", "U1")
+        await RfpStore(work.tx).delete("T1", "rfp_gone99")
+        await RfpStore(work.tx).bind(THREAD, "rfp_abc123", "U1")
         with pytest.raises(RfpNotFound, match="rfp_abc123"):
-            await work.bindings.bind_rfp(THREAD, "rfp_abd123", "U1")
+            await RfpStore(work.tx).bind(THREAD, "rfp_abd123", "U1")
         with pytest.raises(RfpNotFound, match="deleted"):
-            await work.bindings.bind_rfp(THREAD, "rfp_gone99", "U1")
+            await RfpStore(work.tx).bind(THREAD, "rfp_gone99", "U1")
         with pytest.raises(RfpNotFound):
-            await work.bindings.bind_rfp(Thread("T2", "C1", "1"), "rfp_abc123", "U1")
+            await RfpStore(work.tx).bind(Thread("T2", "C1", "1"), "rfp_abc123", "U1")
         assert await work.bindings.of(THREAD) == {"rfp": "rfp_abc123"}
 
 

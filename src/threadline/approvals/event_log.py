@@ -8,7 +8,8 @@ import structlog
 from threadline.approvals.model import ProposedAction
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.rfps.journal_entries import NewEvent
+from threadline.rfps.model import NewEvent
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
 
@@ -44,6 +45,6 @@ async def _append(
     event = NewEvent(kind, {"action_id": action.action_id} | told)
     try:
         async with database.begin() as work:
-            await work.events.append(Change(operation, at.timestamp()), action.rfp_id, event, author)
+            await RfpStore(work.tx).append_event(Change(operation, at.timestamp()), action.rfp_id, event, author)
     except Permanent as refused:
         _log.warning("action_event_refused", action=action.action_id, kind=kind, reason=str(refused))

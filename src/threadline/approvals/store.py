@@ -22,8 +22,8 @@ from threadline.approvals.model import (
 )
 from threadline.approvals.tables import proposed_actions
 from threadline.db.values import storable_json, storable_key
-from threadline.rfps import audit_columns as chronicle
-from threadline.rfps.json_documents import flaw
+from threadline.rfps.model import json_problem
+from threadline.rfps.store import audit_values, operation_filter
 from threadline.slack.model import Thread
 from threadline.threads.tables import posts
 from threadline.tools.model import Author, Change, Risk
@@ -66,7 +66,7 @@ class ProposedActions:
             row = _row(change, new, author) | {"action": action, "approvers": list(approvers)}
             kept = insert(proposed_actions).values(row).on_conflict_do_nothing()
             await self._connection.execute(kept)
-            query = select(proposed_actions).where(*chronicle.of_operation(proposed_actions, change))
+            query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
             return _action((await self._connection.execute(query)).one())
 
         return await self._operations.once(change, "propose_action", rules.action_hash(action), _ACTION, act)
@@ -86,6 +86,12 @@ class ProposedActions:
         here = (row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
         query = select(proposed_actions).where(*here).order_by(row.id.desc()).limit(limit)
         return [_action(each) for each in await self._connection.execute(query)]
+
+    async def undecided_about(self, team: str, rfp_id: str) -> list[str]:
+        """The ids of the actions about an RFP that wait for a decision."""
+        row = proposed_actions.c
+        query = select(row.action_id).where(row.team == team, row.rfp_id == rfp_id, row.decision.is_(None))
+        return list((await self._connection.execute(query.order_by(row.id))).scalars())
 
     async def open_after(self, after: int, limit: int) -> list[OpenAction]:
         """A page of the actions of all teams that are not decided, or were approved within `OUTCOME_DUE` and whose
@@ -151,7 +157,7 @@ class ProposedActions:
 
 
 def _storable(action: object) -> dict[str, Any]:
-    if fault := flaw(action, MOST_ACTION):
+    if fault := json_problem(action, MOST_ACTION):
         raise ActionRefused(f"an action {fault}")
     return cast(dict[str, Any], storable_json(action))
 
@@ -161,7 +167,7 @@ def _row(change: Change, new: NewAction, author: Author) -> dict[str, Any]:
     done = {"decision": Decision.APPROVED, "decided_at": created, "decided_how": "low risk"}
     return {
         "team": change.team,
-        **chronicle.origin(change),
+        **audit_values(change),
         "rfp_id": new.rfp_id,
         "action_hash": rules.action_hash(_storable(new.action)),
         "risk": new.risk,

@@ -50,11 +50,11 @@ def ingest(
         from threadline.knowledge.ingest import ingest as ingest_sources
         from threadline.knowledge.web import open_web_fetcher
         from threadline.settings import EmbeddingSettings
+        from threadline.wiring.cli_services import cli_database
         from threadline.wiring.integrations import configured_embedder
-        from threadline.wiring.records import records_of
 
         async with (
-            records_of(team) as (database, team_id),
+            cli_database(team) as (database, team_id),
             configured_embedder(EmbeddingSettings.read()) as embedder,
             open_web_fetcher(allow_private=allow_private) as web,
         ):
@@ -80,9 +80,9 @@ def list_documents(team: Team = "") -> None:
 
     async def run() -> None:
         from threadline.knowledge.store import KnowledgeStore
-        from threadline.wiring.records import records_of
+        from threadline.wiring.cli_services import cli_database
 
-        async with records_of(team) as (database, team_id), database.begin() as work:
+        async with cli_database(team) as (database, team_id), database.begin() as work:
             found = await KnowledgeStore(work.tx).documents(team_id)
         for document in found:
             telling.line(_line(document))
@@ -101,9 +101,9 @@ def remove(
 
     async def run() -> None:
         from threadline.knowledge.store import KnowledgeStore
-        from threadline.wiring.records import records_of
+        from threadline.wiring.cli_services import cli_database
 
-        async with records_of(team) as (database, team_id), database.begin() as work:
+        async with cli_database(team) as (database, team_id), database.begin() as work:
             if not await KnowledgeStore(work.tx).delete(team_id, source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
         telling.line(f"{source} is forgotten.")

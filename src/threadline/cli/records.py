@@ -2,24 +2,42 @@
 
 import asyncio
 import tomllib
-from datetime import date, time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from threadline.appointments.model import WORKDAYS, Resource
-from threadline.cli import output as telling
-from threadline.cli import record_lines
-from threadline.cli import records_delete as deleting
+from threadline.cli import output
 from threadline.cli.knowledge import Team
 from threadline.cli.running_stack import adopt_running_stack
 from threadline.errors import Permanent
 from threadline.estimates.model import Role
-from threadline.rfps.model import Facts, RfpStatus, status_of
-from threadline.rfps.team_members import TeamMember
+from threadline.jobs.model import JobQuery
+from threadline.rfps.model import (
+    BINDING,
+    MemberNotFound,
+    NewRfp,
+    Rfp,
+    RfpFacts,
+    RfpNotFound,
+    RfpStatus,
+    RfpUsage,
+    TeamMember,
+    parse_status,
+)
+from threadline.slack.model import Thread
+from threadline.tools.model import Author, Change, Operation
+
+if TYPE_CHECKING:
+    from threadline.db.unit_of_work import Work
+    from threadline.rfps.store import RfpStore, TeamMemberStore
 
 app = typer.Typer(help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True)
 
@@ -60,11 +78,16 @@ email = "ida@example.com"
 role = "Bid writer"
 biography = "Ten years of public tenders."
 skills = ["tenders", "contract law"]
-capacity = 16
+hours_per_week = 16
 """
 
-app.command("delete")(deleting.delete)
-app.command("forget-person")(deleting.forget_person)
+_MAX_LISTED = 1_000
+"""RFPs, and people, that a list shows."""
+_MAX_NAMED = 10
+"""Threads, jobs and proposals that are named; of more only the number is."""
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+Yes = Annotated[bool, typer.Option("--yes", help="Delete for good. Without it, only show what would be deleted.")]
 
 
 class _Table(BaseModel):
@@ -73,7 +96,7 @@ class _Table(BaseModel):
 
 def _status(words: object) -> RfpStatus:
     try:
-        return status_of(str(words))
+        return parse_status(str(words))
     except Permanent as refused:
         raise ValueError(str(refused)) from None
 
@@ -103,20 +126,18 @@ class _Rfp(_Table):
     owner: str = ""
 
     @property
-    def facts(self) -> Facts:
-        return Facts(self.title, self.client, self.due_date, self.status, self.owner)
+    def facts(self) -> RfpFacts:
+        return RfpFacts(self.title, self.client, self.due_date, self.status, self.owner)
 
 
 class _Member(_Table):
-    """`capacity`: hours a week."""
-
     user_id: str
     name: str
     email: str = ""
     role: str = ""
     biography: str = ""
     skills: tuple[str, ...] = ()
-    capacity: int = 0
+    hours_per_week: int = 0
 
 
 class _File(_Table):
@@ -141,26 +162,61 @@ def load(
     ],
     team: Team = "",
 ) -> None:
-    wanted = _read(file)
+    given = _read(file)
 
     async def run() -> None:
-        from threadline.wiring.records import NewProject, NewRecords, NewRequest, records_desk
+        from threadline.appointments.store import AppointmentStore
+        from threadline.rfps.store import RfpStore, TeamMemberStore
+        from threadline.wiring.cli_services import cli_database
 
-        roles = [[Role(name, rate) for name, rate in each.roles.items()] for each in wanted.project]
-        new = NewRecords(
-            [NewProject(each.name, each.currency, of) for each, of in zip(wanted.project, roles, strict=True)],
-            [_resource(each) for each in wanted.resource],
-            [NewRequest(each.facts, each.id) for each in wanted.rfp],
-            [TeamMember(**dict(each)) for each in wanted.member],
-        )
-        async with records_desk(team) as desk:
-            made = await desk.open(new)
-        sizes = (f"{len(new.projects)} projects", f"{len(new.resources)} resources", f"{len(new.members)} people")
-        telling.progress(f"As {file} says: {', '.join(sizes)}.")
-        if new.rfps:
-            telling.progress(f"RFPs: {made} new, {len(new.rfps) - made} there before, which stay as they are.")
+        async with cli_database(team) as (database, team_id), database.begin() as work:
+            for project in given.project:
+                await _save_project(work, team_id, project)
+            for resource in given.resource:
+                await AppointmentStore(work.tx).save_resource(team_id, _resource(resource))
+            for member in given.member:
+                await TeamMemberStore(work.tx).save(team_id, TeamMember(**dict(member)))
+            made = sum([await _create_unless_there(RfpStore(work.tx), team_id, each) for each in given.rfp])
+        sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
+        output.progress(f"As {file} says: {', '.join(sizes)}.")
+        if given.rfp:
+            output.progress(f"RFPs: {made} new, {len(given.rfp) - made} there before, which stay as they are.")
 
     asyncio.run(run())
+
+
+async def _save_project(work: "Work", team: str, given: _Project) -> None:
+    """A role that is known with this rate is not written: a locked project would refuse it."""
+    project = await work.estimates.get_or_create_project(team, given.name, given.currency)
+    known = set(await work.estimates.roles(team, project.project_id))
+    for role in (Role(name, rate) for name, rate in given.roles.items()):
+        if role not in known:
+            await work.estimates.save_role(team, project.project_id, role)
+
+
+async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> bool:
+    """Whether an RFP was made; the team has none of its id or, without one, of its title and client.
+
+    One that is there stays as it is: its state is changed in a thread, where its journal says why.
+
+    Raises:
+        RfpRefused: it cannot be kept.
+        RfpNotFound: the one of this id was deleted.
+    """
+    if given.id:
+        try:
+            await store.get(team, given.id)
+        except RfpNotFound as missing:
+            if missing.deleted:
+                raise
+        else:
+            return False
+    elif await store.find_by_title(team, given.title, given.client):
+        return False
+    # No conversation is so called, so that the operation is this one's alone.
+    change = Change(Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex), datetime.now(UTC).timestamp())
+    await store.create(change, NewRfp(given.facts), Author("", "records load"), given.id)
+    return True
 
 
 @app.command("list")
@@ -168,20 +224,18 @@ def list_records(team: Team = "") -> None:
     """List projects (with locks), bookable resources, RFPs by due date, and team members."""
 
     async def run() -> None:
-        from threadline.wiring.records import records_desk
+        from threadline.appointments.store import AppointmentStore
+        from threadline.rfps.store import RfpStore, TeamMemberStore
+        from threadline.wiring.cli_services import cli_database
 
-        async with records_desk(team) as desk:
-            lines = [
-                *(
-                    f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}"
-                    for each in await desk.projects()
-                ),
-                *map(record_lines.resource, await desk.resources()),
-                *map(record_lines.rfp, await desk.rfps()),
-                *map(record_lines.member, await desk.members()),
-            ]
+        async with cli_database(team) as (database, team_id), database.begin() as work:
+            projects = await work.estimates.projects(team_id)
+            lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
+            lines += map(_resource_line, await AppointmentStore(work.tx).resources(team_id))
+            lines += map(_rfp_line, await RfpStore(work.tx).listed(team_id, limit=_MAX_LISTED))
+            lines += map(_member_line, await TeamMemberStore(work.tx).listed(team_id, limit=_MAX_LISTED))
         for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
-            telling.line(line)
+            output.line(line)
 
     asyncio.run(run())
 
@@ -199,11 +253,163 @@ def unlock(project: Annotated[str, typer.Argument(help="Id or name of the projec
 
 
 async def _lock(project: str, team: str, *, locked: bool) -> None:
-    from threadline.wiring.records import records_desk
+    from threadline.wiring.cli_services import cli_database
 
-    async with records_desk(team) as desk:
-        found = await desk.lock(project, locked=locked)
-    telling.line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
+    async with cli_database(team) as (database, team_id), database.begin() as work:
+        found = await work.estimates.project(team_id, project)
+        await work.estimates.set_locked(team_id, found.project_id, locked=locked)
+    output.line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
+
+
+@app.command()
+def delete(
+    rfp: Annotated[str, typer.Argument(metavar="RFP", help="Id of the RFP, as `threadline records list` shows it.")],
+    yes: Yes = False,
+    team: Team = "",
+) -> None:
+    """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
+
+    async def run() -> None:
+        from threadline.rfps.store import RfpStore
+        from threadline.wiring.cli_services import cli_database
+
+        async with cli_database(team) as (database, team_id), database.begin() as work:
+            store = RfpStore(work.tx)
+            try:
+                usage = await store.usage(team_id, rfp)
+            except RfpNotFound as missing:
+                if not missing.deleted:
+                    raise
+                output.line(f"{missing.sought} is gone already: it was deleted before.")
+                return
+            rfp_id = usage.rfp.rfp_id
+            lines = [*_usage_lines(usage, await work.memories.count_of_rfp(team_id, rfp_id))]
+            lines += [line async for line in _reference_lines(work, team_id, rfp_id)]
+            if yes:
+                await store.delete(team_id, rfp_id)
+                await work.memories.forget_rfp(team_id, rfp_id)
+        for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
+            output.line(line)
+
+    asyncio.run(run())
+
+
+@app.command("forget-person")
+def forget_person(
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="Slack id or name of the person.")],
+    yes: Yes = False,
+    team: Team = "",
+) -> None:
+    """Delete a team member, with biography, skills and hours."""
+
+    async def run() -> None:
+        from threadline.rfps.store import TeamMemberStore
+        from threadline.wiring.cli_services import cli_database
+
+        async with cli_database(team) as (database, team_id), database.begin() as work:
+            store = TeamMemberStore(work.tx)
+            found = await _find_person(store, team_id, person)
+            if yes:
+                await store.forget(team_id, found.user_id)
+        forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
+        for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
+            output.line(line)
+
+    asyncio.run(run())
+
+
+async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:
+    """Who is called so, or has this Slack id.
+
+    Raises:
+        MemberNotFound: nobody has it; the message tells who is called nearly so.
+        Permanent: several are called so.
+    """
+    try:
+        found = await store.named(team, words)
+    except MemberNotFound as missing:
+        near = _nearest(words, await store.listed(team, limit=_MAX_LISTED))
+        hint = f"did you mean {' or '.join(near)}?" if near else "`threadline records list` lists them"
+        raise MemberNotFound(f"no team member is called {words[:60]!r}; {hint}") from missing
+    if len(found) > 1:
+        raise Permanent(
+            f"{found[0].name} is the name of several people: give {' or '.join(each.user_id for each in found)}."
+        )
+    return found[0]
+
+
+def _nearest(words: str, members: Sequence[TeamMember]) -> list[str]:
+    """The names and ids that look most like these words, each with the id."""
+    called = {each.name.lower(): f"{each.name} ({each.user_id})" for each in members}
+    called |= {each.user_id.lower(): f"{each.name} ({each.user_id})" for each in members}
+    return list(dict.fromkeys(called[near] for near in get_close_matches(words.lower(), called)))
+
+
+def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
+    rfp = usage.rfp
+    goes = [
+        f"its state (version {usage.version})" if usage.version else "",
+        f"the text of {rfp.source_name} ({usage.characters:,} characters)" if rfp.source_name else "",
+        f"what is remembered of turns about it ({memories})" if memories else "",
+    ]
+    yield _rfp_line(rfp)
+    yield f"Goes for good: {', '.join(filter(None, [*goes, 'its due date and its owner']))}."
+    yield (
+        f"Stays on record, since nothing deletes those: its journal ({usage.entries}) and its events ({usage.events}), "
+        "under its id, its title and its client; the bot shows them to nobody."
+    )
+
+
+async def _reference_lines(work: "Work", team: str, rfp_id: str) -> AsyncIterator[str]:
+    """What refers to the RFP: the threads that were bound last come first."""
+    from threadline.jobs.store import JobStore
+
+    if threads := await work.bindings.threads_of(team, BINDING, rfp_id, _MAX_LISTED):
+        bound = [f"{each.channel}/{each.ts}" for each in threads]
+        yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
+    if jobs := await JobStore(work.tx).search(team, JobQuery(open_only=True, rfp_id=rfp_id), _MAX_LISTED):
+        yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
+    if actions := await work.proposed_actions.undecided_about(team, rfp_id):
+        yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
+
+
+def _person_lines(member: TeamMember) -> Iterator[str]:
+    goes = [
+        f"mail address {member.email}" if member.email else "",
+        f"a biography of {len(member.biography):,} characters" if member.biography else "",
+    ]
+    yield _member_line(member)
+    yield f"Goes for good: {', '.join(['all of this', *filter(None, goes)])}."
+    yield (
+        "Stays: what Slack says of whoever asks the bot, and what is remembered of their turns, for "
+        "THREADLINE_MEMORY_DAYS; their name where journals, events and RFPs have it."
+    )
+
+
+def _resource_line(resource: Resource) -> str:
+    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
+    return f"{resource.name}: {hours}, {', '.join(_DAYS[day - 1] for day in resource.weekdays)}"
+
+
+def _rfp_line(rfp: Rfp) -> str:
+    due = f"due {rfp.due_date}" if rfp.due_date else ""
+    told = (rfp.title, rfp.client, rfp.status.replace("_", " "), due, rfp.owner)
+    return f"{rfp.rfp_id}: {', '.join(filter(None, told))}"
+
+
+def _member_line(member: TeamMember) -> str:
+    skills = f"can {', '.join(member.skills)}" if member.skills else ""
+    told = (member.role, f"{member.hours_per_week} hours a week", skills)
+    return f"{member.name} ({member.user_id}): {', '.join(filter(None, told))}"
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
+
+
+def _hint(command: str, identity: str) -> str:
+    return f"Nothing was changed: `threadline records {command} {identity} --yes` does it."
 
 
 def _resource(given: _Resource) -> Resource:

@@ -21,7 +21,8 @@ from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
-from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, NewEntry
+from threadline.rfps.model import MAX_ENTRY, EntryKind, NewEntry
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
@@ -87,10 +88,10 @@ class Acting:
 
     async def _journal(self, speech: Speech) -> None:
         """See `operator.enforcement.Journal`."""
-        entry = NewEntry(speech.words[:LONGEST_ENTRY], EntryKind.SAID)
+        entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
         author = Author(speech.user_id, speech.correlation_id)
         async with self._database.begin() as work:
-            await work.journal.append(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+            await RfpStore(work.tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
     async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
         """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by

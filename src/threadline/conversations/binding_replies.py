@@ -1,9 +1,9 @@
 """What is said by rule about a thread and its RFP. Markdown, as answers are."""
 
-from threadline.rfps.model import Bound, Rfp, RfpNotFound
+from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound
 
 
-def bound(made: Bound) -> str:
+def bound(made: RfpBinding) -> str:
     """A binding is confirmed, with what it replaced."""
     named = _named(made.rfp)
     if made.before == made.rfp.rfp_id:

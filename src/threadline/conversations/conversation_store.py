@@ -31,7 +31,7 @@ from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import Usage
-from threadline.operator.store import Memories
+from threadline.operator.store import MemoryStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, message_id
 
@@ -217,7 +217,7 @@ class Conversations:
         """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""
         row = await conversation_row.locked(self._connection, thread)
         keys = await threads_read.forget(self._connection, thread, row.id)
-        await Memories(self._connection).forget_said(thread.team, keys)
+        await MemoryStore(self._connection).forget_said(thread.team, keys)
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
         """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""

@@ -17,6 +17,7 @@ from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.operator.model.routing import Route
 from threadline.privacy.redaction import redact, redact_value
+from threadline.rfps.store import RfpStore
 from threadline.settings import DatabaseSettings, TemporalUiSettings
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
@@ -142,11 +143,11 @@ class ExplainDesk:
             result.get("protocol") if result else None,
             [
                 Written(each.id, each.rfp_id, each.kind, each.text, each.at)
-                for each in await work.journal.of_turn(thread.team, correlation)
+                for each in await RfpStore(work.tx).journal_of_turn(thread.team, correlation)
             ],
             [
                 Written(each.id, each.rfp_id, each.event_type, each.payload, each.at)
-                for each in await work.events.of_turn(thread.team, correlation)
+                for each in await RfpStore(work.tx).events_of_turn(thread.team, correlation)
             ],
             Spending(sum(each.input_tokens + each.output_tokens for each in models), _cost(models)),
             result,

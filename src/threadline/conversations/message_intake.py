@@ -24,7 +24,7 @@ from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.decisions.store import Decisions
 from threadline.handovers.store import Handovers
-from threadline.operator.store import Memories
+from threadline.operator.store import MemoryStore
 from threadline.slack.model import Thread
 from threadline.threads.message_table import MessageTable, distinct, seconds
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
@@ -120,7 +120,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if batch_stored.corrected:
         await _forget_words(connection, thread, row.id, batch_stored.corrected)
     if any(message.kind == MessageKind.DELETION for message in stored):  # of what was never stored, too
-        await Memories(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
+        await MemoryStore(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
     if not row.stored and stored:
         await _register(connection, thread, stored)
     await conversation_row.use_stops(connection, row.id)
@@ -264,6 +264,6 @@ async def _forget_words(
         used = {"id": conversation_id, "deleted": deleted}
         turns = (await connection.execute(_TURNS, used)).scalars()
         keys = [turn_id(thread, turn) for turn in turns]
-        await Memories(connection).forget_said(thread.team, keys)
+        await MemoryStore(connection).forget_said(thread.team, keys)
         await TurnPlans(connection).forget_told(conversation_id)
         await Decisions(connection).forget_words(conversation_id)

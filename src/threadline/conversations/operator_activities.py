@@ -121,7 +121,7 @@ class LiveOperatorActivities(OperatorActivities):
             async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as work:
                 asked = await self._asked(work, turn)
                 request = await asked.request(work, turn.thread)
-                return asked, request, Records() if asked.plan.context else await read_records(work, request)
+                return asked, request, Records() if asked.plan.context else await read_records(work.tx, request)
         except TimeoutError as late:
             reason = reason_of(late, "records")
         async with self._database.begin() as work:

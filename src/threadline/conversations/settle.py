@@ -23,8 +23,8 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
-from threadline.rfps.journal_entries import LONGEST_ENTRY, EntryKind, EntryRefused, NewEntry
-from threadline.rfps.model import RfpNotFound
+from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import Author, Change, Operation
@@ -188,10 +188,10 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
             operation = Operation(request.thread, request.turn, request.answered_at, request.spoken_by)
         author = Author(user, turn_id(request.thread, request.turn))
         try:
-            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:LONGEST_ENTRY], kind)
+            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY], kind)
             async with work.tx.begin_nested():  # of an entry that is refused, nothing is left
-                await work.journal.append(Change(operation, time.time()), rfp_id, entry, author)
-        except (RfpNotFound, EntryRefused) as error:
+                await RfpStore(work.tx).append_entry(Change(operation, time.time()), rfp_id, entry, author)
+        except (RfpNotFound, InvalidEntry) as error:
             _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 

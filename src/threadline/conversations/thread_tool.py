@@ -7,12 +7,12 @@ from typing import Annotated, Protocol
 
 from pydantic import BeforeValidator, Field
 
-from threadline.rfps.json_documents import Document
-from threadline.rfps.tool_parameters import counted, moment
+from threadline.rfps.model import JsonObject
 from threadline.slack.model import FileRef, Thread, name_with_id
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool
+from threadline.tools.rendering import counted, moment
 
 MOST = 50
 """Messages of one answer; earlier or later ones are found by their time."""
@@ -91,7 +91,7 @@ async def get_thread(
     told = [_record(each, longest) for each in part.messages]
     files = sum(len(each.files) for each in part.messages)
     attached = f", {counted(files, 'file')}" if files else ""
-    data: Document = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
+    data: JsonObject = {"messages": told, "left_out": part.left_out, "read_to_the_end": part.whole}
     if part.external:
         data["not_shown_by_external_people"] = part.external
     return ToolResult(
@@ -103,9 +103,9 @@ async def get_thread(
 TOOLS = [get_thread]
 
 
-def _record(message: ThreadMessage, longest: int) -> Document:
+def _record(message: ThreadMessage, longest: int) -> JsonObject:
     text = message.text if len(message.text) <= longest else f"{message.text[: longest - 1]}…"
-    told: Document = {"at": moment(message.at), "by": name_with_id(message.author, message.user_id), "text": text}
+    told: JsonObject = {"at": moment(message.at), "by": name_with_id(message.author, message.user_id), "text": text}
     if message.files:
         told["files"] = [
             {"file_id": each.id, "name": each.name, "type": each.mimetype, "bytes": each.size} for each in message.files

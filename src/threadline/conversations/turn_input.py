@@ -11,7 +11,7 @@ from threadline.operator.model import input_validation as questions
 from threadline.operator.model.memory import fact_to_remember
 from threadline.operator.model.routing import Agent, Route
 from threadline.operator.model.thread_commands import ThreadCommand, thread_command
-from threadline.rfps.rfp_ids import rfp_ids
+from threadline.rfps.model import find_rfp_ids
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def staying(route: Route, sensitive_words: Sequence[str] = ()) -> Stays:
             (route.overhears and taken.addressed) or sensitive.words_in(taken.text, sensitive_words)
         ):
             return True
-        return bool(scope) and rfp_ids(taken.text)[:1] not in ((), (scope,))
+        return bool(scope) and find_rfp_ids(taken.text)[:1] not in ((), (scope,))
 
     return stays
 

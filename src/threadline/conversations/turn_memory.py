@@ -16,7 +16,8 @@ from threadline.operator.memory import TurnEnd, Used
 from threadline.operator.model.memory import MemoryKind
 from threadline.operator.model.routing import Agent
 from threadline.rfps import model as rfps
-from threadline.rfps.rfp_ids import scope_of
+from threadline.rfps.model import resolve_scope
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import ToolOutcome
@@ -50,7 +51,7 @@ class Remembering:
                 return 0
             end = await self._end(work, thread, turn)
             made = memory.memories(end) if end else []
-            if end and end.rfp_id and await work.rfps.was_deleted(thread.team, end.rfp_id):
+            if end and end.rfp_id and await RfpStore(work.tx).is_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
             plan = await work.turn_plans.of(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
@@ -105,4 +106,4 @@ async def _about(work: Work, thread: Thread, turn: int, request: str) -> str:
     plan = await work.turn_plans.of(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
-    return scope_of(request, (await work.bindings.of(thread)).get(rfps.BINDING, "")).rfp_id
+    return resolve_scope(request, (await work.bindings.of(thread)).get(rfps.BINDING, "")).rfp_id

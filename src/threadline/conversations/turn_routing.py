@@ -27,8 +27,8 @@ from threadline.operator.model.routing import Agent, Request, Route
 from threadline.operator.model.scope import Branch, which_rfp
 from threadline.operator.model.thread_commands import Link
 from threadline.rfps import model as rfps
-from threadline.rfps.model import RfpNotFound
-from threadline.rfps.rfp_ids import Origin, Scope, rfp_ids
+from threadline.rfps.model import RfpNotFound, Scope, ScopeSource, find_rfp_ids
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
@@ -111,7 +111,7 @@ class Beginning:
         said = turn_words.said(taken, addressed=marks.addressed_due)
         bound, trouble = await _bound(work, thread)
         done = await self._obey(work, thread, said, bound)
-        split = len(done.scopes) > 1 and not rfp_ids(said.words)
+        split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
         if done.refused or split:
             return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
         resumes = await _resumed(work, thread, said)
@@ -122,7 +122,7 @@ class Beginning:
         pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = Request(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
-        if done.linked or not said.addressed or rfp_ids(f"{words}\n{pending}"):
+        if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
             trouble = ""  # the thread's RFP is nothing to this turn
         route = await self._checked(work, thread, routing.routed(request), [*done.notes, trouble], done.bound)
         cut = route.branch in (Branch.C, Branch.D) and said.too_long
@@ -131,13 +131,13 @@ class Beginning:
 
     async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str], bound: str) -> Route:
         """The way with what is to be said about it; an RFP that does not exist ends the turn."""
-        named = route.scope.origin is Origin.MESSAGE
-        before = route.scope.origin is Origin.BINDING and route.scope.rfp_id != bound
+        named = route.scope.origin is ScopeSource.MESSAGE
+        before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
         also = thread_words.asked_before(route.scope.rfp_id) if before else routing.first_counts(route.scope)
         told = tuple(filter(None, dict.fromkeys((*notes, also))))
         if named:
             try:
-                found = await work.rfps.get(thread.team, route.scope.rfp_id)
+                found = await RfpStore(work.tx).get(thread.team, route.scope.rfp_id)
             except RfpNotFound as error:
                 return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
             route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
@@ -163,7 +163,7 @@ class Beginning:
             done.notes.append(thread_words.no_id(self._bot_name))
             return
         try:
-            made = await work.bindings.bind_rfp(thread, link.rfp_id, user_id)
+            made = await RfpStore(work.tx).bind(thread, link.rfp_id, user_id)
         except RfpNotFound as error:
             done.notes.append(thread_words.refused(error))
             return
@@ -175,7 +175,7 @@ class Beginning:
         if not bound:
             return thread_words.unbound(self._bot_name)
         try:
-            return thread_words.where(await work.rfps.get(thread.team, bound))
+            return thread_words.where(await RfpStore(work.tx).get(thread.team, bound))
         except RfpNotFound as error:
             return thread_words.gone(error)
 
@@ -202,7 +202,7 @@ async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
     """The RFP of the thread, or what is wrong with it."""
     bound = (await work.bindings.of(thread)).get(rfps.BINDING, "")
     try:
-        return (bound, "") if not bound else ((await work.rfps.get(thread.team, bound)).rfp_id, "")
+        return (bound, "") if not bound else ((await RfpStore(work.tx).get(thread.team, bound)).rfp_id, "")
     except RfpNotFound as error:
         return "", thread_words.gone(error)
 

@@ -16,12 +16,7 @@ from threadline.decisions.store import Decisions
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
-from threadline.operator.store import Memories
-from threadline.rfps.event_store import Events
-from threadline.rfps.journal_store import Journal
-from threadline.rfps.opportunity_store import Opportunities
-from threadline.rfps.store import Rfps
-from threadline.rfps.team_store import Team
+from threadline.operator.store import MemoryStore
 from threadline.threads.thread_bindings import Bindings
 from threadline.tools.operation_store import Operations
 from threadline.tools.store import ToolExecutionStore
@@ -81,32 +76,12 @@ class Work:
         return Transcripts(self.tx)
 
     @cached_property
-    def events(self) -> Events:
-        return Events(self.tx)
-
-    @cached_property
-    def journal(self) -> Journal:
-        return Journal(self.tx)
-
-    @cached_property
-    def memories(self) -> Memories:
-        return Memories(self.tx)
-
-    @cached_property
-    def opportunities(self) -> Opportunities:
-        return Opportunities(self.tx)
+    def memories(self) -> MemoryStore:
+        return MemoryStore(self.tx)
 
     @cached_property
     def proposed_actions(self) -> ProposedActions:
         return ProposedActions(self.tx)
-
-    @cached_property
-    def rfps(self) -> Rfps:
-        return Rfps(self.tx)
-
-    @cached_property
-    def team(self) -> Team:
-        return Team(self.tx)
 
     @cached_property
     def turn_plans(self) -> TurnPlans:

@@ -1,1 +1,1 @@
-"""The text of documents that strangers wrote: read in a process of its own, with little time and little memory."""
+"""Documents that strangers wrote: their text is extracted in a child process with little time and memory."""

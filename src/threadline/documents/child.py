@@ -1,17 +1,16 @@
 """The process in which a document is read: `python -I -B -m threadline.documents.child SUFFIX`.
 
-It takes the bytes from its standard input and answers with JSON: `{"text": {…}}`, or `{"refused": "…"}`. What it may
-use is bounded before it reads the first byte; nothing of that can be taken back.
+It takes the bytes from its standard input and answers with JSON: `{"document": {…}}`, or `{"rejected": "…"}`. Its
+resources are limited before it reads the first byte, and it cannot raise a limit again.
 """
 
 import contextlib
 import json
 import resource
 import sys
-from dataclasses import asdict
 
-from threadline.documents.extract import text_of
-from threadline.documents.file_kinds import Refused
+from threadline.documents.extract import extract_text
+from threadline.documents.reader import DocumentRejected
 
 MEMORY = 1024 * 1024 * 1024
 """Bytes, of which Python and its libraries take some 200 MiB."""
@@ -29,22 +28,22 @@ _LIMITS = (
 )
 
 
-def bound() -> None:
+def limit_resources() -> None:
     """Take away what reading a document does not need."""
-    for what, most in _LIMITS:
+    for what, limit in _LIMITS:
         with contextlib.suppress(ValueError, OSError):  # macOS has no limit of this kind for memory
-            resource.setrlimit(what, (most, most))
+            resource.setrlimit(what, (limit, limit))
 
 
 def main() -> None:
-    bound()
+    limit_resources()
     answer: dict[str, object]
     try:
-        answer = {"text": asdict(text_of(sys.stdin.buffer.read(), sys.argv[1]))}
-    except Refused as refused:
-        answer = {"refused": str(refused)}
+        answer = {"document": extract_text(sys.stdin.buffer.read(), sys.argv[1]).model_dump(mode="json")}
+    except DocumentRejected as rejected:
+        answer = {"rejected": str(rejected)}
     except (MemoryError, RecursionError):
-        answer = {"refused": "needs too much memory to read: upload the part that matters."}
+        answer = {"rejected": "needs too much memory to read: upload the part that matters."}
     sys.stdout.write(json.dumps(answer))
 
 

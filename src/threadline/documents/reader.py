@@ -1,20 +1,20 @@
-"""Has a document read by a child process, which may fail in every way without harm to this one."""
+"""DocumentReader: reads a document in a child process, which may fail in every way without harm to this one."""
 
 import asyncio
 import contextlib
 import json
 import sys
+from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from threadline.documents.file_kinds import Kind
 from threadline.errors import Permanent
 
 SECONDS = 20.0
 """For one document, all in all."""
-AT_ONCE = 2
+MAX_CONCURRENT = 2
 """Documents that one process has read at a time: each may take a core and a GiB."""
-_MOST_ANSWER = 16 * 1024 * 1024
+_MAX_ANSWER = 16 * 1024 * 1024
 """Bytes: a text of full length, each character of it escaped."""
 _CHUNK = 64 * 1024
 _CHILD = "threadline.documents.child"
@@ -22,15 +22,26 @@ _ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
 """All of it: the child of a worker inherits no token."""
 
 
+class DocumentKind(StrEnum):
+    PDF = "pdf"
+    DOCX = "docx"
+    TEXT = "text"
+    MARKDOWN = "markdown"
+
+
 class Document(BaseModel):
-    """What was read. `pages`: of a PDF, else 0; `cut`: the text is not whole."""
+    """The text of a document. `pages`: of a PDF, else 0; `cut`: the text is not whole."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Kind
+    kind: DocumentKind
     text: str
-    pages: int
-    cut: bool
+    pages: int = 0
+    cut: bool = False
+
+
+class DocumentRejected(Exception):
+    """In the child: a document that is not taken. The text follows "The file …" and says what to upload instead."""
 
 
 class UnreadableDocument(Permanent):
@@ -38,16 +49,16 @@ class UnreadableDocument(Permanent):
 
 
 class _Answer(BaseModel):
-    text: Document | None = None
-    refused: str = ""
+    document: Document | None = None
+    rejected: str = ""
 
 
-class Reader:
+class DocumentReader:
     """Args: `seconds` that one document may take."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def read(self, name: str, content: bytes) -> Document:
         """The text of a document; a cancellation ends the reading.
@@ -59,18 +70,18 @@ class Reader:
             UnreadableDocument: it is not taken.
         """
         suffix = name.rpartition(".")[2].lower() if "." in name else ""
-        async with self._places:
-            said = await self._asked(suffix[:20], content)
+        async with self._slots:
+            answered = await self._run_child(suffix[:20], content)
         try:
-            answer = _Answer.model_validate(json.loads(said))
+            answer = _Answer.model_validate(json.loads(answered))
         except (ValueError, ValidationError) as exc:
-            raise _too_much() from exc
-        if answer.text is None:
-            raise UnreadableDocument(f"The file {answer.refused}") if answer.refused else _too_much()
-        return answer.text
+            raise _too_costly() from exc
+        if answer.document is None:
+            raise UnreadableDocument(f"The file {answer.rejected}") if answer.rejected else _too_costly()
+        return answer.document
 
-    async def _asked(self, suffix: str, content: bytes) -> bytes:
-        """What the child says; nothing when it was ended, by itself, by the system or by us."""
+    async def _run_child(self, suffix: str, content: bytes) -> bytes:
+        """The child's answer; empty when it was ended, by itself, by the system or by us."""
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-B", "-m", _CHILD, suffix),
             stdin=asyncio.subprocess.PIPE,
@@ -81,8 +92,8 @@ class Reader:
         )
         try:
             async with asyncio.timeout(self._seconds):
-                _, said = await asyncio.gather(_give(child, content), _answer(child))
-                return said if await child.wait() == 0 else b""
+                _, answer = await asyncio.gather(_send(child, content), _receive(child))
+                return answer if await child.wait() == 0 else b""
         except TimeoutError:
             return b""
         finally:
@@ -91,7 +102,7 @@ class Reader:
             await child.wait()
 
 
-async def _give(child: asyncio.subprocess.Process, content: bytes) -> None:
+async def _send(child: asyncio.subprocess.Process, content: bytes) -> None:
     if child.stdin is None:
         raise RuntimeError("the child has no standard input")
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it ended before it had read everything
@@ -100,19 +111,19 @@ async def _give(child: asyncio.subprocess.Process, content: bytes) -> None:
     child.stdin.close()
 
 
-async def _answer(child: asyncio.subprocess.Process) -> bytes:
+async def _receive(child: asyncio.subprocess.Process) -> bytes:
     if child.stdout is None:
         raise RuntimeError("the child has no standard output")
-    said = bytearray()
+    answer = bytearray()
     while chunk := await child.stdout.read(_CHUNK):
-        said += chunk
-        if len(said) > _MOST_ANSWER:
+        answer += chunk
+        if len(answer) > _MAX_ANSWER:
             child.kill()
             return b""
-    return bytes(said)
+    return bytes(answer)
 
 
-def _too_much() -> UnreadableDocument:
+def _too_costly() -> UnreadableDocument:
     return UnreadableDocument(
         "The file took too much time or memory to read: upload the part that matters, or save it again."
     )

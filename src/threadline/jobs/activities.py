@@ -32,9 +32,8 @@ from threadline.jobs.model import (
 )
 from threadline.jobs.store import JobStore
 from threadline.jobs.times import FARTHEST, format_time, morning, next_times
-from threadline.rfps import rfp_ids
-from threadline.rfps.model import OPEN, Rfp, RfpNotFound
-from threadline.rfps.store import Rfps
+from threadline.rfps.model import OPEN, Rfp, RfpNotFound, find_rfp_ids
+from threadline.rfps.store import RfpStore
 from threadline.slack import formatting
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread, clean_text
@@ -106,7 +105,7 @@ class LiveJobActivities(JobActivities):
     async def _next_reminder(self, tx: Transaction, ref: JobRef, job: AgentJob, given: DeadlineReminder) -> NextRun:
         """Some days before the RFP is due, whenever that is by now; a deleted one is found to be so by the run."""
         try:
-            due = (await Rfps(tx).get(ref.team, given.rfp_id)).due_date
+            due = (await RfpStore(tx).get(ref.team, given.rfp_id)).due_date
         except RfpNotFound:
             return NextRun(run_at=0.0)
         if due is None:
@@ -192,7 +191,7 @@ class LiveJobActivities(JobActivities):
     async def _digest(self, team: str, job: AgentJob, given: StatusDigest) -> str:
         channel = await self._channels.admit(given.channel or job.channel, job.author.user_id)
         async with self._database.begin() as work:
-            found = await Rfps(work.tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
+            found = await RfpStore(work.tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
             user = await UserStore(work.tx).get(team, job.author.user_id)
         lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
         text = blocks.digest(lines, more=len(found) > MAX_LISTED)
@@ -204,7 +203,7 @@ class LiveJobActivities(JobActivities):
     async def _remind(self, team: str, job: AgentJob, given: DeadlineReminder) -> str:
         try:
             async with self._database.begin() as work:
-                rfp = await Rfps(work.tx).get(team, given.rfp_id)
+                rfp = await RfpStore(work.tx).get(team, given.rfp_id)
         except RfpNotFound as gone:
             return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:
@@ -246,7 +245,7 @@ def _last_result(job: AgentJob | None, ref: JobRef) -> str:
 
 def _question(given: FollowUp) -> str:
     """The question, with the RFP that it is about unless it names one."""
-    named = rfp_ids.rfp_ids(given.question)
+    named = find_rfp_ids(given.question)
     return given.question if named or not given.rfp_id else f"{given.question} ({given.rfp_id})"
 
 

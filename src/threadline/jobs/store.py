@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, u
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.values import storable, storable_key
+from threadline.db.values import storable
 from threadline.jobs.model import (
     FINISHED,
     MAX_OPEN_JOBS,
@@ -21,7 +21,8 @@ from threadline.jobs.model import (
     NewJob,
 )
 from threadline.jobs.tables import agent_jobs
-from threadline.rfps.json_documents import flaw
+from threadline.rfps.model import json_problem
+from threadline.rfps.store import audit_values, operation_filter
 from threadline.tools.model import Author, Change
 
 _OPEN = (JobStatus.SCHEDULED, JobStatus.RUNNING)
@@ -74,10 +75,7 @@ class JobStore:
 
     async def find_by_operation(self, change: Change) -> AgentJob | None:
         """The job that a call has scheduled."""
-        job = agent_jobs.c
-        mine = select(agent_jobs).where(
-            job.team == change.team, job.operation_key == storable_key(change.operation.key)
-        )
+        mine = select(agent_jobs).where(*operation_filter(agent_jobs, change.operation))
         row = (await self._tx.execute(mine)).one_or_none()
         return _job(row) if row else None
 
@@ -184,14 +182,11 @@ def _plain(job_id: str) -> str:
 
 
 def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
-    if fault := flaw(new.arguments, MOST_ARGUMENTS):
+    if fault := json_problem(new.arguments, MOST_ARGUMENTS):
         raise JobRefused(f"the input of a job {fault}")
-    thread = change.operation.thread
     return {
         "team": change.team,
-        "channel": thread.channel,
-        "thread_ts": thread.ts,
-        "operation_key": storable_key(change.operation.key),
+        **audit_values(change),
         "arguments": new.arguments,
         "run_at": new.schedule.at,
         "time_zone": new.schedule.time_zone,

@@ -34,7 +34,7 @@ from threadline.jobs.store import JobStore
 from threadline.models.model import ToolKind
 from threadline.privacy.redaction import redact_value
 from threadline.rfps.model import OPEN, Rfp
-from threadline.rfps.store import Rfps
+from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import ToolSuccess, tool
@@ -205,7 +205,7 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
     rfp: Rfp | None = None
     if rfp_id := arguments.get("rfp_id"):
         async with context.services[Database].begin() as work:
-            rfp = await Rfps(work.tx).get(context.team, rfp_id)
+            rfp = await RfpStore(work.tx).get(context.team, rfp_id)
         arguments["rfp_id"] = rfp.rfp_id
     if rfp and isinstance(wanted, DeadlineReminder):
         when = _before_due_date(rfp, wanted.days_before, given, context.clock())

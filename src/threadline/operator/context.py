@@ -14,15 +14,14 @@ from itertools import chain, zip_longest
 
 import structlog
 
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.memory import format_tool_patterns, recall_query
 from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
-from threadline.rfps.journal_entries import Event, JournalEntry
-from threadline.rfps.model import FACTS, Rfp, RfpNotFound
-from threadline.rfps.opportunity_state import OpportunityState
-from threadline.rfps.team_members import TeamMember
+from threadline.operator.store import MemoryStore
+from threadline.rfps.model import FACTS, Event, JournalEntry, OpportunityState, Rfp, RfpNotFound, TeamMember
+from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack import rich_text
 from threadline.slack.history import History, Raw
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
@@ -185,40 +184,41 @@ class Context:
     patterns: str = ""
 
 
-async def read_records(work: Work, request: ContextRequest) -> Records:
+async def read_records(tx: Transaction, request: ContextRequest) -> Records:
     """Read what the request calls for, in the caller's transaction. An RFP that is there has a state afterwards.
 
     Raises:
         Transient: the database is away.
     """
     team, rfp_id = request.thread.team, request.rfp_id
+    memory_store, rfps, members = MemoryStore(tx), RfpStore(tx), TeamMemberStore(tx)
     query = recall_query(request.question)
     channel, patterns = request.thread.channel, (MemoryKind.PROCEDURAL,)
     # The ways that succeeded are told elsewhere: here the room is for the lessons.
-    memories = await work.memories.recall(team, query, channel=channel, with_successes=False, limit=_MEMORIES)
-    own = await work.memories.recall(
+    memories = await memory_store.recall(team, query, channel=channel, with_successes=False, limit=_MEMORIES)
+    own = await memory_store.recall(
         team, query, patterns, channel=channel, user_id=request.user_id, with_failures=False, limit=_PATTERNS
     )
-    others = await work.memories.recall(team, query, patterns, channel=channel, with_failures=False, limit=_PATTERNS)
+    others = await memory_store.recall(team, query, patterns, channel=channel, with_failures=False, limit=_PATTERNS)
     known = Records(
-        member=(await work.team.of(team, [request.user_id])).get(request.user_id),
+        member=(await members.of(team, [request.user_id])).get(request.user_id),
         memories=memories,
-        team=await work.team.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
+        team=await members.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
         own_patterns=own[MemoryKind.PROCEDURAL],
         team_patterns=others[MemoryKind.PROCEDURAL],
     )
     if not rfp_id:
-        return replace(known, related=await work.rfps.search(team, request.question, _RELATED))
+        return replace(known, related=await rfps.search(team, request.question, _RELATED))
     try:
-        state = await work.opportunities.ensure_state_exists(team, rfp_id)
+        state = await rfps.ensure_state_exists(team, rfp_id)
     except RfpNotFound as unknown:
         return replace(known, not_found=str(unknown))
     return replace(
         known,
         state=state,
-        journal=await work.journal.of(team, rfp_id, _RECENT),
-        events=await work.events.of(team, rfp_id, _RECENT),
-        related=await work.rfps.related(team, rfp_id, _RELATED),
+        journal=await rfps.journal(team, rfp_id, _RECENT),
+        events=await rfps.events(team, rfp_id, _RECENT),
+        related=await rfps.related(team, rfp_id, _RELATED),
     )
 
 
@@ -440,7 +440,7 @@ def _memory(memory: Memory) -> str:
 
 def _member(member: TeamMember, *, asks: bool = False) -> str:
     skills = f"can {', '.join(member.skills[:_SKILLS])}" if member.skills else ""
-    hours = f"{member.capacity} hours a week for proposals"
+    hours = f"{member.hours_per_week} hours a week for proposals"
     biography = redacted_line(member.biography, _BIOGRAPHY)
     told = "; ".join(filter(None, (member.role, skills, hours, biography)))
     mark = ", who asks" if asks else ""

@@ -5,8 +5,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field
 
 from threadline.models.model import ToolKind
-from threadline.rfps.tool_parameters import CorrelationId, RfpId
+from threadline.rfps.model import RfpId
 from threadline.slack.text import is_blank
+from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool

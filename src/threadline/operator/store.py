@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, select, text
+from sqlalchemy import ColumnElement, Row, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -33,7 +33,7 @@ SELECT * FROM found WHERE place <= :limit ORDER BY kind, place
 """The more of the question's words a memory has, the sooner it comes; of those that are as good, the newest."""
 
 
-class Memories:
+class MemoryStore:
     """A memory belongs to its team: no other finds it."""
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -95,10 +95,24 @@ class Memories:
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
         return (await self._connection.execute(delete(memories).where(*said))).rowcount
 
+    async def count_of_rfp(self, team: str, rfp_id: str) -> int:
+        """How much is remembered of turns about an RFP, as far as `forget_rfp` forgets it."""
+        query = select(func.count()).select_from(memories).where(*_told_of_rfp(team, rfp_id))
+        return int((await self._connection.execute(query)).scalar_one())
+
+    async def forget_rfp(self, team: str, rfp_id: str) -> None:
+        """Forget what was told in turns about an RFP. How tools did stays: it holds no words, and names no RFP."""
+        await self._connection.execute(delete(memories).where(*_told_of_rfp(team, rfp_id)))
+
     async def prune(self, before: float, limit: int = 10_000) -> int:
         """Forget what is from before a moment (seconds since 1970), at most `limit`; returns how many."""
         old = select(memories.c.id).where(memories.c.at < datetime.fromtimestamp(before, UTC)).limit(limit)
         return (await self._connection.execute(delete(memories).where(memories.c.id.in_(old)))).rowcount
+
+
+def _told_of_rfp(team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:
+    row = memories.c
+    return row.team == team, row.rfp_id == rfp_id, row.kind != MemoryKind.PROCEDURAL
 
 
 def _memory(row: Row[Any]) -> Memory:

@@ -5,12 +5,12 @@ from typing import Annotated
 from pydantic import Field
 
 from threadline.operator.model.memory import Memory, MemoryKind
-from threadline.rfps.json_documents import Document
-from threadline.rfps.record_ports import MemoryBook
-from threadline.rfps.tool_parameters import counted, moment
+from threadline.operator.store import MemoryStore
+from threadline.rfps.model import JsonObject
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import tool
+from threadline.tools.rendering import counted, moment
 
 MOST = 10
 """Memories of each kind in one answer."""
@@ -20,8 +20,6 @@ MOST = 10
     "memory.search",
     "What is remembered of earlier requests, as far as it may be told here: what happened (episodic), what is so "
     "(semantic), which tools did it (procedural). What the records say goes before it.",
-    needs=(MemoryBook,),
-    remote=True,
 )
 async def search(
     context: ToolContext,
@@ -31,7 +29,7 @@ async def search(
     limit: Annotated[int, Field(ge=1, le=MOST, description="Of each kind.")] = 5,
 ) -> ToolResult:
     kinds = [kind] if kind else list(MemoryKind)
-    found = await context.services[MemoryBook].recall(context.team, context.channel, question, kinds, limit)
+    found = await MemoryStore(context.tx).recall(context.team, question, kinds, channel=context.channel, limit=limit)
     told = {each.value: [_record(memory) for memory in memories] for each, memories in found.items()}
     count = sum(map(len, told.values()))
     return ToolResult(
@@ -43,7 +41,7 @@ async def search(
 TOOLS = [search]
 
 
-def _record(memory: Memory) -> Document:
+def _record(memory: Memory) -> JsonObject:
     """Only what there is to tell."""
     told = {
         "about": memory.cue,

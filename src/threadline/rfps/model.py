@@ -1,19 +1,125 @@
-"""Requests for proposals: their ids, what is known of each, and what they are bound to a thread as."""
+"""Requests for proposals (RFPs): ids, facts, the state of the opportunity, journal and events, and the team."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from threadline.errors import Permanent
+from threadline.tools.model import Author, RecordGroup, Risk
 
 BINDING = "rfp"
-"""The kind of binding by which a thread is about a request."""
-LONGEST_TITLE, LONGEST_CLIENT, LONGEST_OWNER = 300, 200, 100
+"""The kind of binding by which a thread is about an RFP."""
+MAX_TITLE, MAX_CLIENT, MAX_OWNER = 300, 200, 100
 """Characters; what is longer is refused."""
+MAX_SOURCE_TEXT = 1_000_000
+"""Characters of a file's text that are kept; of these the first 200,000 are searched."""
+MAX_PATCH, MAX_STATE = 64_000, 256_000
+"""Bytes as JSON. A larger patch, or one that makes the state larger, is refused."""
+MAX_DEPTH = 20
+"""Objects and lists within each other."""
+MAX_ENTRY = 10_000
+"""Characters of a journal entry; a longer one is refused."""
+MAX_PAYLOAD = 64_000
+"""Bytes of an event's payload as JSON; a larger one is refused."""
+MAX_EVENT_TYPE = 100
 
-_ID = re.compile(r"rfp_[a-z0-9]{3,40}")
+# ---- Ids -------------------------------------------------------------------------------------------------------------
+
+MAX_ID = 64
+"""Characters of an id; what is longer is none."""
+NOT_IDS = frozenset({"rfp_list", "rfp_search", "rfp_get", "rfp_create_from_slack_file"})
+"""Tools: who names one in a message names no RFP."""
+
+_STORED_ID = re.compile(r"rfp_[a-z0-9]{3,40}")
+_FILES = "pdf|docx?|xlsx?|pptx?|csv|txt|md|rtf|odt|html?|json|zip|eml|msg|png|jpe?g"
+_MORE = "(?:_+|-)[A-Za-z0-9]"
+_ID = rf"[rR][fF][pP]_[A-Za-z0-9]+(?:{_MORE}+)*(?![A-Za-z0-9]|{_MORE})"
+"""As long as it can be: of `rfp_7-b` nobody takes `rfp_7`, which may be another record. By a look ahead: a possessive
+group takes too much before Python 3.11.5 (python/cpython#106052)."""
+_IN_TEXT = re.compile(rf"(?<![A-Za-z0-9])(?<![A-Za-z0-9]_){_ID}(?!@|\.(?i:{_FILES})(?![A-Za-z0-9]))")
+"""Also in `_italics_`; a file's name (`rfp_answer.pdf`) or a mail address is no id."""
+_ALONE = re.compile(_ID)
+_MENTION = re.compile(r"<[@#!][^<>]*>")
+"""Slack's markup of a person, a group or a channel, which may be called `rfp_team`."""
+
+
+class ScopeSource(StrEnum):
+    """Where a scope was found."""
+
+    MESSAGE = "message"
+    BINDING = "binding"
+    """Of the thread."""
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The RFP that a request is about.
+
+    `others` are further ids of the message, in its order: who wrote them has to be told that the first one counts.
+    """
+
+    rfp_id: str = ""
+    origin: ScopeSource = ScopeSource.NONE
+    others: tuple[str, ...] = ()
+
+
+def find_rfp_ids(text: str) -> tuple[str, ...]:
+    """The ids in a text, each once, in the order in which they stand there, in lower case; the first one counts.
+
+    One in a block of code, in a link's address or its label is an id like any other. Whether there are such RFPs, the
+    database knows.
+    """
+    named = (found.group().lower() for found in _IN_TEXT.finditer(_MENTION.sub(" ", text)))
+    return tuple(dict.fromkeys(each for each in named if len(each) <= MAX_ID and each not in NOT_IDS))
+
+
+def contains_only_rfp_ids(text: str) -> bool:
+    """Whether a text is an id, or several, and besides that blanks and marks alone."""
+    return bool(find_rfp_ids(text)) and not re.search(r"[^\W_]", _IN_TEXT.sub(" ", text))
+
+
+def parse_rfp_id(word: str) -> str:
+    """The id that a word is, in lower case; empty when it is none, such as the `rfp_...` of a hint."""
+    return word.lower() if len(word) <= MAX_ID and _ALONE.fullmatch(word) else ""
+
+
+def _argument(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected an id such as rfp_abc123")
+    return text.strip().lower()
+
+
+RfpId = Annotated[
+    str, AfterValidator(_argument), Field(min_length=1, max_length=MAX_ID, description="Its id, such as rfp_abc123.")
+]
+"""A tool's parameter. In small letters behind this: the protocol compares ids as they are."""
+
+
+def is_rfp_id(text: str) -> bool:
+    """Whether an RFP may be stored under this id; there may be none such."""
+    return _STORED_ID.fullmatch(text) is not None
+
+
+def resolve_scope(text: str, bound: str = "") -> Scope:
+    """The first id of the message, else what its thread is bound to, else none.
+
+    Args:
+        bound: the RFP of the thread, or nothing.
+    """
+    first, *others = find_rfp_ids(text) or ("",)
+    if first:
+        return Scope(first, ScopeSource.MESSAGE, tuple(others))
+    return Scope(bound, ScopeSource.BINDING) if bound else Scope()
+
+
+# ---- RFPs and their facts --------------------------------------------------------------------------------------------
 
 
 class RfpStatus(StrEnum):
@@ -29,11 +135,12 @@ class RfpStatus(StrEnum):
 
 OPEN = (RfpStatus.NEW, RfpStatus.IN_PROGRESS, RfpStatus.PROPOSAL_SUBMITTED, RfpStatus.SHORTLISTED)
 """As long as it has one of these, somebody may have something to do."""
+_ENDED = frozenset(RfpStatus) - frozenset(OPEN)
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What lists of requests show. They stand in the state's document, under these names, and are changed there."""
+class RfpFacts:
+    """What lists of RFPs show. They stand in the state's document, under these names, and are changed there."""
 
     title: str
     client: str = ""
@@ -42,8 +149,12 @@ class Facts:
     owner: str = ""
 
 
+FACTS = ("title", "client", "due_date", "status", "owner")
+"""The names of the facts in a state's document."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Rfp(Facts):
+class Rfp(RfpFacts):
     """`source_name`: the file that it was made from; empty when there was none."""
 
     rfp_id: str
@@ -63,20 +174,20 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class NewRfp:
-    facts: Facts
+    facts: RfpFacts
     source: SourceFile | None = None
 
 
 @dataclass(frozen=True)
-class Created:
-    """`new` is False where the team had made a request from the same file before: it is that one."""
+class CreatedRfp:
+    """`new` is False where the team had made an RFP from the same file before: it is that one."""
 
     rfp: Rfp
     new: bool
 
 
 @dataclass(frozen=True)
-class Bound:
+class RfpBinding:
     """`before`: what the thread was bound to, also when it is the same; None when it was bound to nothing."""
 
     rfp: Rfp
@@ -84,27 +195,22 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Traces:
-    """What is kept of a request.
+class RfpUsage:
+    """What an RFP holds, which its deletion removes or keeps.
 
-    `characters`: of its file's text; `version`: of its state, 0 without one; `memories`: what is remembered of turns
-    about it; `entries`, `events`: in its journal and its log. `threads`: those that are bound to it, as CHANNEL/TS,
-    the one that was bound last first; `jobs`: those that are not over; `actions`: those that nobody has decided.
+    `characters`: of its file's text; `version`: of its state, 0 without one; `entries`, `events`: in its journal and
+    its log.
     """
 
     rfp: Rfp
     characters: int
     version: int
-    memories: int
     entries: int
     events: int
-    threads: tuple[str, ...]
-    jobs: tuple[str, ...]
-    actions: tuple[str, ...]
 
 
 class RfpNotFound(Permanent):
-    """The team has no request of the id `sought`, or has it no more; `nearest` are the ids that look most like it."""
+    """The team has no RFP of the id `sought`, or has it no more; `nearest` are the ids that look most like it."""
 
     def __init__(self, sought: str, nearest: Sequence[str] = (), *, deleted: bool = False) -> None:
         self.sought, self.nearest, self.deleted = sought, tuple(nearest), deleted
@@ -114,15 +220,10 @@ class RfpNotFound(Permanent):
 
 
 class RfpRefused(Permanent):
-    """What was given is no request: it lacks a title, or a field does not have the form that it needs."""
+    """What was given is no RFP: it lacks a title, or a field does not have the form that it needs."""
 
 
-def is_rfp_id(text: str) -> bool:
-    """Whether it has the form of an id; there may be none such."""
-    return _ID.fullmatch(text) is not None
-
-
-def status_of(words: str) -> RfpStatus:
+def parse_status(words: str) -> RfpStatus:
     """The status that is named, as `Proposal submitted`. Raises `RfpRefused`."""
     try:
         return RfpStatus("_".join(re.split(r"[\s_-]+", words.strip().lower())))
@@ -130,7 +231,7 @@ def status_of(words: str) -> RfpStatus:
         raise RfpRefused(f"{words[:60]!r} is not an RFP status: use one of {', '.join(RfpStatus)}") from exc
 
 
-def due_date_of(words: str) -> date:
+def parse_due_date(words: str) -> date:
     """The day, from `2026-03-31`. Raises `RfpRefused`."""
     try:
         return date.fromisoformat(words.strip())
@@ -138,34 +239,50 @@ def due_date_of(words: str) -> date:
         raise RfpRefused(f"{words[:60]!r} is not a due date: write it as 2026-03-31") from exc
 
 
-def checked(facts: Facts) -> Facts:
+def validate_facts(facts: RfpFacts) -> RfpFacts:
     """The facts with white space normalised. Raises `RfpRefused`."""
-    title = _line("title", facts.title, LONGEST_TITLE)
+    title = _line("title", facts.title, MAX_TITLE)
     if not title:
         raise RfpRefused("an RFP needs a title")
-    client, owner = _line("client", facts.client, LONGEST_CLIENT), _line("owner", facts.owner, LONGEST_OWNER)
-    return Facts(title, client, facts.due_date, facts.status, owner)
+    client, owner = _line("client", facts.client, MAX_CLIENT), _line("owner", facts.owner, MAX_OWNER)
+    return RfpFacts(title, client, facts.due_date, facts.status, owner)
 
 
-def facts_of(document: Mapping[str, object]) -> Facts:
+def facts_from_document(document: Mapping[str, object]) -> RfpFacts:
     """The facts that a state's document holds. Raises `RfpRefused`: one is gone that must be, or has another form."""
     title, status = _text(document, "title"), _text(document, "status")
     if not status.strip():
         raise RfpRefused(f"an RFP needs a status: one of {', '.join(RfpStatus)}")
     due = _text(document, "due_date").strip()
     client, owner = _text(document, "client"), _text(document, "owner")
-    return checked(Facts(title, client, due_date_of(due) if due else None, status_of(status), owner))
+    return validate_facts(RfpFacts(title, client, parse_due_date(due) if due else None, parse_status(status), owner))
 
 
-def in_document(facts: Facts) -> dict[str, str]:
+def facts_to_document(facts: RfpFacts) -> dict[str, str]:
     """The facts as a state's document holds them: what is empty is not there."""
     due = facts.due_date.isoformat() if facts.due_date else ""
     named = {"title": facts.title, "client": facts.client, "due_date": due}
     return {name: text for name, text in (named | {"status": facts.status, "owner": facts.owner}).items() if text}
 
 
-FACTS = ("title", "client", "due_date", "status", "owner")
-"""The names of the facts in a state's document."""
+def status_words(status: str) -> str:
+    """The status, or a kind of entry, as people read it."""
+    return status.replace("_", " ")
+
+
+def rfp_record(rfp: Rfp) -> dict[str, str]:
+    """What the model reads of an RFP: only what there is to tell."""
+    return {"rfp_id": rfp.rfp_id} | facts_to_document(rfp)
+
+
+def rfp_group(records: Sequence[Mapping[str, str]]) -> tuple[RecordGroup, ...]:
+    """The records as people are shown them."""
+    shown = tuple({**each, "status": status_words(each["status"])} for each in records)
+    return (RecordGroup("rfps", shown),) if shown else ()
+
+
+def title_line(record: Mapping[str, str]) -> str:
+    return f"{record['rfp_id']} ({record['title']})"
 
 
 def _text(document: Mapping[str, object], name: str) -> str:
@@ -180,3 +297,224 @@ def _line(name: str, text: str, longest: int) -> str:
     if len(line) > longest:
         raise RfpRefused(f"the {name} of an RFP has at most {longest} characters")
     return line
+
+
+# ---- JSON, and the state of an opportunity ---------------------------------------------------------------------------
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OpportunityState:
+    """One JSON document, changed by merge patches.
+
+    `updated_by` and `correlation_id` are empty as long as nothing but the RFP's own facts stand in it.
+    """
+
+    rfp_id: str
+    version: int
+    document: JsonObject
+    updated_by: str
+    correlation_id: str
+    updated_at: datetime
+
+
+class InvalidPatch(Permanent):
+    """It is no patch, or too large."""
+
+
+class VersionConflict(Permanent):
+    """Somebody has changed the state since the version that the patch was made for. Load the newest and patch that."""
+
+    def __init__(self, rfp_id: str, expected: int, version: int) -> None:
+        self.version = version
+        super().__init__(
+            f"the state of {rfp_id} is at version {version}, and the patch was made from {expected}: nothing was "
+            "changed; load it again and patch what it says now"
+        )
+
+
+def merge_patch(target: object, patch: object) -> Any:
+    """JSON Merge Patch (https://www.rfc-editor.org/rfc/rfc7396#section-2); neither argument is changed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merge_patch(result.get(name), value)
+    return result
+
+
+def validate_patch(patch: object) -> JsonObject:
+    """The patch, where it is one that may be applied.
+
+    Raises:
+        InvalidPatch: it is no object, is empty, or is too large or too deep.
+    """
+    if not isinstance(patch, dict) or not patch:
+        raise InvalidPatch('a patch must be a JSON object with the changes, such as {"status": "won"}')
+    if problem := json_problem(patch, MAX_PATCH):
+        raise InvalidPatch(f"the patch {problem}: nothing was changed")
+    return patch
+
+
+def apply_patch(document: JsonObject, patch: object) -> tuple[JsonObject, RfpFacts]:
+    """The document after the patch, and the facts in it. Raises `InvalidPatch`, `RfpRefused`."""
+    result: JsonObject = merge_patch(document, validate_patch(patch))
+    if problem := json_problem(result, MAX_STATE):
+        raise InvalidPatch(f"with this patch the document {problem}: nothing was changed")
+    facts = facts_from_document(result)
+    return {name: each for name, each in result.items() if name not in FACTS} | facts_to_document(facts), facts
+
+
+_NOTES = frozenset(
+    {
+        *("notes", "note", "summary", "next_steps", "next_step", "tasks", "open_questions", "questions", "risks"),
+        *("tags", "links", "contacts", "highlights", "history", "comments"),
+    }
+)
+"""Fields of a state in which people keep what they know: writing there binds nobody. To empty one is of medium risk."""
+_OUTCOME_FIELDS = frozenset({"status", "stage", "state", "outcome", "decision", "result"})
+
+
+def patch_risk(patch: JsonObject) -> Risk:
+    """The risk of a proposed patch: low where it only adds notes, high where it ends the opportunity."""
+    if _ends_opportunity(patch):
+        return Risk.HIGH
+    harmless = all(name in _NOTES and value is not None for name, value in patch.items())
+    return Risk.LOW if harmless else Risk.MEDIUM
+
+
+def _ends_opportunity(value: object) -> bool:
+    """Whether an outcome stands in it at any depth, under whatever of the usual names."""
+    if isinstance(value, list):
+        return any(map(_ends_opportunity, value))
+    if not isinstance(value, Mapping):
+        return False
+    return any(
+        _ends_opportunity(each) or (str(name).casefold() in _OUTCOME_FIELDS and _is_outcome(each))
+        for name, each in value.items()
+    )
+
+
+def _is_outcome(value: object) -> bool:
+    plain = "_".join(value.casefold().replace("-", " ").replace("_", " ").split()) if isinstance(value, str) else ""
+    return plain in _ENDED or plain in ("canceled", "nobid")
+
+
+def json_problem(value: object, max_bytes: int) -> str:
+    """Why it is not kept, as the end of a sentence; empty when it is an object that may be."""
+    if not isinstance(value, dict):
+        return "must be a JSON object"
+    if _is_deeper(value, MAX_DEPTH):
+        return f"nests more than {MAX_DEPTH} objects and lists"
+    if (size := len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))) > max_bytes:
+        return f"has {size:,} bytes, and the maximum is {max_bytes:,}"
+    return ""
+
+
+def same_json(one: object, other: object) -> bool:
+    """Whether they are the same JSON: 1, 1.0 and true are not, though Python takes them for equal."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Layer by layer, so that no depth is too deep to be looked at."""
+    layer, depth = [value], 0
+    while layer := [each for each in layer if isinstance(each, dict | list)]:
+        if (depth := depth + 1) > most:
+            return True
+        layer = [inner for each in layer for inner in (each.values() if isinstance(each, dict) else each)]
+    return False
+
+
+# ---- Journal and events ----------------------------------------------------------------------------------------------
+
+
+class EntryKind(StrEnum):
+    NOTE = "note"
+    DECISION = "decision"
+    SAID = "said"
+    """What the bot told in a thread without having changed anything."""
+    FAILED = "failed"
+    """What was attempted and did not succeed."""
+
+
+@dataclass(frozen=True)
+class NewEntry:
+    text: str
+    kind: EntryKind = EntryKind.NOTE
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """`channel` and `thread_ts` say in which thread it came about."""
+
+    id: int
+    rfp_id: str
+    kind: EntryKind
+    text: str
+    author: Author
+    channel: str
+    thread_ts: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    event_type: str
+    payload: JsonObject
+
+
+@dataclass(frozen=True)
+class Event:
+    """As a journal's entry, with JSON in the place of words."""
+
+    id: int
+    rfp_id: str
+    event_type: str
+    payload: JsonObject
+    author: Author
+    channel: str
+    thread_ts: str
+    at: datetime
+
+
+class InvalidEntry(Permanent):
+    """There is nothing to write, or too much of it."""
+
+
+def validate_event(new: NewEvent) -> NewEvent:
+    """The event with white space normalised in its type. Raises `InvalidEntry`."""
+    event_type = " ".join(new.event_type.split())
+    if not event_type or len(event_type) > MAX_EVENT_TYPE:
+        raise InvalidEntry(f"an event needs a type of at most {MAX_EVENT_TYPE} characters")
+    if problem := json_problem(new.payload, MAX_PAYLOAD):
+        raise InvalidEntry(f"an event's payload {problem}: nothing was logged")
+    return NewEvent(event_type, new.payload)
+
+
+# ---- The team --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TeamMember:
+    """Somebody who answers RFPs. `user_id`: in Slack; `hours_per_week`: those that are there for proposals."""
+
+    user_id: str
+    name: str
+    email: str = ""
+    role: str = ""
+    biography: str = ""
+    skills: tuple[str, ...] = ()
+    hours_per_week: int = 0
+
+
+class MemberNotFound(Permanent):
+    """The team has nobody of this name or id."""
+
+
+class InvalidMember(Permanent):
+    """Somebody without an id or a name, or with a week of more than its hours."""

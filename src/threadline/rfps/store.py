@@ -1,59 +1,90 @@
-"""Requests for proposals: made once from a file, listed by when they are due, and found by words."""
+"""RFPs with their states, journals and events, and the team that answers them.
+
+All of it belongs to a workspace ("team" in every method): another one's is not found. What is deleted is not found
+either.
+"""
 
 import secrets
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from pydantic import TypeAdapter
-from sqlalchemy import func, select, text
+from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.text_search import any_word, words_shared
-from threadline.db.values import storable
-from threadline.rfps import rfp_lookup as rfp_row
-from threadline.rfps import rfp_usage as rfp_traces
+from threadline.db.values import storable, storable_json, storable_key
 from threadline.rfps.model import (
+    BINDING,
+    FACTS,
+    MAX_ENTRY,
+    MAX_SOURCE_TEXT,
     OPEN,
-    Created,
-    Facts,
+    CreatedRfp,
+    EntryKind,
+    Event,
+    InvalidEntry,
+    InvalidMember,
+    JournalEntry,
+    MemberNotFound,
+    NewEntry,
+    NewEvent,
     NewRfp,
+    OpportunityState,
     Rfp,
+    RfpBinding,
+    RfpFacts,
     RfpNotFound,
     RfpRefused,
     RfpStatus,
-    Traces,
-    checked,
+    RfpUsage,
+    TeamMember,
+    VersionConflict,
+    apply_patch,
+    facts_to_document,
     is_rfp_id,
+    same_json,
+    validate_event,
+    validate_facts,
+    validate_patch,
 )
-from threadline.rfps.opportunity_store import Opportunities
-from threadline.rfps.tables import rfps
-from threadline.tools.model import Author, Change
-from threadline.tools.operation_store import Operations
+from threadline.rfps.tables import events, journal_entries, opportunity_states, rfps, team_members
+from threadline.slack.model import Thread
+from threadline.threads.thread_bindings import Bindings
+from threadline.tools.model import Author, CallIdReused, Change, Operation
 
-LONGEST_TEXT = 1_000_000
-"""Characters of a file's text that are kept; of these the first 200,000 are searched."""
-
-_CREATED = TypeAdapter(Created)
+_COLUMNS: tuple[Column[Any], ...] = tuple(
+    rfps.c[name] for name in (*FACTS, "rfp_id", "source_name", "created_by", "created_at")
+)
+"""What is shown of an RFP: never its file's text, which may be long."""
+_MAX_SOUGHT_ID = 60
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"
 """No two that are read for each other, and no vowels, which would make words."""
-_LENGTH = 8
-_TRIES = 5
+_ID_LENGTH = 8
+_ID_TRIES = 5
 _ASKED = any_word(":words")
+_NEAREST = text("""
+SELECT rfp_id FROM rfps
+WHERE team = :team AND deleted_at IS NULL AND similarity(substr(rfp_id, 5), :sought) > 0.2
+ORDER BY similarity(substr(rfp_id, 5), :sought) DESC, rfp_id LIMIT :limit
+""")
+"""All ids begin alike, so that the beginning says nothing."""
 _SEARCH = text(f"""
 WITH found AS (
-    SELECT r.rfp_id FROM rfps r WHERE r.words @@ {_ASKED} AND r.team = :team AND r.deleted_at IS NULL
+    SELECT r.rfp_id FROM rfps r WHERE r.search_vector @@ {_ASKED} AND r.team = :team AND r.deleted_at IS NULL
     UNION
     SELECT r.rfp_id FROM rfps r WHERE r.title % left(:words, 300) AND r.team = :team AND r.deleted_at IS NULL
     UNION
     SELECT r.rfp_id FROM rfps r WHERE r.rfp_id = lower(:words) AND r.team = :team AND r.deleted_at IS NULL
 )
 SELECT r.rfp_id, r.title, r.client, r.due_date, r.status, r.owner, r.source_name, r.created_by, r.created_at
-FROM found JOIN rfps r USING (rfp_id)
-ORDER BY r.rfp_id = lower(:words) DESC, {words_shared("r.words", ":words")} DESC, ts_rank(r.words, {_ASKED}, 1) DESC,
-         similarity(r.title, left(:words, 300)) DESC, r.rfp_id
+FROM found JOIN rfps r ON r.team = :team AND r.rfp_id = found.rfp_id
+ORDER BY r.rfp_id = lower(:words) DESC, {words_shared("r.search_vector", ":words")} DESC,
+         ts_rank(r.search_vector, {_ASKED}, 1) DESC, similarity(r.title, left(:words, 300)) DESC, r.rfp_id
 LIMIT :limit
 """)  # noqa: S608 - both parts are written in this package
-"""The more of the words a request has, the sooner it comes; a title may also be misspelt."""
+"""The more of the words an RFP has, the sooner it comes; a title may also be misspelt."""
 _RELATED = text("""
 SELECT r.rfp_id, r.title, r.client, r.due_date, r.status, r.owner, r.source_name, r.created_by, r.created_at
 FROM rfps r
@@ -62,17 +93,23 @@ WHERE r.team = :team AND r.deleted_at IS NULL AND r.rfp_id <> :rfp_id
 ORDER BY lower(r.client) = lower(:client) AND :client <> '' DESC, similarity(r.title, :title) DESC, r.rfp_id
 LIMIT :limit
 """)
+_USAGE = text("""
+SELECT
+    (SELECT length(source_text) FROM rfps WHERE team = :team AND rfp_id = :rfp_id) AS characters,
+    (SELECT version FROM opportunity_states WHERE team = :team AND rfp_id = :rfp_id) AS version,
+    (SELECT count(*) FROM journal_entries WHERE team = :team AND rfp_id = :rfp_id) AS entries,
+    (SELECT count(*) FROM events WHERE team = :team AND rfp_id = :rfp_id) AS events
+""")
+_HOURS_OF_A_WEEK = 168
+_MAX_LINE, _MAX_BIOGRAPHY, _MAX_SKILLS = 300, 10_000, 100
 
 
-class Rfps:
-    """A request belongs to its team: the others' is not found. What is deleted is not found either."""
-
+class RfpStore:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._operations = Operations(connection)
 
-    async def create(self, change: Change, new: NewRfp, author: Author, rfp_id: str = "") -> Created:
-        """Make a request and its state, once for each operation, and once in a team for each file.
+    async def create(self, change: Change, new: NewRfp, author: Author, rfp_id: str = "") -> CreatedRfp:
+        """Make an RFP and its state, once in a team for each file.
 
         Args:
             rfp_id: its id, where it is to have a given one.
@@ -82,41 +119,62 @@ class Rfps:
         """
         if rfp_id and not is_rfp_id(rfp_id):
             raise RfpRefused(f"{rfp_id!r} is not an RFP id: write rfp_ with lower-case letters and digits")
-        facts = new.facts
+        facts, source = new.facts, new.source
         title, client, owner = (storable(each) for each in (facts.title, facts.client, facts.owner))
-        plain = checked(Facts(title, client, facts.due_date, facts.status, owner))
-
-        async def act() -> Created:
-            created = await self._made(change, NewRfp(plain, new.source), author, rfp_id)
-            await Opportunities(self._connection).ensure_state_exists(change.team, created.rfp.rfp_id)
-            return created
-
-        record = new.source.sha256 if new.source else plain.title
-        return await self._operations.once(change, "rfp_create", record, _CREATED, act)
+        row = {
+            "team": change.team,
+            **vars(validate_facts(RfpFacts(title, client, facts.due_date, facts.status, owner))),
+            "source_name": source.name if source else "",
+            "source_hash": source.sha256 if source else None,
+            "source_text": storable(source.text)[:MAX_SOURCE_TEXT] if source else "",
+            "created_by": author.user_id,
+            "created_at": _time(change),
+        }
+        for identity in [rfp_id] if rfp_id else [_generated_id() for _ in range(_ID_TRIES)]:
+            kept = insert(rfps).values(**row, rfp_id=identity).on_conflict_do_nothing().returning(*_COLUMNS)
+            if made := (await self._connection.execute(kept)).one_or_none():
+                await self.ensure_state_exists(change.team, identity)
+                return CreatedRfp(_rfp(made), new=True)
+            if source and (known := await self._of_file(change.team, source.sha256)):
+                return CreatedRfp(known, new=False)
+        raise RfpRefused(f"the id {identity} is taken")
 
     async def get(self, team: str, rfp_id: str) -> Rfp:
-        """Raises `RfpNotFound`, which names the nearest ids."""
-        return await rfp_row.rfp(self._connection, team, rfp_id)
+        """The RFP of this id, whatever its letters' case. Raises `RfpNotFound`, which names the nearest ids."""
+        return await self._get(team, rfp_id)
+
+    async def is_deleted(self, team: str, rfp_id: str) -> bool:
+        """Whether there was such an RFP, and is no more; one that is there is held until the transaction ends."""
+        try:
+            await self._get(team, rfp_id, hold=True)
+        except RfpNotFound as missing:
+            return missing.deleted
+        return False
 
     async def text_of(self, team: str, rfp_id: str) -> str:
         """What could be read in the file that it was made from. Raises `RfpNotFound`."""
-        found = await self.get(team, rfp_id)
-        query = select(rfps.c.source_text).where(rfps.c.rfp_id == found.rfp_id)
-        return str((await self._connection.execute(query)).scalar_one())
+        return (await self.part_of_text(team, rfp_id, 0, MAX_SOURCE_TEXT))[0]
 
     async def part_of_text(self, team: str, rfp_id: str, start: int, length: int) -> tuple[str, int]:
         """`length` characters of it from `start` on, and how many it has. Raises `RfpNotFound`."""
         found = await self.get(team, rfp_id)
         part = func.substr(rfps.c.source_text, start + 1, length)
-        query = select(part, func.length(rfps.c.source_text)).where(rfps.c.rfp_id == found.rfp_id)
-        text_there, characters = (await self._connection.execute(query)).one()
-        return str(text_there), int(characters)
+        query = select(part, func.length(rfps.c.source_text)).where(*_is(rfps, team, found.rfp_id))
+        part_there, characters = (await self._connection.execute(query)).one()
+        return str(part_there), int(characters)
+
+    async def with_beginning(self, team: str, rfp_id: str, length: int) -> tuple[Rfp, str]:
+        """The RFP, also a deleted one, and so many characters of its text."""
+        beginning = func.left(rfps.c.source_text, length).label("beginning")
+        query: Select[Any] = select(*_COLUMNS, beginning).where(*_is(rfps, team, normalise_id(rfp_id)))
+        row: Row[Any] = (await self._connection.execute(query)).one()
+        return _rfp(row), str(row.beginning)
 
     async def listed(
         self, team: str, *, open_only: bool = False, status: RfpStatus | None = None, owner: str = "", limit: int = 50
     ) -> list[Rfp]:
         """By when they are due, those without a date last; `owner` in letters of any case."""
-        query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team))
+        query = select(*_COLUMNS).where(*_not_deleted(team))
         if open_only:
             query = query.where(rfps.c.status.in_(OPEN))
         if status:
@@ -124,67 +182,337 @@ class Rfps:
         if owner:
             query = query.where(func.lower(rfps.c.owner) == func.lower(storable(owner).strip()))
         due = query.order_by(rfps.c.due_date.asc().nulls_last(), rfps.c.rfp_id).limit(limit)
-        return [rfp_row.told(row) for row in await self._connection.execute(due)]
+        return [_rfp(row) for row in await self._connection.execute(due)]
 
-    async def called(self, team: str, title: str, client: str) -> list[Rfp]:
+    async def find_by_title(self, team: str, title: str, client: str) -> list[Rfp]:
         """Those of exactly this title and client, in letters of any case."""
         names = ((rfps.c.title, title), (rfps.c.client, client))
         same = (func.lower(column) == func.lower(" ".join(storable(name).split())) for column, name in names)
-        query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team), *same).order_by(rfps.c.rfp_id)
-        return [rfp_row.told(row) for row in await self._connection.execute(query)]
+        query = select(*_COLUMNS).where(*_not_deleted(team), *same).order_by(rfps.c.rfp_id)
+        return [_rfp(row) for row in await self._connection.execute(query)]
 
     async def search(self, team: str, words: str, limit: int = 10) -> list[Rfp]:
         """What has these words in its title, its client's name or its file, the likest first."""
         given = {"team": team, "words": storable(words).strip(), "limit": limit}
-        return [rfp_row.told(row) for row in await self._connection.execute(_SEARCH, given)]
+        return [_rfp(row) for row in await self._connection.execute(_SEARCH, given)]
 
     async def related(self, team: str, rfp_id: str, limit: int = 5) -> list[Rfp]:
         """Others of the same client, and others with a title like it. Raises `RfpNotFound`."""
         rfp = await self.get(team, rfp_id)
         given = {"team": team, "rfp_id": rfp.rfp_id, "title": rfp.title, "client": rfp.client, "limit": limit}
-        return [rfp_row.told(row) for row in await self._connection.execute(_RELATED, given)]
+        return [_rfp(row) for row in await self._connection.execute(_RELATED, given)]
+
+    async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> RfpBinding:
+        """The thread is about this RFP. Raises `RfpNotFound`, which names the nearest ids: nothing was bound."""
+        rfp = await self.get(thread.team, rfp_id)
+        return RfpBinding(rfp, await Bindings(self._connection).bind(thread, BINDING, rfp.rfp_id, user_id))
+
+    async def usage(self, team: str, rfp_id: str) -> RfpUsage:
+        """What it holds. Raises `RfpNotFound`."""
+        rfp = await self.get(team, rfp_id)
+        row = (await self._connection.execute(_USAGE, {"team": team, "rfp_id": rfp.rfp_id})).one()
+        return RfpUsage(rfp, row.characters, row.version or 0, row.entries, row.events)
 
     async def delete(self, team: str, rfp_id: str) -> bool:
         """Whether there was one; it is not found any more.
 
-        The text of its file, its state and what is remembered of turns about it go. Its journal and events stay, under
-        its id, its title and its client, and so do the bindings of threads, which are told that it was deleted.
+        The text of its file and its state go. Its journal and events stay, under its id, its title and its client, and
+        so do the bindings of threads, which are told that it was deleted. What is remembered of turns about it is the
+        memory's: see `MemoryStore.forget_rfp`.
         """
-        return await rfp_traces.erase(self._connection, team, rfp_id)
+        sought = normalise_id(rfp_id)
+        # A patch holds the state before it writes the RFP's row: in another order they would wait for each other.
+        await self._connection.execute(_select_state(team, sought).with_for_update())
+        bare = {"source_name": "", "source_hash": None, "source_text": "", "owner": "", "due_date": None}
+        gone = update(rfps).where(*_not_deleted(team), rfps.c.rfp_id == sought)
+        if not (await self._connection.execute(gone.values(deleted_at=func.now(), **bare))).rowcount:
+            return False
+        await self._connection.execute(delete(opportunity_states).where(*_is(opportunity_states, team, sought)))
+        return True
 
-    async def traces(self, team: str, rfp_id: str) -> Traces:
-        """What is kept of it. Raises `RfpNotFound`."""
-        return await rfp_traces.traces(self._connection, team, rfp_id)
+    # ---- The state ----
 
-    async def was_deleted(self, team: str, rfp_id: str) -> bool:
-        """Whether there was such a request, and is no more; one that is there is held until the transaction ends."""
+    async def ensure_state_exists(self, team: str, rfp_id: str) -> OpportunityState:
+        """The state, begun from what is known of the RFP where there is none yet. Raises `RfpNotFound`."""
+        rfp = await self.get(team, rfp_id)
+        query = _select_state(team, rfp.rfp_id)
+        if found := (await self._connection.execute(query)).one_or_none():
+            return _state(found)
+        await self._get(team, rfp.rfp_id, hold=True)
+        new = insert(opportunity_states).values(team=team, rfp_id=rfp.rfp_id, document=facts_to_document(rfp))
+        await self._connection.execute(new.on_conflict_do_nothing())
+        return _state((await self._connection.execute(query)).one())
+
+    async def patch_state(
+        self, change: Change, rfp_id: str, patch: object, author: Author, expected_version: int | None = None
+    ) -> OpportunityState:
+        """Apply a JSON merge patch to the newest state; lists show the facts that it changes.
+
+        A patch that says what the document says already leaves the version as it is.
+
+        Args:
+            expected_version: the only version that the patch holds for; None for any.
+
+        Raises:
+            VersionConflict: that is not the newest.
+            RfpNotFound, InvalidPatch, RfpRefused: nothing was changed; the message says why.
+        """
+        given, team, sought = storable_json(validate_patch(patch)), change.team, normalise_id(rfp_id)
+        state = await self._lock_state(team, sought)
+        if expected_version not in (None, state.version):
+            raise VersionConflict(sought, expected_version or 0, state.version)
+        document, facts = apply_patch(state.document, given)
+        if same_json(document, state.document):
+            return state
+        changed = update(opportunity_states).where(*_is(opportunity_states, team, sought))
+        changed = changed.values(
+            version=state.version + 1,
+            document=document,
+            updated_by=author.user_id,
+            correlation_id=author.correlation_id,
+            updated_at=_time(change),
+        )
+        await self._connection.execute(update(rfps).where(*_is(rfps, team, sought)).values(vars(facts)))
+        return _state((await self._connection.execute(changed.returning(opportunity_states))).one())
+
+    async def _lock_state(self, team: str, rfp_id: str) -> OpportunityState:
+        """The state as it is when whoever holds it has committed; held until the transaction ends."""
+        query = _select_state(team, rfp_id).with_for_update()
+        found = (await self._connection.execute(query)).one_or_none()
+        if found is None:  # there is none yet, or whoever held it has deleted the RFP
+            await self.ensure_state_exists(team, rfp_id)
+            found = (await self._connection.execute(query)).one()
+        return _state(found)
+
+    # ---- Journal and events: the database refuses to change or to delete any of it ----
+
+    async def append_entry(self, change: Change, rfp_id: str, new: NewEntry, author: Author) -> JournalEntry:
+        """Write into the journal, once for each operation, for ever.
+
+        Raises:
+            RfpNotFound, InvalidEntry: nothing was written; the message says why.
+        """
+        written = storable(new.text).strip()
+        if not written:
+            raise InvalidEntry("a journal entry needs a text")
+        if len(written) > MAX_ENTRY:
+            raise InvalidEntry(f"a journal entry has at most {MAX_ENTRY:,} characters, and this has {len(written):,}")
+        return _entry(await self._append(journal_entries, change, rfp_id, author, kind=new.kind, text=written))
+
+    async def journal(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[JournalEntry]:
+        """The entries, the newest first; `before` an entry's id, for those that are older."""
+        return [_entry(row) for row in await self._newest(journal_entries, team, rfp_id, limit, before)]
+
+    async def journal_of_turn(self, team: str, correlation_id: str) -> list[JournalEntry]:
+        """What one turn wrote, in its order."""
+        return [_entry(row) for row in await self._of_turn(journal_entries, team, correlation_id)]
+
+    async def append_event(self, change: Change, rfp_id: str, new: NewEvent, author: Author) -> Event:
+        """Log an event, once for each operation, for ever.
+
+        Raises:
+            RfpNotFound, InvalidEntry: nothing was logged; the message says why.
+        """
+        event = validate_event(NewEvent(storable(new.event_type), new.payload))
+        return _event(await self._append(events, change, rfp_id, author, **vars(event)))
+
+    async def events(self, team: str, rfp_id: str, limit: int = 20, before: int | None = None) -> list[Event]:
+        """The events, the newest first; `before` an event's id, for those that are older."""
+        return [_event(row) for row in await self._newest(events, team, rfp_id, limit, before)]
+
+    async def events_of_turn(self, team: str, correlation_id: str) -> list[Event]:
+        """What one turn logged, in its order."""
+        return [_event(row) for row in await self._of_turn(events, team, correlation_id)]
+
+    async def event_of(self, operation: Operation) -> Event | None:
+        """The event that an operation has logged; None when it logged none."""
+        row = await self._of_operation(events, operation)
+        return _event(row) if row else None
+
+    async def _append(self, table: Table, change: Change, rfp_id: str, author: Author, **values: Any) -> Row[Any]:
+        """The row of an operation; one that was written before is found, also when its RFP was deleted since."""
+        sought = normalise_id(rfp_id)
         try:
-            await rfp_row.rfp(self._connection, team, rfp_id, hold=True)
-        except RfpNotFound as missing:
-            return missing.deleted
-        return False
-
-    async def _made(self, change: Change, new: NewRfp, author: Author, rfp_id: str) -> Created:
-        source = new.source
-        row = {
+            await self.get(change.team, sought)
+        except RfpNotFound:
+            if (earlier := await self._of_operation(table, change.operation)) and earlier.rfp_id == sought:
+                return earlier
+            raise
+        row = audit_values(change) | {
             "team": change.team,
-            **vars(new.facts),
-            "source_name": source.name if source else "",
-            "source_hash": source.sha256 if source else None,
-            "source_text": storable(source.text)[:LONGEST_TEXT] if source else "",
-            "created_by": author.user_id,
-            "created_at": datetime.fromtimestamp(change.now, UTC),
+            "rfp_id": sought,
+            "user_id": author.user_id,
+            "correlation_id": author.correlation_id,
+            "at": _time(change),
         }
-        for _ in range(_TRIES):
-            identity = rfp_id or f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_LENGTH))}"
-            kept = insert(rfps).values(**row, rfp_id=identity).on_conflict_do_nothing().returning(*rfp_row.COLUMNS)
-            if made := (await self._connection.execute(kept)).one_or_none():
-                return Created(rfp_row.told(made), new=True)
-            if source and (known := await self._of_file(change.team, source.sha256)):
-                return Created(known, new=False)
-        raise RfpRefused(f"the id {rfp_id} is taken")
+        new = insert(table).values(row | values).on_conflict_do_nothing().returning(table)
+        written = (await self._connection.execute(new)).one_or_none()
+        written = written or await self._of_operation(table, change.operation)
+        if written is None or written.rfp_id != sought:
+            raise CallIdReused(f"{change.operation.key} was used for another change: a new change needs its own call")
+        return written
+
+    async def _of_operation(self, table: Table, operation: Operation) -> Row[Any] | None:
+        return (await self._connection.execute(select(table).where(*operation_filter(table, operation)))).one_or_none()
+
+    async def _newest(self, table: Table, team: str, rfp_id: str, limit: int, before: int | None) -> Sequence[Row[Any]]:
+        query = select(table).where(*_is(table, team, normalise_id(rfp_id)))
+        if before is not None:
+            query = query.where(table.c.id < before)
+        return (await self._connection.execute(query.order_by(table.c.id.desc()).limit(limit))).all()
+
+    async def _of_turn(self, table: Table, team: str, correlation_id: str) -> Sequence[Row[Any]]:
+        query = select(table).where(table.c.team == team, table.c.correlation_id == correlation_id)
+        return (await self._connection.execute(query.order_by(table.c.id))).all()
+
+    # ----
+
+    async def _get(self, team: str, rfp_id: str, *, hold: bool = False) -> Rfp:
+        """As `get`; with `hold`, nobody is to delete it before the transaction ends."""
+        sought = normalise_id(rfp_id)
+        query: Select[Any] = select(*_COLUMNS, rfps.c.deleted_at).where(*_is(rfps, team, sought))
+        if hold:
+            query = query.with_for_update(key_share=True)
+        row = (await self._connection.execute(query)).one_or_none()
+        if row is None or row.deleted_at:
+            given = {"team": team, "sought": sought.removeprefix("rfp_"), "limit": 3}
+            nearest = (await self._connection.execute(_NEAREST, given)).scalars()
+            raise RfpNotFound(sought, list(nearest), deleted=row is not None)
+        return _rfp(row)
 
     async def _of_file(self, team: str, sha256: str) -> Rfp | None:
-        query = select(*rfp_row.COLUMNS).where(*rfp_row.there(team), rfps.c.source_hash == sha256)
+        query = select(*_COLUMNS).where(*_not_deleted(team), rfps.c.source_hash == sha256)
         row = (await self._connection.execute(query)).one_or_none()
-        return rfp_row.told(row) if row else None
+        return _rfp(row) if row else None
+
+
+class TeamMemberStore:
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def save(self, team: str, member: TeamMember) -> None:
+        """Keep what is known of somebody, in the place of what was.
+
+        Raises:
+            InvalidMember: there is no id or no name, or the hours per week are more than a week has, or less than 0.
+        """
+        texts = (member.user_id, member.name, member.email, member.role)
+        user_id, name, email, role = (_line(each) for each in texts)
+        if not (user_id and name):
+            raise InvalidMember("a team member needs a Slack user id and a name")
+        if not 0 <= member.hours_per_week <= _HOURS_OF_A_WEEK:
+            raise InvalidMember(f"the hours per week of {name} must be a number from 0 to {_HOURS_OF_A_WEEK}")
+        row = {
+            "name": name,
+            "email": email,
+            "role": role,
+            "biography": storable(member.biography).strip()[:_MAX_BIOGRAPHY],
+            "skills": [skill for skill in dict.fromkeys(map(_line, member.skills)) if skill][:_MAX_SKILLS],
+            "hours_per_week": member.hours_per_week,
+            "updated_at": func.now(),
+        }
+        new = insert(team_members).values(team=team, user_id=user_id, **row)
+        await self._connection.execute(new.on_conflict_do_update(index_elements=["team", "user_id"], set_=row))
+
+    async def listed(self, team: str, skill: str = "", limit: int = 100) -> list[TeamMember]:
+        """By name; only those who have a skill with these words in it, where some are given."""
+        member = team_members.c
+        query = select(team_members).where(member.team == team).order_by(func.lower(member.name)).limit(limit)
+        if skill:
+            each = func.unnest(member.skills).column_valued("skill")
+            has = func.strpos(func.lower(each), func.lower(_line(skill))) > 0
+            query = query.where(select(each).where(has).exists())
+        return [_member(row) for row in await self._connection.execute(query)]
+
+    async def named(self, team: str, words: str) -> list[TeamMember]:
+        """Everybody of this Slack id or this name, whatever its letters' case. Raises `MemberNotFound`."""
+        member, sought = team_members.c, _line(words).removeprefix("<@").removesuffix(">")
+        named = or_(member.user_id == sought, func.lower(member.name) == func.lower(sought))
+        query = select(team_members).where(member.team == team, named).order_by(member.user_id)
+        found = [_member(row) for row in await self._connection.execute(query)]
+        if not found:
+            raise MemberNotFound(f"no team member is called {sought!r}: list the team")
+        return found
+
+    async def has_address(self, team: str, email: str) -> bool:
+        """Whether somebody of the team has this mail address, in small letters."""
+        member = team_members.c
+        query = select(member.user_id).where(member.team == team, func.lower(member.email) == storable(email)).limit(1)
+        return (await self._connection.execute(query)).first() is not None
+
+    async def of(self, team: str, user_ids: Sequence[str]) -> dict[str, TeamMember]:
+        """What is known of these people, by id; who is not there is nobody of the team."""
+        member = team_members.c
+        query = select(team_members).where(member.team == team, member.user_id.in_([_line(each) for each in user_ids]))
+        return {row.user_id: _member(row) for row in await self._connection.execute(query)}
+
+    async def forget(self, team: str, user_id: str) -> bool:
+        """Whether somebody was known by this id; nobody is any more."""
+        member = team_members.c
+        gone = delete(team_members).where(member.team == team, member.user_id == _line(user_id))
+        return (await self._connection.execute(gone)).rowcount > 0
+
+
+def audit_values(change: Change) -> dict[str, str]:
+    """The columns that say where a change was made: its thread, and its operation's key."""
+    operation = change.operation
+    place = {"channel": operation.thread.channel, "thread_ts": operation.thread.ts}
+    return place | {"operation_key": storable_key(operation.key)}
+
+
+def operation_filter(table: Table, operation: Operation) -> tuple[ColumnElement[bool], ...]:
+    """The row that an operation has made, also long ago."""
+    return table.c.team == operation.thread.team, table.c.operation_key == storable_key(operation.key)
+
+
+def normalise_id(rfp_id: str) -> str:
+    """The id as it would be stored, whatever a person or a model wrote."""
+    return storable(rfp_id).strip().lower()[:_MAX_SOUGHT_ID]
+
+
+def _generated_id() -> str:
+    return f"rfp_{''.join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))}"
+
+
+def _time(change: Change) -> datetime:
+    return datetime.fromtimestamp(change.now, UTC)
+
+
+def _is(table: Table, team: str, rfp_id: str) -> tuple[ColumnElement[bool], ...]:
+    return table.c.team == team, table.c.rfp_id == rfp_id
+
+
+def _not_deleted(team: str) -> tuple[ColumnElement[bool], ...]:
+    return rfps.c.team == team, rfps.c.deleted_at.is_(None)
+
+
+def _select_state(team: str, rfp_id: str) -> Select[Any]:
+    return select(opportunity_states).where(*_is(opportunity_states, team, rfp_id))
+
+
+def _rfp(row: Row[Any]) -> Rfp:
+    values = {column.name: getattr(row, column.name) for column in _COLUMNS}
+    return Rfp(**values | {"status": RfpStatus(row.status)})
+
+
+def _state(row: Row[Any]) -> OpportunityState:
+    return OpportunityState(row.rfp_id, row.version, row.document, row.updated_by, row.correlation_id, row.updated_at)
+
+
+def _entry(row: Row[Any]) -> JournalEntry:
+    author, kind = Author(row.user_id, row.correlation_id), EntryKind(row.kind)
+    return JournalEntry(row.id, row.rfp_id, kind, row.text, author, row.channel, row.thread_ts, row.at)
+
+
+def _event(row: Row[Any]) -> Event:
+    author = Author(row.user_id, row.correlation_id)
+    return Event(row.id, row.rfp_id, row.event_type, row.payload, author, row.channel, row.thread_ts, row.at)
+
+
+def _line(words: str) -> str:
+    return " ".join(storable(words).split())[:_MAX_LINE]
+
+
+def _member(row: Row[Any]) -> TeamMember:
+    skills = tuple(row.skills)
+    return TeamMember(row.user_id, row.name, row.email, row.role, row.biography, skills, row.hours_per_week)

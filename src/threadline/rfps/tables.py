@@ -27,14 +27,14 @@ _WRITTEN = ("user_id", "correlation_id", "channel", "thread_ts", "operation_key"
 rfps = Table(
     "rfps",
     metadata,
-    Column("rfp_id", TEXT, primary_key=True),
-    *(required(name, TEXT) for name in ("team", "title", "client")),
+    *(Column(name, TEXT, primary_key=True) for name in ("team", "rfp_id")),
+    *(required(name, TEXT) for name in ("title", "client")),
     Column("due_date", Date),
     *(required(name, TEXT) for name in ("status", "owner", "source_name")),
     Column("source_hash", TEXT),
     required("source_text", TEXT),
     Column(
-        "words",
+        "search_vector",
         TSVECTOR,
         Computed(
             "(setweight(to_tsvector('english'::regconfig, ((title || ' '::text) || client)), 'A'::\"char\")"
@@ -45,11 +45,10 @@ rfps = Table(
     required("created_by", TEXT),
     required("created_at", MOMENT),
     Column("deleted_at", MOMENT),
-    UniqueConstraint("team", "rfp_id"),
     Index("rfps_source_idx", "team", "source_hash", unique=True, postgresql_where=text("deleted_at IS NULL")),
     Index("rfps_due_idx", "team", "due_date", "rfp_id", postgresql_where=text("deleted_at IS NULL")),
     Index("rfps_client_idx", "team", text("lower(client)"), postgresql_where=text("deleted_at IS NULL")),
-    Index("rfps_words_idx", "words", postgresql_using="gin"),
+    Index("rfps_search_idx", "search_vector", postgresql_using="gin"),
     Index("rfps_title_trgm_idx", "title", postgresql_using="gin", postgresql_ops={"title": "gin_trgm_ops"}),
 )
 
@@ -96,7 +95,7 @@ team_members = Table(
     *(Column(name, TEXT, primary_key=True) for name in ("team", "user_id")),
     *(required(name, TEXT) for name in ("name", "email", "role", "biography")),
     required("skills", ARRAY(TEXT)),
-    required("capacity", Integer()),
+    required("hours_per_week", Integer()),
     required("updated_at", MOMENT),
     Index("team_members_name_idx", "team", text("lower(name)")),
 )

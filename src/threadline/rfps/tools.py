@@ -1,25 +1,161 @@
-"""Requests for proposals (RFPs), looked up: which there are, which are about something, and one of them."""
+"""Tools of RFPs: they are looked up, their opportunities are loaded and patched, their journals and events are written,
+and the team that answers them is listed."""
 
-from typing import Annotated
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, Field
 
-from threadline.rfps.model import OPEN, RfpStatus
-from threadline.rfps.record_ports import RfpBook, RfpQuery
-from threadline.rfps.tool_parameters import RfpId, counted, in_words, moment, named, rfp_record, shown_rfps
+from threadline.errors import Permanent
+from threadline.models.model import ToolKind
+from threadline.rfps.model import (
+    FACTS,
+    MAX_ENTRY,
+    MAX_EVENT_TYPE,
+    MAX_SOURCE_TEXT,
+    OPEN,
+    EntryKind,
+    Event,
+    JournalEntry,
+    JsonObject,
+    NewEntry,
+    NewEvent,
+    OpportunityState,
+    RfpId,
+    RfpStatus,
+    TeamMember,
+    facts_from_document,
+    facts_to_document,
+    patch_risk,
+    rfp_group,
+    rfp_record,
+    status_words,
+    title_line,
+    validate_event,
+    validate_patch,
+)
+from threadline.rfps.store import RfpStore, TeamMemberStore
+from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ToolResult
+from threadline.tools.model import Author, RecordGroup, Risk, ToolResult
 from threadline.tools.registry import tool
+from threadline.tools.rendering import counted, moment
 
-MOST = 30
+MAX_LISTED = 30
 """RFPs of one answer; further ones are found by words, a status or an owner."""
-LONGEST_PART = 6_000
+TEXT_PART = 6_000
 """Characters of a file's text in one answer; the rest is asked for by where it begins."""
-LONGEST_TEXT = 1_000_000
-"""Characters of a file's text that are kept."""
+RECENT = 8
+"""Entries of the journal, and events, that a load shows; their lists show the others."""
+PAGE = 20
+"""Journal entries, or events, of one answer; older ones are asked for by the lowest number."""
+MAX_MEMBERS = 50
+"""People of one answer; fewer are found by a skill."""
+_MAX_CHANGES = 5
+"""Changed fields that people are told by name."""
+_PAYLOAD_EXAMPLE = '{"amount": 120000, "currency": "EUR"}'
+_PATCH_EXAMPLE = '{"status": "proposal submitted"}'
 
 
-@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.", needs=(RfpBook,), remote=True)
+def _json_object(check: Callable[[Any], object], example: str) -> BeforeValidator:
+    """What the model writes as the text of a JSON object, since strict mode has no free keys; an object does as well.
+
+    Args:
+        check: raises `Permanent` for what is none that may be kept.
+        example: of such a text.
+    """
+
+    def read(value: object) -> object:
+        try:
+            given = json.loads(value, parse_constant=_no_number) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            raise ValueError(f"expected the text of one JSON object, such as {example}") from None
+        try:
+            check(given)
+        except Permanent as refused:
+            raise ValueError(str(refused)) from None
+        if not _is_storable(given):
+            raise ValueError("it contains a number or a character that cannot be stored (NUL or an unpaired surrogate)")
+        return given
+
+    return BeforeValidator(read, json_schema_input_type=str)
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _is_storable(value: object) -> bool:
+    try:
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # an endless number, or half of a pair
+        return False
+    return b"\\u0000" not in written.replace(rb"\\", b"")
+
+
+Before = Annotated[
+    int | None,
+    Field(ge=1, le=10**15, description="Only what is older: the lowest number of the page before. Null: the newest."),
+]
+_STATUSES = ", ".join(status_words(each) for each in RfpStatus)
+_PATCH = (
+    'The change as a JSON merge patch, written as text: {"status": "proposal submitted", "budget": {"total": 120000}}. '
+    "It names only what changes; null removes a field; a list is replaced whole. title, client, owner, status and "
+    f"due_date (2026-03-31) are texts and show in all lists. The status is one of: {_STATUSES}. "
+    "Other fields are as the state has them, or new."
+)
+
+
+class PatchOpportunity(BaseModel):
+    rfp_id: RfpId
+    patch: Annotated[dict[str, Any], _json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)]
+    version: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=10**9,
+            description="The version you have loaded, where the change holds for that one alone, such as a list or a "
+            "text that you add to: when somebody has changed the state since, nothing is changed. Null: the newest.",
+        ),
+    ] = None
+    correlation_id: CorrelationId
+
+
+class AppendEntry(BaseModel):
+    rfp_id: RfpId
+    text: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_ENTRY,
+            description="What was done or decided, and why, as somebody is to read it in a year: whole sentences, at "
+            f"most {MAX_ENTRY:,} characters.",
+        ),
+    ]
+    kind: Annotated[
+        Literal["note", "decision", "failed"], Field(description="failed: what was tried and did not succeed.")
+    ] = "note"
+    correlation_id: CorrelationId
+
+
+class AppendEvent(BaseModel):
+    rfp_id: RfpId
+    event_type: Annotated[
+        str, Field(min_length=1, max_length=MAX_EVENT_TYPE, description="What happened, such as proposal_sent.")
+    ]
+    payload: Annotated[
+        dict[str, Any],
+        _json_object(lambda payload: validate_event(NewEvent("any", payload)), _PAYLOAD_EXAMPLE),
+        Field(default_factory=dict, description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}."),
+    ]
+    correlation_id: CorrelationId
+
+
+# ---- RFPs ------------------------------------------------------------------------------------------------------------
+
+
+@tool("rfp.list", "The team's RFPs with their ids, the soonest due first.")
 async def list_rfps(
     context: ToolContext,
     *,
@@ -29,40 +165,35 @@ async def list_rfps(
         bool, Field(description="Leave out won, lost and dropped ones, unless the status asks for them.")
     ] = True,
 ) -> ToolResult:
-    query = RfpQuery(open_only and status in (None, *OPEN), status, owner or "")
-    found = await context.services[RfpBook].listed(context.team, query, MOST + 1)
-    records, more = [rfp_record(each) for each in found[:MOST]], len(found) > MOST
+    only_open = open_only and status in (None, *OPEN)
+    found = await RfpStore(context.tx).listed(
+        context.team, open_only=only_open, status=status, owner=owner or "", limit=MAX_LISTED + 1
+    )
+    records, more = [rfp_record(each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
     return ToolResult(
         data={"rfps": records, "more": more},
         display_text=f"{counted(len(records), 'RFP', more=more)}." if records else "There is no such RFP.",
-        structured=shown_rfps(records),
+        structured=rfp_group(records),
     )
 
 
-@tool(
-    "rfp.search", "RFPs whose title, client or file has these words, the likest first.", needs=(RfpBook,), remote=True
-)
+@tool("rfp.search", "RFPs whose title, client or file has these words, the likest first.")
 async def search(
     context: ToolContext,
     *,
     words: Annotated[str, Field(min_length=1, max_length=300, description="What it is about, a client, or an id.")],
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 10,
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 10,
 ) -> ToolResult:
-    found = await context.services[RfpBook].search(context.team, words, limit + 1)
+    found = await RfpStore(context.tx).search(context.team, words, limit + 1)
     records, more = [rfp_record(each) for each in found[:limit]], len(found) > limit
     return ToolResult(
         data={"rfps": records, "more": more},
         display_text=f"Found {counted(len(records), 'RFP', more=more)}." if records else "No RFP has these words.",
-        structured=shown_rfps(records),
+        structured=rfp_group(records),
     )
 
 
-@tool(
-    "rfp.get",
-    "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.",
-    needs=(RfpBook,),
-    remote=True,
-)
+@tool("rfp.get", "One RFP: its facts, and what its file says. Its state is loaded by opportunity.load.")
 async def get(
     context: ToolContext,
     *,
@@ -70,20 +201,259 @@ async def get(
     text_from: Annotated[
         int,
         Field(
-            ge=0, le=LONGEST_TEXT, description=f"At which character of the file to begin; it shows {LONGEST_PART:,}."
+            ge=0,
+            le=MAX_SOURCE_TEXT,
+            description=f"At which character of the file to begin; it shows {TEXT_PART:,}.",
         ),
     ] = 0,
 ) -> ToolResult:
-    found = await context.services[RfpBook].get(context.team, rfp_id, text_from, LONGEST_PART)
-    rfp, record = found.rfp, rfp_record(found.rfp)
+    store = RfpStore(context.tx)
+    rfp = await store.get(context.team, rfp_id)
+    text, characters = await store.part_of_text(context.team, rfp_id, text_from, TEXT_PART)
+    record = rfp_record(rfp)
     made = {"created_at": moment(rfp.created_at), "created_by": rfp.created_by, "file": rfp.source_name}
-    file = {"file_characters": found.length, "text_from": text_from, "text": found.text} if found.length else {}
-    due = f", due {rfp.due_date}" if rfp.due_date else ""
+    file = {"file_characters": characters, "text_from": text_from, "text": text} if characters else {}
     return ToolResult(
         data=record | {name: value for name, value in made.items() if value} | file,
-        display_text=f"{named(rfp.rfp_id, rfp.title)} is {in_words(rfp.status)}{due}.",
-        structured=shown_rfps([record]),
+        display_text=_summary(record),
+        structured=rfp_group([record]),
     )
 
 
-TOOLS = [list_rfps, search, get]
+# ---- Opportunities ---------------------------------------------------------------------------------------------------
+
+
+@tool(
+    "opportunity.load",
+    "Load an RFP's opportunity: its facts, its state with the version, the newest of its journal and its events. To be "
+    "called first, before anything of it is changed.",
+    kind=ToolKind.LOAD,
+)
+async def load(context: ToolContext, *, rfp_id: RfpId) -> ToolResult:
+    store = RfpStore(context.tx)
+    state = await store.ensure_state_exists(context.team, rfp_id)
+    record = _state_record(state)
+    data = {
+        "rfp": record,
+        **_version(state),
+        "state": state.document,
+        "newest_journal_entries": [_entry(each) for each in await store.journal(context.team, rfp_id, RECENT)],
+        "newest_events": [_event(each) for each in await store.events(context.team, rfp_id, RECENT)],
+    }
+    return ToolResult(data=data, display_text=_summary(record), structured=rfp_group([record]))
+
+
+@tool(
+    "opportunity.patch",
+    "Change the state of a loaded RFP, its status or its due date among it. A change that others make at the same time "
+    "is kept.",
+    kind=ToolKind.PATCH,
+    risk=lambda given: patch_risk(given.patch),
+)
+async def patch(context: ToolContext, given: PatchOpportunity) -> ToolResult:
+    await context.count_change(f"rfp:{given.rfp_id}")
+    author = Author(context.user_id, given.correlation_id)
+    state = await RfpStore(context.tx).patch_state(context.change, given.rfp_id, given.patch, author, given.version)
+    record = _state_record(state)
+    changed = {name: state.document.get(name) for name in given.patch}
+    return ToolResult(
+        data={"rfp": record, **_version(state), "now": changed},
+        display_text=f"{title_line(record)}: {_changes(changed)}.",
+        structured=rfp_group([record]),
+    )
+
+
+# ---- Journal and events ----------------------------------------------------------------------------------------------
+
+
+@tool(
+    "journal.append",
+    "Write an entry into the journal of a loaded RFP. It stays for ever: nothing is changed or deleted there.",
+    kind=ToolKind.JOURNAL,
+    risk=Risk.LOW,
+)
+async def append_entry(context: ToolContext, given: AppendEntry) -> ToolResult:
+    await context.count_change(f"journal:{given.rfp_id}")
+    new, author = NewEntry(given.text, EntryKind(given.kind)), Author(context.user_id, given.correlation_id)
+    entry = await RfpStore(context.tx).append_entry(context.change, given.rfp_id, new, author)
+    return ToolResult(
+        data={"rfp_id": entry.rfp_id, "entry": entry.id},
+        display_text=f"Written into the journal of {entry.rfp_id}.",
+    )
+
+
+@tool("journal.list", "The journal of an RFP, the newest entries first.")
+async def list_entries(
+    context: ToolContext,
+    *,
+    rfp_id: RfpId,
+    limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
+    before: Before = None,
+) -> ToolResult:
+    store = RfpStore(context.tx)
+    await store.get(context.team, rfp_id)
+    found = await store.journal(context.team, rfp_id, limit + 1, before)
+    entries, more = [_entry(each) for each in found[:limit]], len(found) > limit
+    none = f"The journal of {rfp_id} has no{' older' if before else ''} entry."
+    return ToolResult(
+        data={"rfp_id": rfp_id, "entries": entries, "more": more},
+        display_text=f"{counted(len(entries), 'entry', 'entries', more=more)} of {rfp_id}." if entries else none,
+        structured=_group("journal_entries", [_shown_entry(each) for each in entries]),
+    )
+
+
+@tool(
+    "event.append",
+    "Log an event of a loaded RFP, for other systems to read. It stays for ever. What people are to read goes into the "
+    "journal.",
+    kind=ToolKind.EVENT,
+    risk=Risk.LOW,
+)
+async def append_event(context: ToolContext, given: AppendEvent) -> ToolResult:
+    await context.count_change(f"events:{given.rfp_id}")
+    new, author = NewEvent(given.event_type, given.payload), Author(context.user_id, given.correlation_id)
+    event = await RfpStore(context.tx).append_event(context.change, given.rfp_id, new, author)
+    return ToolResult(
+        data={"rfp_id": event.rfp_id, "event": event.id},
+        display_text=f"Logged for {event.rfp_id}: {event.event_type}.",
+    )
+
+
+@tool("event.list", "The log of an RFP's events, the newest first.")
+async def list_events(
+    context: ToolContext,
+    *,
+    rfp_id: RfpId,
+    limit: Annotated[int, Field(ge=1, le=PAGE)] = PAGE,
+    before: Before = None,
+) -> ToolResult:
+    store = RfpStore(context.tx)
+    await store.get(context.team, rfp_id)
+    found = await store.events(context.team, rfp_id, limit + 1, before)
+    events, more = [_event(each) for each in found[:limit]], len(found) > limit
+    none = f"The log of {rfp_id} has no{' older' if before else ''} event."
+    return ToolResult(
+        data={"rfp_id": rfp_id, "events": events, "more": more},
+        display_text=f"{counted(len(events), 'event', more=more)} of {rfp_id}." if events else none,
+        structured=_group("rfp_events", [_shown_event(each) for each in events]),
+    )
+
+
+# ---- The team --------------------------------------------------------------------------------------------------------
+
+
+@tool("team.list", "The people of the team with their roles, skills and hours per week, by name.")
+async def list_members(
+    context: ToolContext,
+    *,
+    skill: Annotated[
+        str | None, Field(max_length=100, description="Only those with this in a skill of theirs.")
+    ] = None,
+) -> ToolResult:
+    found = await TeamMemberStore(context.tx).listed(context.team, skill or "", MAX_MEMBERS + 1)
+    members, more = [_member(each) for each in found[:MAX_MEMBERS]], len(found) > MAX_MEMBERS
+    none = f"Nobody of the team has the skill {skill}." if skill else "Nobody of the team is known yet."
+    return ToolResult(
+        data={"members": members, "more": more},
+        display_text=f"{counted(len(members), 'person', 'people', more=more)}." if members else none,
+        structured=_group("team_members", members),
+    )
+
+
+@tool("team.get", "Somebody of the team, with the biography.")
+async def get_member(
+    context: ToolContext,
+    *,
+    name: Annotated[str, Field(min_length=1, max_length=300, description="The whole name, or the Slack id.")],
+) -> ToolResult:
+    found = await TeamMemberStore(context.tx).named(context.team, name)
+    members = [_member(each) for each in found]
+    biographies = [{"biography": each.biography} if each.biography else {} for each in found]
+    return ToolResult(
+        data={"members": [told | more for told, more in zip(members, biographies, strict=True)]},
+        structured=_group("team_members", members),
+    )
+
+
+TOOLS = [list_rfps, search, get, load, patch]
+TOOLS += [append_entry, list_entries, append_event, list_events, list_members, get_member]
+
+
+# ---- Records as the model and people read them -----------------------------------------------------------------------
+
+
+def _group(kind: str, records: Sequence[JsonObject]) -> tuple[RecordGroup, ...]:
+    return (RecordGroup(kind, tuple(records)),) if records else ()
+
+
+def _summary(record: JsonObject) -> str:
+    due = f", due {record['due_date']}" if "due_date" in record else ""
+    return f"{title_line(record)} is {status_words(record['status'])}{due}."
+
+
+def _state_record(state: OpportunityState) -> JsonObject:
+    """As `rfp_record`: the RFP's row has the same facts."""
+    return {"rfp_id": state.rfp_id} | facts_to_document(facts_from_document(state.document))
+
+
+def _version(state: OpportunityState) -> JsonObject:
+    last = {"changed_by": state.updated_by, "changed_at": moment(state.updated_at)} if state.updated_by else {}
+    return {"version": state.version, **last}
+
+
+def _changes(changed: JsonObject) -> str:
+    told = [_change(name, value) for name, value in list(changed.items())[:_MAX_CHANGES]]
+    more = len(changed) - len(told)
+    return ", ".join([*told, *([f"and {more} more"] if more else [])])
+
+
+def _change(name: str, value: object) -> str:
+    words = name.replace("_", " ")
+    if value is None:
+        return f"{words} removed"
+    if name not in FACTS:
+        return f"{words} changed"
+    return f"{words} is {status_words(str(value)) if name == 'status' else value}"
+
+
+def _entry(entry: JournalEntry) -> JsonObject:
+    return {
+        "entry": entry.id,
+        "at": moment(entry.at),
+        "kind": entry.kind.value,
+        "text": entry.text,
+        "by": entry.author.user_id,
+    }
+
+
+def _event(event: Event) -> JsonObject:
+    return {
+        "event": event.id,
+        "at": moment(event.at),
+        "type": event.event_type,
+        "payload": event.payload,
+        "by": event.author.user_id,
+    }
+
+
+def _shown_entry(entry: JsonObject) -> JsonObject:
+    """Whose words they are is told by the bot, by name: an id says nothing to people."""
+    return {"entry": entry["entry"], "at": entry["at"], "kind": status_words(entry["kind"]), "text": entry["text"]}
+
+
+def _shown_event(event: JsonObject) -> JsonObject:
+    details = {"details": json.dumps(event["payload"], ensure_ascii=False)} if event["payload"] else {}
+    return {"event": event["event"], "at": event["at"], "type": event["type"], **details}
+
+
+def _member(member: TeamMember) -> JsonObject:
+    """Only what there is to tell."""
+    told = {
+        "name": member.name,
+        "user_id": member.user_id,
+        "role": member.role,
+        "skills": list(member.skills),
+        "hours_per_week": member.hours_per_week,
+        "email": member.email,
+    }
+    return {name: value for name, value in told.items() if value not in ("", [])}

@@ -16,7 +16,7 @@ from threadline.db.rate_limit_rules import Rate
 from threadline.db.rate_limits import Limits
 from threadline.errors import NotDone, Permanent
 from threadline.privacy.redaction import redact
-from threadline.rfps.team_store import Team
+from threadline.rfps.store import TeamMemberStore
 from threadline.sales.model import (
     DraftRefused,
     EmailDraft,
@@ -90,7 +90,7 @@ async def assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> 
     if context.co_requester_ids:
         return Risk.HIGH
     is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
-    is_known = is_known or await Team(tx).has_address(context.team, recipient)
+    is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)
     user = context.requester.user
     return email_risk(recipient, user.email if user else "", on_record=is_known)
 

@@ -4,9 +4,6 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.rfps import model as rfps
-from threadline.rfps import rfp_lookup as rfp_row
-from threadline.rfps.model import Bound
 from threadline.slack.model import Thread
 from threadline.threads.tables import thread_bindings
 
@@ -30,11 +27,6 @@ class Bindings:
         before = (await self._connection.execute(query)).scalar_one()
         await self._connection.execute(update(thread_bindings).where(*here).values(**row, bound_at=func.now()))
         return str(before)
-
-    async def bind_rfp(self, thread: Thread, rfp_id: str, user_id: str) -> Bound:
-        """The thread is about this request. Raises `RfpNotFound`, which names the nearest ids: nothing was bound."""
-        rfp = await rfp_row.rfp(self._connection, thread.team, rfp_id)
-        return Bound(rfp, await self.bind(thread, rfps.BINDING, rfp.rfp_id, user_id))
 
     async def bind_first(self, thread: Thread, kind: str, record_id: str, user_id: str) -> str:
         """A record was opened: the thread is about it if it was about none; returns which one it is about."""

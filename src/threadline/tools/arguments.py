@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Annotated, Any, NoReturn, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from threadline.slack.model import MAX_NAME
 from threadline.tools.model import ErrorCode, ToolError
 
+CorrelationId = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Of the turn.")]
+"""The parameter `correlation_id`: the runner fills it in."""
 Schema = Mapping[str, Any]
 M = TypeVar("M", bound=BaseModel)
 

@@ -104,7 +104,7 @@ RECORD_KINDS = {
     "leads": _Kind("Customer", "Customers", first=("name", "company", "stage", "email", "phone"), same=("lead_id",)),
     "mails": _Kind("Email", "Emails", first=("draft_id", "to", "subject", "body"), same=("draft_id",)),
     "team_members": _Kind(
-        "Team member", "Team members", first=("name", "role", "skills", "hours_a_week"), same=("user_id",)
+        "Team member", "Team members", first=("name", "role", "skills", "hours_per_week"), same=("user_id",)
     ),
 }
 

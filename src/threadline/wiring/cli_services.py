@@ -1,10 +1,10 @@
-"""What commands are given: the database that the environment names."""
+"""What commands are given: the database that the environment names, and the workspace that they are about."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from threadline.db.engine import Database
-from threadline.settings import DatabaseSettings
+from threadline.settings import DatabaseSettings, SlackSettings
 
 
 @asynccontextmanager
@@ -15,3 +15,16 @@ async def open_database() -> AsyncIterator[Database]:
         yield database
     finally:
         await database.dispose()
+
+
+@asynccontextmanager
+async def cli_database(team: str) -> AsyncIterator[tuple[Database, str]]:
+    """The database, and the workspace's id: `team`, or, where that is empty, that of the bot's token in Slack."""
+    from threadline.slack.errors import calling
+    from threadline.wiring.gateway import slack_client
+
+    async with open_database() as database:
+        if not team:
+            async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
+                team = str((await web.auth_test())["team_id"])
+        yield database, team

@@ -32,9 +32,7 @@ from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.prompt import JobTypeInfo
-from threadline.rfps.file_tool import RfpFiles
-from threadline.rfps.files import SlackRfpFiles
-from threadline.rfps.record_adapters import postgres_ports
+from threadline.rfps.files import RfpFiles
 from threadline.sales.email import EmailSettings
 from threadline.sales.model import SlackContact
 from threadline.sales.store import LeadStore
@@ -125,7 +123,7 @@ async def conversing(
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,
-        remote_ports(postgres_ports(database, rate, house.services)) as services,
+        remote_ports(house.services) as services,
     ):
         services = services.with_service(Database, database).with_service(UserDirectory, users)
         services = services.with_service(CaseReaders, house.readers)
@@ -138,7 +136,7 @@ async def conversing(
         uploads = Outbox(slack, database)
         invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.sender)
         services = services.with_service(InvitationSender, invitations)
-        services = services.with_service(RfpFiles, SlackRfpFiles(database, slack, history, authors, rate))
+        services = services.with_service(RfpFiles, RfpFiles(database, slack, history, authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.expiry)
         if house.workflows:
             services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))

@@ -12,7 +12,7 @@ from threadline.jobs import tools as jobs_tools
 from threadline.knowledge import tools as knowledge_tools
 from threadline.operator import speaking_tools
 from threadline.operator import tools as operator_tools
-from threadline.rfps import event_tools, file_tool, journal_tools, opportunity_tools, team_tools
+from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
 from threadline.tools.registry import Tool
@@ -24,19 +24,15 @@ _TOOLSETS = (
     ci_tools,
     sales_tools,
     estimates_tools,
-    event_tools,
-    file_tool,
     trackers_tools,
     jobs_tools,
-    journal_tools,
     operator_tools,
-    opportunity_tools,
     approvals_tools,
     knowledge_tools,
+    rfps_files,
     rfps_tools,
     thread_tool,
     speaking_tools,
-    team_tools,
 )
 
 TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)

@@ -8,8 +8,8 @@ from threadline.conversations.turn_plans import Plan
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps import model as rfps
-from threadline.rfps.journal_entries import JournalEntry
-from threadline.rfps.opportunity_state import OpportunityState
+from threadline.rfps.model import JournalEntry, OpportunityState
+from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline_devstack.slack.identity import TEAM
@@ -37,12 +37,12 @@ class OperatorScene(TalkScene):
 
     async def state(self, rfp_id: str) -> OpportunityState:
         async with self._database.begin() as work:
-            return await work.opportunities.ensure_state_exists(TEAM, rfp_id)
+            return await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
 
     async def written(self, root: str, turn: int) -> list[JournalEntry]:
         """What one turn has written into journals, in its order."""
         async with self._database.begin() as work:
-            return await work.journal.of_turn(TEAM, turn_id(self.thread(root), turn))
+            return await RfpStore(work.tx).journal_of_turn(TEAM, turn_id(self.thread(root), turn))
 
     async def bound(self, root: str) -> str:
         """The RFP that a thread is about; empty for none."""

@@ -7,8 +7,7 @@ import base64
 
 from threadline.operator.model.routing import Agent
 from threadline.operator.model.scope import Branch
-from threadline.rfps.journal_entries import EntryKind
-from threadline.rfps.model import RfpStatus
+from threadline.rfps.model import EntryKind, RfpStatus
 from threadline_devstack.slack.identity import DEVELOPER, ON_CALL, REPORTER, SECOND_DEVELOPER
 from threadline_devstack.stories.case_story import Chapter
 from threadline_devstack.stories.operator_scene import OperatorScene, require

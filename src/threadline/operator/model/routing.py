@@ -11,7 +11,7 @@ from threadline.conversations.model.conversation import OutcomeKind
 from threadline.operator.model import input_validation as questions
 from threadline.operator.model import scope
 from threadline.operator.model.scope import Branch, Requirement, Step
-from threadline.rfps.rfp_ids import Origin, Scope, is_only_ids, rfp_ids, scope_of
+from threadline.rfps.model import Scope, ScopeSource, contains_only_rfp_ids, find_rfp_ids, resolve_scope
 from threadline.slack.text import plain_words
 
 _SHORT = 6
@@ -97,9 +97,9 @@ def routed(request: Request) -> Route:
     asked = questions.validated(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
     if isinstance(asked, questions.Missing):
         return Route(Agent.COPILOT, Branch.A, missing=asked.value)
-    found = scope_of(request.text)
+    found = resolve_scope(request.text)
     if not found.rfp_id:
-        found = scope_of(request.pending, request.bound)
+        found = resolve_scope(request.pending, request.bound)
     requirement = scope.decide(asked.text)
     branch = Branch.D if request.resumes else scope.branch(found.rfp_id, requirement.required)
     agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
@@ -116,7 +116,7 @@ def carries_request(text: str, asked: str = "") -> bool:
     Args:
         asked: the bot's question; empty where it is not known.
     """
-    if is_only_ids(text):
+    if contains_only_rfp_ids(text):
         return False
     if text.rstrip().endswith("?"):
         return True
@@ -124,7 +124,7 @@ def carries_request(text: str, asked: str = "") -> bool:
         return False
     found = scope.decide(text)
     if found.step is Step.WRITE:
-        return bool(rfp_ids(text))
+        return bool(find_rfp_ids(text))
     return found.step in (Step.FREE, Step.JOB) or (found.step is Step.RELATED and bool(found.exception))
 
 
@@ -139,7 +139,7 @@ def _answers(words: list[str], asked: list[str]) -> bool:
 
 def first_counts(found: Scope) -> str:
     """Told to who has named several RFPs; empty for anybody else."""
-    if found.origin is not Origin.MESSAGE or not found.others:
+    if found.origin is not ScopeSource.MESSAGE or not found.others:
         return ""
     others = " and ".join(found.others[:3]) + (" and others" if len(found.others) > 3 else "")
     return f"You named several RFPs. This answer is about {found.rfp_id}. Please ask again for {others}."

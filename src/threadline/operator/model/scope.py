@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cache
 
-from threadline.rfps.rfp_ids import rfp_ids
+from threadline.rfps.model import find_rfp_ids
 from threadline.slack.text import plain_words
 
 
@@ -129,7 +129,7 @@ def decide(text: str) -> Requirement:
     if found is None:
         return Requirement(False, Step.DEFAULT)
     if found.step is Step.JOB:
-        named = next(iter(rfp_ids(text)), "")
+        named = next(iter(find_rfp_ids(text)), "")
         return Requirement(bool(named), found.step, found.text, named)
     if found.step is Step.RELATED:
         query = next((each.text for each in QUERIES if each.stands_in(words)), "")

@@ -6,7 +6,7 @@ Each counts only when it is the whole message: "link rfp_7 to the board meeting"
 import re
 from dataclasses import dataclass
 
-from threadline.rfps.rfp_ids import as_rfp_id, rfp_ids
+from threadline.rfps.model import find_rfp_ids, parse_rfp_id
 from threadline.slack.text import mentions_in, plain_words, remove_mention
 
 _LINK = re.compile(r"(?:link|bind) _*(rfp_\S{0,200})[ .,!?]*")
@@ -45,6 +45,6 @@ def thread_command(text: str, bot: str = "") -> ThreadCommand | None:
     if _WHERE.fullmatch(words.rstrip("_ ")):
         return Where()
     if found := _LINK.fullmatch(words):
-        return Link(as_rfp_id(found[1].rstrip(_EDGES)))
-    named = rfp_ids(said) if _LINK_BY_ADDRESS.fullmatch(said) else ()
+        return Link(parse_rfp_id(found[1].rstrip(_EDGES)))
+    named = find_rfp_ids(said) if _LINK_BY_ADDRESS.fullmatch(said) else ()
     return Link(named[0]) if len(named) == 1 else None
