@@ -16,7 +16,6 @@ from threadline_devstack.stories.operator_scene import OperatorScene
 
 AGAIN = 90.0
 """Seconds for a turn to go on: a lost worker is missed after a heartbeat's time, or that of a short step."""
-INTENT = text("SELECT 1 FROM agent_tool_executions WHERE thread_ts = :name AND status IS NULL FOR UPDATE")
 
 _WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE :holder = ANY(pg_blocking_pids(pid))")
 _PAID = text("""

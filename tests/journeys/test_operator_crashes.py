@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import TextClause, text
 
-from tests.journeys.crashes import INTENT, CrashScene, statuses
+from tests.journeys.crashes import CrashScene, statuses
 from threadline.rfps.model import EntryKind, Event, JournalEntry, NewRfp, RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
@@ -34,6 +34,7 @@ CALLS = (
 )
 
 STATE = text("SELECT 1 FROM opportunity_states WHERE rfp_id = :name FOR UPDATE")
+CONVERSATION = text("SELECT 1 FROM conversations WHERE thread_ts = :name FOR UPDATE")
 PLANS = text("LOCK TABLE turn_plans IN EXCLUSIVE MODE")
 ENTRIES = text("LOCK TABLE journal_entries IN EXCLUSIVE MODE")
 EVENTS = text("LOCK TABLE events IN EXCLUSIVE MODE")
@@ -118,11 +119,11 @@ async def loading(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def recording_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+async def committing_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
     async with AsyncExitStack() as until_killed:
         async with waiting_for(STATE)(scene, rfp_id) as root:
-            holder = await until_killed.enter_async_context(scene.held(INTENT, root))
-        await scene.until_waited_for(holder)
+            holder = await until_killed.enter_async_context(scene.held(CONVERSATION, root))
+        await scene.until_waited_for(holder)  # the state is patched, and the result goes into the transcript
         yield root
 
 
@@ -151,14 +152,12 @@ async def speaking(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
 class Moment:
     """When the worker is killed.
 
-    `done`: how many of the calls have a result by then; `begun`: the next one is about to be made, and on record as
-    that; `asked_again`: the reply, by the number of those before it, that nobody had recorded; `analysed`: the request
-    was, in the end.
+    `done`: how many of the calls have a result by then, since one that is under way leaves nothing; `asked_again`: the
+    reply, by the number of those before it, that nobody had recorded; `analysed`: the request was, in the end.
     """
 
     reached: Reached
     done: int = 0
-    begun: bool = False
     version: int = 1
     asked_again: tuple[int, ...] = ()
     analysed: bool = True
@@ -166,8 +165,7 @@ class Moment:
     @property
     def calls(self) -> list[tuple[str, str | None]]:
         """As they are on record at this moment."""
-        done: list[tuple[str, str | None]] = [(name, "ok") for name in CALLS[: self.done]]
-        return [*done, (CALLS[self.done], None)] if self.begun else done
+        return [(name, "ok") for name in CALLS[: self.done]]
 
 
 MOMENTS = {
@@ -175,11 +173,11 @@ MOMENTS = {
     "what it is to know is gathered": Moment(waiting_for(MEMORIES_READ)),
     "the request is analysed": Moment(analysing, analysed=False),
     "the rfp is loaded": Moment(loading),
-    "the state is patched": Moment(waiting_for(STATE), 1, begun=True),
-    "the patch is recorded": Moment(recording_the_patch, 1, begun=True, version=2),
+    "the state is patched": Moment(waiting_for(STATE), 1),
+    "the patch is committed": Moment(committing_the_patch, 1),
     "the model thinks behind the patch": Moment(thinking_behind_the_patch, 2, version=2, asked_again=(2,)),
-    "the journal is written": Moment(waiting_for(ENTRIES), 2, begun=True, version=2),
-    "the event is logged": Moment(waiting_for(EVENTS), 3, begun=True, version=2),
+    "the journal is written": Moment(waiting_for(ENTRIES), 2, version=2),
+    "the event is logged": Moment(waiting_for(EVENTS), 3, version=2),
     "the words are spoken": Moment(speaking, 4, version=2),
     "the turn is settled": Moment(waiting_for(ENDED), 5, version=2),
 }
