@@ -181,8 +181,8 @@ async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: ToolS
 
 async def test_bookings_of_one_resource_are_rate_limited(database: Database) -> None:
     desk = ToolScene(database, appointments.TOOLS, Rate(2, 60))
-    for hour in (10, 11):
-        assert (await book(desk, f"{MONDAY}T{hour}:00")).success
+    for hour, written in ((10, "Meeting room"), (11, " meeting ROOM")):
+        assert (await book(desk, f"{MONDAY}T{hour}:00", resource=written)).success
     throttled = await book(desk, f"{MONDAY}T12:00")
     assert throttled.error
     assert throttled.error.code is ErrorCode.TOO_MANY_CHANGES

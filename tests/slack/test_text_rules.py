@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadline.errors import Permanent
-from threadline.slack.text import Permalink, mentions_in, parse_permalink, plain_words, remove_mention
+from threadline.slack.text import Permalink, mentions_in, parse_permalink, parse_user_id, plain_words, remove_mention
 
 ROOT, LATER = "1700000000.000100", "1700000009.000100"
 LINK = "https://acme.slack.com/archives"
@@ -21,6 +21,15 @@ pieces = st.lists(
 )
 def test_mentioned_users_are_found(text: str, users: set[str]) -> None:
     assert mentions_in(text) == users
+
+
+@pytest.mark.parametrize(
+    ("text", "user_id"),
+    [("U1", "U1"), (" W2 ", "W2"), ("<@U1>", "U1"), ("<@U1|Ana Silva>", "U1")]
+    + [(other, "") for other in ("", "Ana", "u1", "@U1", "<@U1", "<@U1> <@U2>", "<@>", "<#C1>", "C1", "U1\nBcc")],
+)
+def test_user_id_is_read_from_an_id_or_a_mention(text: str, user_id: str) -> None:
+    assert parse_user_id(text) == user_id
 
 
 @given(pieces.map("".join))

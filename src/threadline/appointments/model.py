@@ -82,9 +82,10 @@ class SlotTaken(BookingRefused):
 
 
 def find_resource(resources: Iterable[Resource], name: str) -> Resource | None:
-    """The resource of this name, whatever the case of its letters."""
-    wanted = name.strip().casefold()
-    return next((each for each in resources if each.name.casefold() == wanted), None)
+    """The resource of exactly this name or, without one, of the same letters in another case."""
+    wanted = name.strip()
+    found = [each for each in resources if each.name.casefold() == wanted.casefold()]
+    return next((each for each in found if each.name == wanted), found[0] if found else None)
 
 
 def local_offset(slot: Slot | Appointment) -> timezone:

@@ -122,7 +122,7 @@ class AppointmentStore:
         return [Resource(*each) for each in await self._tx.execute(query.order_by(row.name))]
 
     async def resource(self, team: str, name: str) -> Resource:
-        """The resource of this name, whatever the case of its letters. Raises `ResourceNotFound`."""
+        """The resource that `find_resource` finds by this name. Raises `ResourceNotFound`."""
         known = await self.resources(team)
         if found := find_resource(known, name):
             return found

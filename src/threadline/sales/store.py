@@ -109,7 +109,7 @@ class LeadStore:
             lead, created = await self._get_or_create(team, contact, now)
         row = crm_leads.c
         await self._tx.execute(select(row.id).where(row.lead_id == lead.lead_id).with_for_update(key_share=True))
-        if not lead_id:  # it may have been found by its address
+        if not lead_id and not lead.user_id:  # it was found by its address
             claim = update(crm_leads).where(row.lead_id == lead.lead_id, row.user_id == "")
             await self._tx.execute(claim.values(user_id=contact.user_id))
         return await self.get(team, lead.lead_id), created
