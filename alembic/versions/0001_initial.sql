@@ -852,16 +852,6 @@ CREATE INDEX idx_tool_executions_toolset ON agent_tool_executions (team, split_p
 CREATE INDEX idx_tool_executions_intent ON agent_tool_executions (team, split_part(tool_name, '.', 1))
     WHERE status IS NULL;
 
--- Changes that tools have made, each once under its key, with the result that a retry returns.
-CREATE TABLE tool_operations (
-    key text PRIMARY KEY,
-    kind text NOT NULL,
-    record text NOT NULL,
-    result jsonb,
-    created_at timestamptz NOT NULL
-);
-CREATE INDEX tool_operations_age_idx ON tool_operations (created_at);
-
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Knowledge
 -- ---------------------------------------------------------------------------------------------------------------------

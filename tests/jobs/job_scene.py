@@ -90,7 +90,7 @@ class JobScene:
     ) -> dict[str, Any]:
         where = {"team": TEAM, "channel": thread.channel, "thread_ts": thread.ts, "user_id": user_id}
         self.desk.clock.now = datetime.now(UTC)
-        result = await self.desk.ask(tool, call_id, retries_left, correlation_id="corr-1", **where, **given)
+        result = await self.desk.ask(tool, call_id, retries_left, **where, **given)
         if result.error:
             raise Permanent(result.error.message)
         return dict(result.data)

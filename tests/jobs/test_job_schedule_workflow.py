@@ -50,7 +50,7 @@ async def test_cron_runs_and_posts_each_time(scene: JobScene) -> None:
         described = await scene.environment.client.get_schedule_handle(job.workflow_id).describe()
     policy = described.schedule.policy
     assert (policy.overlap, policy.catchup_window) == (ScheduleOverlapPolicy.SKIP, CATCHUP_WINDOW)
-    assert await described.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "corr-1", "rfp": ""}
+    assert await described.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "turn-1", "rfp": ""}
     standing = await scene.runner.describe(job)
     assert (standing.exists, standing.state) == (True, "scheduled")
     assert standing.next_times[0] > datetime.now(UTC)

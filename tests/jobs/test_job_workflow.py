@@ -51,7 +51,7 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
         await UserStore(work.tx).save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await scene.schedule(after_minutes=90)
     shown = await scene.environment.client.get_workflow_handle(job.workflow_id).describe()
-    assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "corr-1", "rfp": ""}
+    assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "turn-1", "rfp": ""}
     assert shown.workflow_type == "AgentJobWorkflow"
     assert (job.status, scene.said()) == (JobStatus.SCHEDULED, [])
     result = await scene.result(job)

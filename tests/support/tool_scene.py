@@ -19,7 +19,7 @@ from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
 from threadline.tools.runner import Invocation, ToolRunner
 
 SUMMARIES = "CSUMMARIES"
-_WHERE = ("team", "channel", "thread_ts", "user_id", "correlation_id", "actor", "co_requesters", "co_requester_ids")
+_WHERE = ("team", "channel", "thread_ts", "user_id", "actor", "co_requesters", "co_requester_ids")
 _calls = itertools.count(1)
 """Scenes share the record of a database, so each call has an id of its own."""
 

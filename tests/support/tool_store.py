@@ -1,6 +1,5 @@
 """What the tests of the tools' records share: a thread, a moment, and calls in it."""
 
-from threadline.db.rate_limit_rules import Rate
 from threadline.slack.model import Thread
 from threadline.tools.model import Change, Operation
 
@@ -13,5 +12,5 @@ def operation(call_id: str = "call_1", *, turn: int = 1, step: int = 1, thread: 
     return Operation(thread, turn, step, call_id)
 
 
-def change(call_id: str = "call_1", *, now: float = NOW, rate: Rate | None = None, team: str = "T1") -> Change:
-    return Change(operation(call_id, thread=Thread(team, THREAD.channel, THREAD.ts)), now, rate)
+def change(call_id: str = "call_1", *, now: float = NOW, team: str = "T1") -> Change:
+    return Change(operation(call_id, thread=Thread(team, THREAD.channel, THREAD.ts)), now)

@@ -15,6 +15,7 @@ from tests.support.tool_fakes import Clock, MemoryLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
@@ -22,7 +23,6 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
 from threadline.tools.model import (
     CallIdReused,
-    Change,
     ErrorCode,
     Operation,
     RecordGroup,
@@ -279,7 +279,7 @@ async def test_change_counts_once_for_ledger_and_record(database: Database) -> N
     rate = Rate(1, 60.0)
     assert await begin(PostgresToolLedger(database, rate), change(), None) == Intent(0.0, new=True)
     async with database.begin() as work:
-        await work.operations.spend(Change(change().operation, 1.0, rate), "PRJ-1")
+        await Limits(work.tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
 
 
 async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> None:

@@ -116,9 +116,9 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         await JobStore(work.tx).cancel(talk.thread.team, over.job_id, now)
 
     async def left() -> dict[str, int]:
-        tables = ("memories", "users", "conversation_messages", "proposed_actions", "email_drafts", "agent_jobs")
-        logs = ("agent_tool_executions", "tool_operations")
-        return {table: len(await talk.rows(f"SELECT 1 FROM {table}")) for table in (*tables, *logs)}  # noqa: S608
+        people = ("memories", "users", "conversation_messages")
+        tables = (*people, "proposed_actions", "email_drafts", "agent_jobs", "agent_tool_executions")
+        return {table: len(await talk.rows(f"SELECT 1 FROM {table}")) for table in tables}  # noqa: S608
 
     expected = await left()
     assert 0 not in expected.values()
@@ -128,7 +128,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         (89, {}),
         (91, {"conversation_messages": 0, "proposed_actions": 0, "email_drafts": 0, "agent_jobs": 1}),
         (364, {}),
-        (366, {"agent_tool_executions": 0, "tool_operations": 0}),
+        (366, {"agent_tool_executions": 0}),
     ):
         pruned = await prune_all(talk.database, features, now + days * DAY)
         assert pruned["conversations"] == ("conversation_messages" in gone)

@@ -101,7 +101,7 @@ class LiveApprovalActivities(ApprovalActivities):
                 return DecideReply(await _state(work, request.team, action), _sentence(str(refused)))
             action = decided.action
             state = await _state(work, request.team, action)
-        await approval_events.decided(self._database, request.team, action)
+            await approval_events.decided(work.tx, request.team, action)
         _log.info("approval_click_handled", action=action.action_id, decision=action.decision, decided_now=decided.mine)
         return DecideReply(state, "" if decided.mine else _too_late(action))
 
@@ -110,7 +110,7 @@ class LiveApprovalActivities(ApprovalActivities):
         async with self._database.begin() as work:
             action = await work.proposed_actions.expire(expiry.team, expiry.action_id, expiry.now)
             state = await _state(work, expiry.team, action)
-        await approval_events.decided(self._database, expiry.team, action)
+            await approval_events.decided(work.tx, expiry.team, action)
         return state
 
     @activity.defn
@@ -142,8 +142,8 @@ class LiveApprovalActivities(ApprovalActivities):
         async with self._database.begin() as work:
             action = await work.proposed_actions.get(ref.team, ref.action_id)
             record = await work.tool_executions.get(operation_of(ref.team, action))
-        at = datetime.fromtimestamp(self._hands.clock(), UTC)
-        await approval_events.made(self._database, ref.team, action, (record and record.status) or "unknown", at)
+            at = datetime.fromtimestamp(self._hands.clock(), UTC)
+            await approval_events.made(work.tx, ref.team, action, (record and record.status) or "unknown", at)
         await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
 
     def _runner(self, action: ProposedAction) -> ToolRunner:

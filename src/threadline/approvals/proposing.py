@@ -31,13 +31,15 @@ class PostgresProposals(Proposals):
         new = NewAction(dict(action), risk, approvers, change.now + self._settings.expiry, rfp_id)
         async with self._database.begin() as work:
             proposed = await work.proposed_actions.propose(change, new, author)
+            if proposed.risk is not Risk.LOW:
+                await approval_events.proposed(work.tx, change.team, proposed)
         if proposed.risk is not Risk.LOW:
-            await approval_events.proposed(self._database, change.team, proposed)
             await self._workflows.start(approval_start(change.team, proposed.action_id))
         return proposed
 
     async def failed(self, team: str, action: ProposedAction, status: str, now: float) -> None:
-        await approval_events.made(self._database, team, action, status, datetime.fromtimestamp(now, UTC))
+        async with self._database.begin() as work:
+            await approval_events.made(work.tx, team, action, status, datetime.fromtimestamp(now, UTC))
 
     def _deciders(self, risk: Risk, author: Author, others: Sequence[str]) -> tuple[str, ...]:
         """The approvers that are kept with an action: of a high risk without any who asked for it."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from pydantic import TypeAdapter
 from sqlalchemy import Row, and_, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -26,13 +25,11 @@ from threadline.rfps.model import json_problem
 from threadline.rfps.store import audit_values, operation_filter
 from threadline.slack.model import Thread
 from threadline.threads.tables import posts
-from threadline.tools.model import Author, Change, Risk
-from threadline.tools.operation_store import Operations
+from threadline.tools.model import Author, CallIdReused, Change, Risk
 
 OUTCOME_DUE = timedelta(days=1)
 """How long after its approval an action is taken up again. Records of executions are kept for longer, so that an action
 which may have been carried out is not carried out again."""
-_ACTION = TypeAdapter(ProposedAction)
 
 
 @dataclass(frozen=True)
@@ -47,13 +44,13 @@ class OpenAction:
 class ProposedActions:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._operations = Operations(connection)
 
     async def propose(self, change: Change, new: NewAction, author: Author) -> ProposedAction:
         """Put an action on record, once for each operation. One of low risk is approved with it.
 
         Raises:
             ActionRefused: it is too large, it expires at once, or nobody may decide it.
+            CallIdReused: the operation has proposed another action.
         """
         action = _storable(new.action)
         approvers = tuple(dict.fromkeys(new.approvers))
@@ -62,14 +59,13 @@ class ProposedActions:
         if new.expires_at <= change.now:
             raise ActionRefused("the action would expire before anybody could decide")
 
-        async def act() -> ProposedAction:
-            row = _row(change, new, author) | {"action": action, "approvers": list(approvers)}
-            kept = insert(proposed_actions).values(row).on_conflict_do_nothing()
-            await self._connection.execute(kept)
-            query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
-            return _action((await self._connection.execute(query)).one())
-
-        return await self._operations.once(change, "propose_action", rules.action_hash(action), _ACTION, act)
+        row = _row(change, new, author) | {"action": action, "approvers": list(approvers)}
+        await self._connection.execute(insert(proposed_actions).values(row).on_conflict_do_nothing())
+        query = select(proposed_actions).where(*operation_filter(proposed_actions, change.operation))
+        recorded = _action((await self._connection.execute(query)).one())
+        if recorded.action_hash != rules.action_hash(action):
+            raise CallIdReused(f"{change.operation.key} has proposed another action")
+        return recorded
 
     async def get(self, team: str, action_id: str) -> ProposedAction:
         """Raises `ActionNotFound`."""

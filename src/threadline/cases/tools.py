@@ -11,7 +11,6 @@ from threadline.cases import audience
 from threadline.cases.model import Action, CaseNotFound, CaseReaders, CaseStatus, Severity
 from threadline.cases.report import parse_bug_report
 from threadline.cases.store.lists import CardSource, CardTurn, CaseLists
-from threadline.db.engine import Database
 from threadline.tools.context import ToolContext
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import tool
@@ -53,8 +52,7 @@ class CaseCard:
 @tool(
     "cases.search",
     "Bug cases of the team, such as those that are open for a component.",
-    needs=(Database, CaseReaders),
-    remote=True,
+    needs=(CaseReaders,),
 )
 async def search(
     context: ToolContext,
@@ -64,15 +62,14 @@ async def search(
     component: Annotated[Wanted, Field(description="A part of the product, such as checkout.")] = None,
     open_only: Annotated[bool, Field(description="Leave out resolved cases, unless the status asks for them.")] = True,
 ) -> ToolResult:
-    async with context.services[Database].begin() as work:
-        found = await CaseLists(work.tx).search(
-            context.team,
-            words=words or "",
-            status=status,
-            component=component or "",
-            open_only=open_only and status is not CaseStatus.RESOLVED,
-            limit=MOST + 1,
-        )
+    found = await CaseLists(context.tx).search(
+        context.team,
+        words=words or "",
+        status=status,
+        component=component or "",
+        open_only=open_only and status is not CaseStatus.RESOLVED,
+        limit=MOST + 1,
+    )
     cards = [_card(context, each).record() for each in found[:MOST]]
     more = len(found) > MOST
     counted = f"{'more than ' if more else ''}{len(cards)} case{'' if len(cards) == 1 else 's'}"
@@ -86,8 +83,7 @@ async def search(
 @tool(
     "cases.get",
     "One bug case by its number: how it stands and what its reporter was told.",
-    needs=(Database, CaseReaders),
-    remote=True,
+    needs=(CaseReaders,),
 )
 async def get(
     context: ToolContext,
@@ -95,8 +91,7 @@ async def get(
     bug_id: Annotated[str, Field(min_length=1, max_length=30, description="Its number, such as BUG-12.")],
 ) -> ToolResult:
     number = bug_id.strip().upper()
-    async with context.services[Database].begin() as work:
-        found = await CaseLists(work.tx).for_cards(context.team, [number])
+    found = await CaseLists(context.tx).for_cards(context.team, [number])
     if not found:
         raise CaseNotFound(f"there is no case {number}; search for it by its words")
     case = _card(context, found[0])

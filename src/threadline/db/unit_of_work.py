@@ -18,7 +18,6 @@ from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
 from threadline.operator.store import MemoryStore
 from threadline.threads.thread_bindings import Bindings
-from threadline.tools.operation_store import Operations
 from threadline.tools.store import ToolExecutionStore
 
 
@@ -54,10 +53,6 @@ class Work:
     @cached_property
     def limits(self) -> Limits:
         return Limits(self.tx)
-
-    @cached_property
-    def operations(self) -> Operations:
-        return Operations(self.tx)
 
     @cached_property
     def talked(self) -> Talked:

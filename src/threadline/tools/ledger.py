@@ -143,7 +143,7 @@ class PostgresToolLedger(ToolLedger):
         await ToolExecutionStore(tx).complete(call, asdict(result), now)
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
-        """Counts in the scope in which `Operations.spend` counts, so that a change which asks both is one."""
+        """Counts in the scope in which `context.count_change` counts."""
         if not call.rate_key:
             return None
         scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from threadline.db.rate_limit_rules import Rate
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
 from threadline.tools.public_text import public_sentence
@@ -217,25 +216,14 @@ class Change:
 
     Args:
         now: seconds since 1970.
-        rate: how often one record may be changed; None for as often as one likes.
     """
 
     operation: Operation
     now: float
-    rate: Rate | None = None
 
     @property
     def team(self) -> str:
         return self.operation.thread.team
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What an operation did: `kind` names the change, `record` what was changed, `result` is what it answered."""
-
-    kind: str
-    record: str
-    result: object
 
 
 class CallIdReused(Permanent):

@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, TEXT, metadata, required
+from threadline.db.columns import JSON_OR_NULL, MOMENT, TEXT, metadata, required
 
 _NAME = String(255)
 
@@ -51,14 +51,4 @@ agent_tool_executions = Table(
     Index("idx_tool_executions_answer", "fingerprint", postgresql_where=text("cacheable")),
     Index("idx_tool_executions_toolset", "team", _TOOLSET, postgresql_where=text("cacheable")),
     Index("idx_tool_executions_intent", "team", _TOOLSET, postgresql_where=text("status IS NULL")),
-)
-
-tool_operations = Table(
-    "tool_operations",
-    metadata,
-    Column("key", TEXT, primary_key=True),
-    *(required(name, TEXT) for name in ("kind", "record")),
-    Column("result", JSON),
-    required("created_at", MOMENT),
-    Index("tool_operations_age_idx", "created_at"),
 )

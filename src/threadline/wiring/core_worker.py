@@ -268,7 +268,6 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
             Prune("conversations", kept, lambda work, before: work.conversations.prune(before)),
             Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
             Prune("tool executions", logged, lambda work, before: work.tool_executions.delete_older_than(before)),
-            Prune("tool operations", logged, lambda work, before: work.operations.prune(before)),
             Prune("email drafts", kept, lambda work, before: EmailDraftStore(work.tx).delete_older_than(before)),
         ],
     )
