@@ -222,7 +222,8 @@ class RfpStore:
         """
         sought = normalise_id(rfp_id)
         # A patch holds the state before it writes the RFP's row: in another order they would wait for each other.
-        await self._connection.execute(_select_state(team, sought).with_for_update())
+        held = select(opportunity_states.c.version).where(*_is(opportunity_states, team, sought)).with_for_update()
+        await self._connection.execute(held)
         bare = {"source_name": "", "source_hash": None, "source_text": "", "owner": "", "due_date": None}
         gone = update(rfps).where(*_not_deleted(team), rfps.c.rfp_id == sought)
         if not (await self._connection.execute(gone.values(deleted_at=func.now(), **bare))).rowcount:
