@@ -1,6 +1,7 @@
 """Jobs on Temporal's dev server: crons fire by its schedules, and a run posts once whatever races with it."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from tests.support.temporal import real_time, until
 from threadline.db.engine import Database
+from threadline.errors import Transient
 from threadline.jobs.model import AgentJob, JobStatus
 from threadline.jobs.schedules import CATCHUP_WINDOW
 from threadline.jobs.store import JobStore
@@ -58,7 +60,13 @@ async def test_cron_runs_and_posts_each_time(scene: JobScene) -> None:
 
 
 async def test_repeated_call_makes_one_schedule_and_a_lost_one_is_repaired(scene: JobScene) -> None:
-    jobs = await asyncio.gather(*(scene.schedule(call_id="s1", **WEEKLY) for _ in range(4)))
+    async def call(number: int) -> AgentJob:
+        while True:
+            with contextlib.suppress(Transient):  # another attempt is under way: tried again later, as Temporal does
+                return await scene.schedule(call_id="s1", retries_left=1, **WEEKLY)
+            await asyncio.sleep(0.2 * number)
+
+    jobs = await asyncio.gather(*(call(number) for number in range(1, 5)))
     assert {each.job_id for each in jobs} == {"JOB-1"}
     assert await scene.sweep() == 0
     handle = scene.environment.client.get_schedule_handle(jobs[0].workflow_id)

@@ -194,8 +194,10 @@ class ToolRunner:
         if isinstance(begun, Intent) and not begun.new:
             if found := await _find_effect(parsed, record.context, begun):
                 return await record.finish_remote(found)
+            # Two transactions: the first holds the record that another attempt may be about to make.
             async with self._ledger.transaction() as tx:
                 await self._ledger.withdraw(tx, record.call, begun)
+            async with self._ledger.transaction() as tx:
                 begun = await record.begin(tx)
             if isinstance(begun, Intent) and not begun.new:
                 raise Transient("Another attempt of this call is under way.")
