@@ -1293,3 +1293,4 @@ CREATE TABLE email_drafts (
     CHECK ((status = 'sent') = (sent_at IS NOT NULL))
 );
 CREATE INDEX email_drafts_age_idx ON email_drafts (created_at);
+CREATE UNIQUE INDEX email_drafts_operation_idx ON email_drafts (operation_key) WHERE operation_key <> '';

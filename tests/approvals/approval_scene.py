@@ -1,6 +1,7 @@
 """Proposals on Postgres, Slack's wire and the policies around tools; `ApprovalScene` plays the turns."""
 
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
-from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
 from threadline.approvals.model import ApprovalRules, ProposedAction
 from threadline.approvals.proposing import PostgresProposals
 from threadline.approvals.tools import Proposals, propose_action
@@ -112,6 +113,10 @@ async def speak(context: ToolContext, *, text: str) -> ToolResult:
 REGISTRY = ToolRegistry([open_ticket, patch, journal, rfps, speak, propose_action])
 
 
+_OUTCOME = re.compile(r"ACT-\d+ was ")
+"""How a post begins that tells what came of an action; it may be there before the turn's answer."""
+
+
 async def _no_journal(_: Speech) -> None:
     raise AssertionError("nothing is said")
 
@@ -151,8 +156,8 @@ class ApprovalScene:
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
-        hands = Hands(REGISTRY, self.services, self.ledger, clock)
-        return LiveApprovalActivities(self.talk.database, self.slack, self.posts, hands, settings or self.settings)
+        deps = ApprovalDeps(REGISTRY, self.services, self.ledger, clock)
+        return LiveApprovalActivities(self.talk.database, self.slack, self.posts, deps, settings or self.settings)
 
     async def propose(
         self,
@@ -194,7 +199,7 @@ class ApprovalScene:
         await self.talk.said(f"please do {self.turn}")
         await self.talk.settle(Outcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)
         await self.talk.post(self.turn)
-        return self.talk.posted()[-1]
+        return [each for each in self.talk.posted() if not _OUTCOME.match(each.text)][-1]
 
     async def action(self, action_id: str = "ACT-1") -> ProposedAction:
         async with self.talk.database.begin() as work:

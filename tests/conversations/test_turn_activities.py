@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,9 @@ from threadline.conversations import blocks
 from threadline.conversations.model.conversation import ExecutionStatus, Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.models.errors import RateLimited
+from threadline.tools.ledger import PostgresToolLedger
+from threadline.tools.model import Operation, ToolResult
+from threadline.tools.store import LoggedCall
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 
@@ -75,6 +79,20 @@ async def test_first_reply_of_two_parallel_attempts_is_kept(make_talk: Make) -> 
     assert replies[0].reply == replies[1].reply
     assert [key for key, _ in await one.transcript() if key.startswith("a:")] == ["a:1:1"]
     assert [key for key, _ in await one.transcript() if key.startswith("c:")] == ["c:1"]
+
+
+async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: ConversationActivityScene) -> None:
+    """Its worker was lost between the record and the transcript, as while a side effect ran."""
+    await talk.said('Create a lamp "Milk".')
+    [call] = (await talk.think()).reply.calls
+    operation = Operation(talk.thread, 1, 1, call.id)
+    made = LoggedCall(operation, "r", "U1", call.name, {}, "f", time.time(), has_side_effects=True)
+    async with talk.database.begin() as work:
+        ledger = PostgresToolLedger(talk.database)
+        await ledger.finish(work.tx, made, ToolResult(data="Milk is there"), time.time(), 5)
+    await talk.think(step=2)
+    [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
+    assert json.loads(output)["data"] == "Milk is there"
 
 
 async def test_lost_call_is_told_to_the_model_as_unknown(talk: ConversationActivityScene) -> None:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from tests.docs import generate
 from tests.docs.generate import ROOT
 from threadline.cli.main import app
-from threadline.operator.model.scope import PHRASES, QUERIES, Step
+from threadline.operator.model.scope import PHRASES, QUERIES, ScopeRule
 from threadline.tools.registry import ToolRegistry
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack import environment
@@ -119,12 +119,12 @@ def test_the_list_of_tools_is_the_registrys() -> None:
 def test_the_phrases_of_the_operator_are_those_of_the_code() -> None:
     text = prose(ROOT / "docs" / "operator.md")
     rows = re.findall(r"^\| ([1-4]) \| (`.+`) \| (.+) \|$", text, re.MULTILINE)
-    told = {Step(int(step)): re.findall(r"`([^`]+)`", phrases) for step, phrases, _ in rows}
-    assert told == {step: list(phrases_of(step)) for step in Step if step is not Step.DEFAULT}
+    told = {ScopeRule(int(step)): re.findall(r"`([^`]+)`", phrases) for step, phrases, _ in rows}
+    assert told == {step: list(phrases_of(step)) for step in ScopeRule if step is not ScopeRule.DEFAULT}
     assert re.findall(r"`([^`]+)`", rows[-1][2]) == [each.text for each in QUERIES]
 
 
-def phrases_of(step: Step) -> Iterator[str]:
+def phrases_of(step: ScopeRule) -> Iterator[str]:
     for each in PHRASES:
         if each.step is step:
             yield from (each.text, *each.forms)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 import os
 import sys
 import zipfile
@@ -126,6 +127,14 @@ async def test_entities_are_refused_whatever_the_main_part_is_called(by_extensio
     trap = papers.with_entities('<!ENTITY x "ha">', "&x;")
     trap = papers.renamed_body(trap, "word/document.bin", by_extension=by_extension)
     assert "declares XML entities" in await _refused("brief.docx", trap)
+
+
+async def test_member_that_is_there_in_two_spellings_is_refused() -> None:
+    """python-docx reads the one, and another check might read the other."""
+    content = io.BytesIO(papers.word("A crane"))
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr("[content_types].xml", "<Types/>")
+    assert "is damaged" in await _refused("brief.docx", content.getvalue())
 
 
 async def test_main_part_that_cannot_be_checked_is_refused() -> None:

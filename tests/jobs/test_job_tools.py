@@ -219,6 +219,15 @@ async def test_job_is_cancelled_only_by_its_own_people(database: Database, chann
         assert ((await JobStore(work.tx).get("T1", "JOB-1")).status == "cancelled") is may
 
 
+async def test_owner_is_told_of_the_cancellation_though_temporal_is_away(database: Database) -> None:
+    runner = Runner()
+    desk = ToolScene(database, jobs.TOOLS, services=services(runner, "U9"))
+    await desk.done("schedule.job", **WEEKLY)
+    runner.fault = Transient("Temporal is away.")
+    assert await desk.done("agent.job.cancel", channel="C2", user_id="U9", job_id="JOB-1")
+    assert runner.told == ["JOB-1: U9"]
+
+
 async def test_secret_in_a_question_is_not_stored(desk: ToolScene, database: Database) -> None:
     given = {"question": "Does ghp_9kQ2mZ7rT4vX1bN6wL8pD3sF5hJ0cY2aG7eR still work?"}
     data = await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)

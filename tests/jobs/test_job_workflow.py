@@ -16,7 +16,8 @@ from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Transient
 from threadline.gateway.dispatcher import Dispatcher
-from threadline.jobs.model import JobStatus
+from threadline.jobs.model import AgentJob, JobStatus
+from threadline.jobs.store import JobStore
 from threadline.rfps.model import RfpStatus
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
@@ -275,6 +276,21 @@ async def test_run_fails_once_slack_was_away_for_too_long(scene: JobScene, monke
     assert (await scene.job()).status is JobStatus.FAILED
     (said,) = scene.said()
     assert "failed: Slack is away." in said
+
+
+async def test_run_whose_record_was_lost_for_long_is_found_done(
+    scene: JobScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.jobs.activities.RUN_SECONDS", 0.0)
+    finish = JobStore.finish
+
+    async def away(*given: Any, **more: Any) -> AgentJob:
+        monkeypatch.setattr(JobStore, "finish", finish)
+        raise Transient("The database is away.")
+
+    monkeypatch.setattr(JobStore, "finish", away)
+    assert "Posted a digest" in await scene.result(await scene.schedule(after_minutes=0))
+    assert ((await scene.job()).status, len(scene.said())) == (JobStatus.DONE, 1)
 
 
 async def test_crash_before_the_job_starts_is_repaired(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from threadline.conversations.thread_reads import GONE
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
-from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model.routing import Agent, TurnRoute
 from threadline.operator.model.scope import Branch
 from threadline.rfps.model import Scope, ScopeSource
 from threadline.rfps.store import RfpStore
@@ -63,7 +63,7 @@ async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
 async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, 1, Route(Agent.COPILOT, Branch.A, remembers=True))
+        await work.turn_plans.keep(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
@@ -93,7 +93,9 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Stor
     await talk.turn(1, "New.")
     await talk.hear(mention(10, "March 5"))
     async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, 2, Route(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE)))
+        await work.turn_plans.keep(
+            THREAD, 2, TurnRoute(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE))
+        )
     await talk.turn(2)
     for turn in (1, 2):
         await remembering(talk).remember(THREAD, turn)

@@ -6,10 +6,19 @@ from hypothesis import strategies as st
 
 from threadline.jobs.model import is_job_question, job_question_id
 from threadline.operator.context import TEAM_PHRASES, TEAM_WORDS, mentions_team
-from threadline.operator.model.input_validation import LONGEST, Missing, Question, cut_note, normalised, validated
 from threadline.operator.model.memory import fact_to_remember
-from threadline.operator.model.routing import carries_request
-from threadline.operator.model.thread_commands import Link, Where, thread_command
+from threadline.operator.model.routing import is_new_request
+from threadline.operator.model.scope import (
+    MAX_QUESTION,
+    LinkCommand,
+    MissingInput,
+    Question,
+    WhereCommand,
+    normalise_question,
+    parse_thread_command,
+    truncation_notice,
+    validate_question,
+)
 from threadline.threads.model import message_id, stop_id
 
 HERE = ("C1", "1700000000.000100")
@@ -17,7 +26,7 @@ BOT = "U0BOT"
 
 
 def question(text: str) -> Question:
-    found = validated(text, *HERE)
+    found = validate_question(text, *HERE)
     assert isinstance(found, Question)
     return found
 
@@ -38,27 +47,27 @@ def test_white_space_is_normalised_and_a_list_stays_a_list(text: str, kept: str)
 @pytest.mark.parametrize(
     ("text", "channel", "thread_ts", "missing"),
     [
-        (None, *HERE, Missing.QUESTION),
-        (" \n\u200b\t", *HERE, Missing.QUESTION),
-        ("<@U0BOT> <@U1|ada>", *HERE, Missing.QUESTION),
-        ("Hello", None, None, Missing.CHANNEL),
-        ("Hello", HERE[0], None, Missing.THREAD),
-        ("Hello", HERE[0], " ", Missing.THREAD),
+        (None, *HERE, MissingInput.QUESTION),
+        (" \n\u200b\t", *HERE, MissingInput.QUESTION),
+        ("<@U0BOT> <@U1|ada>", *HERE, MissingInput.QUESTION),
+        ("Hello", None, None, MissingInput.CHANNEL),
+        ("Hello", HERE[0], None, MissingInput.THREAD),
+        ("Hello", HERE[0], " ", MissingInput.THREAD),
     ],
 )
 def test_what_a_question_lacks_is_named(
-    text: str | None, channel: str | None, thread_ts: str | None, missing: Missing
+    text: str | None, channel: str | None, thread_ts: str | None, missing: MissingInput
 ) -> None:
-    assert validated(text, channel, thread_ts) is missing
+    assert validate_question(text, channel, thread_ts) is missing
 
 
 def test_long_question_is_cut_at_a_word() -> None:
     assert question("word " * 2_000) == Question(("word " * 1_000).strip(), *HERE, cut=True)
     for gap in (" ", "\n"):
-        assert question("w" * (LONGEST - 3) + f"{gap}and more").text == "w" * (LONGEST - 3)
-    assert len(question(f"{'v' * 3_000} {'w' * (LONGEST - 3_001)} more").text) == LONGEST
-    assert question("w" * LONGEST + "x").text == "w" * LONGEST
-    assert "5,000" in cut_note()
+        assert question("w" * (MAX_QUESTION - 3) + f"{gap}and more").text == "w" * (MAX_QUESTION - 3)
+    assert len(question(f"{'v' * 3_000} {'w' * (MAX_QUESTION - 3_001)} more").text) == MAX_QUESTION
+    assert question("w" * MAX_QUESTION + "x").text == "w" * MAX_QUESTION
+    assert "5,000" in truncation_notice()
 
 
 def test_link_is_left_out_rather_than_cut_in_two() -> None:
@@ -67,17 +76,17 @@ def test_link_is_left_out_rather_than_cut_in_two() -> None:
     assert question(f"a < b {'word ' * 1_000}").text.startswith("a < b word")
 
 
-@given(st.text() | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * LONGEST))
+@given(st.text() | st.text(alphabet=" \n<>ab", min_size=1, max_size=12).map(lambda piece: piece * MAX_QUESTION))
 def test_any_text_becomes_a_bounded_beginning_of_itself(text: str) -> None:
-    found = validated(text, *HERE)
-    if found is Missing.QUESTION:
+    found = validate_question(text, *HERE)
+    if found is MissingInput.QUESTION:
         return
     assert isinstance(found, Question)
-    whole = normalised(text)
-    assert 0 < len(found.text) <= LONGEST
+    whole = normalise_question(text)
+    assert 0 < len(found.text) <= MAX_QUESTION
     assert whole.startswith(found.text)
     assert found.cut == (found.text != whole)
-    assert normalised(found.text) == found.text
+    assert normalise_question(found.text) == found.text
 
 
 @pytest.mark.parametrize(
@@ -97,22 +106,22 @@ def test_any_text_becomes_a_bounded_beginning_of_itself(text: str) -> None:
 )
 def test_link_is_read_when_it_is_the_whole_message(text: str) -> None:
     for said in (text, f"<@{BOT}> {text}", f"<@{BOT}|threadline>, {text}"):
-        assert thread_command(said, BOT) == Link("rfp_abc123")
-    assert thread_command(text) == Link("rfp_abc123")
+        assert parse_thread_command(said, BOT) == LinkCommand("rfp_abc123")
+    assert parse_thread_command(text) == LinkCommand("rfp_abc123")
 
 
 @pytest.mark.parametrize("text", ["where", "Where?", "WHERE ?", "`where`", "_where?_", "where??", "where."])
 def test_where_is_read_when_it_is_the_whole_message(text: str) -> None:
     for said in (text, f"<@{BOT}> {text}", f"<@{BOT}>: {text}"):
-        assert thread_command(said, BOT) == Where()
-    assert thread_command(text) == Where()
-    assert thread_command(f"<@{BOT}> {text}") is None, "a mention counts where the bot is not known"
+        assert parse_thread_command(said, BOT) == WhereCommand()
+    assert parse_thread_command(text) == WhereCommand()
+    assert parse_thread_command(f"<@{BOT}> {text}") is None, "a mention counts where the bot is not known"
 
 
 def test_link_to_an_impossible_id_differs_from_one_to_an_unknown_id() -> None:
     for text in ("link rfp_...", "bind rfp_…", "link rfp_answer.pdf", "link rfp_a/b", "link rfp_."):
-        assert thread_command(text) == Link("")
-    assert thread_command("link rfp_unheard_of") == Link("rfp_unheard_of")
+        assert parse_thread_command(text) == LinkCommand("")
+    assert parse_thread_command("link rfp_unheard_of") == LinkCommand("rfp_unheard_of")
 
 
 @pytest.mark.parametrize(
@@ -139,19 +148,19 @@ def test_link_to_an_impossible_id_differs_from_one_to_an_unknown_id() -> None:
     ],
 )
 def test_anything_else_is_no_thread_command(text: str) -> None:
-    assert thread_command(text, BOT) is None
+    assert parse_thread_command(text, BOT) is None
 
 
 @given(st.text())
 def test_any_text_is_read_as_a_command_or_none(text: str) -> None:
-    found = thread_command(text, BOT)
-    assert found is None or isinstance(found, Link | Where)
+    found = parse_thread_command(text, BOT)
+    assert found is None or isinstance(found, LinkCommand | WhereCommand)
 
 
 @pytest.mark.timeout(10)
 def test_forty_thousand_characters_are_read_in_time() -> None:
     for piece in ("link ", "<", "link rfp_", "where ", "?", "link <https:", " "):
-        assert not isinstance(thread_command(piece * (40_000 // len(piece)), BOT), Link)
+        assert not isinstance(parse_thread_command(piece * (40_000 // len(piece)), BOT), LinkCommand)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +194,7 @@ def test_forty_thousand_characters_are_read_in_time() -> None:
     ],
 )
 def test_request_of_its_own_is_told_from_an_answer(text: str, asked: str, is_request: bool) -> None:
-    assert carries_request(text, asked) is is_request
+    assert is_new_request(text, asked) is is_request
 
 
 def test_question_of_a_job_is_known_by_its_id() -> None:

@@ -31,7 +31,8 @@ from threadline.slack.history import History, Raw
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.model import IncomingMessage, turn_id
+from threadline.threads.model import IncomingMessage, message_id, turn_id
+from threadline_devstack.slack.identity import GENERAL
 
 __all__ = ["make_talk", "talk"]
 
@@ -155,15 +156,15 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
     assert counts[0] < 40
 
 
-async def test_turn_is_prepared_in_three_transactions(talk: ConversationActivityScene) -> None:
-    """One reads, one has the profile of who asks, one keeps the context."""
+async def test_turn_is_prepared_in_four_transactions(talk: ConversationActivityScene) -> None:
+    """They read what is asked, the records, and the profile of who asks, and keep the context."""
     await begun(talk)
     await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))  # who asks is known from now on
     await talk.rows("UPDATE turn_plans SET context = '', patterns = '', layers = '[]' RETURNING turn")
     async with counted(talk.database) as run:
         said = await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
     assert "rfp_state" in said
-    assert run.count("COMMIT") == 3
+    assert run.count("COMMIT") == 4
 
 
 async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
@@ -182,6 +183,17 @@ async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: C
     (plan,) = await talk.rows("SELECT context FROM turn_plans")
     assert plan["context"]
     assert "SECRETWORD" not in plan["context"]
+
+
+async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_context(
+    talk: ConversationActivityScene,
+) -> None:
+    """It is in the context by Slack's history alone."""
+    await begun(talk)
+    await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
+    earlier = talk.message("never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts))
+    await talk.said(talk.deletion(earlier))
+    assert [each["context"] for each in await talk.rows("SELECT context FROM turn_plans")] == [""]
 
 
 async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: ConversationActivityScene) -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.operator.protocol_scene import CORRELATION, REGISTRY, TOOLS, Event, Goes, Office, Turn
 from threadline.models.model import ToolCall
-from threadline.operator.model.protocol import FinalText, before_final_text
+from threadline.operator.model.protocol import FinalText, final_text_rule
 
 A, B = "rfp_a", "rfp_b"
 WRITES = ("opportunity_patch", "journal_append", "event_append")
@@ -143,7 +143,7 @@ def _any_model_is_held_to_the_protocol(
 
 
 def _ends_with_one_message(watch: Watch, turn: Turn) -> None:
-    final = before_final_text(turn.state)
+    final = final_text_rule(turn.state)
     SEEN[final.text] += 1
     assert watch.over <= turn.state.over
     assert watch.messages + (not turn.state.over) <= 1

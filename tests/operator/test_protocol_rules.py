@@ -12,18 +12,18 @@ from threadline.models.model import ToolKind
 from threadline.operator.model.protocol import (
     MAX_STEPS,
     MOST_LOADED,
-    Asked,
-    Ending,
-    Final,
     FinalText,
+    FinalTextRule,
     Permit,
     ProtocolState,
-    after,
-    before_final_text,
+    Refusal,
+    ToolRequest,
+    TurnEnding,
     check,
-    ending,
+    final_text_rule,
+    record_outcome,
+    turn_ending,
 )
-from threadline.operator.model.protocol_refusals import Refusal
 from threadline.tools.public_text import public_sentence
 
 Result = tuple[ToolKind, str, bool | None]
@@ -32,7 +32,7 @@ Result = tuple[ToolKind, str, bool | None]
 A, B = "rfp_a", "rfp_b"
 FREE, SCOPED = ProtocolState(), ProtocolState(scope=A)
 LOAD, READ, GLOBAL, SPEAK, PROPOSE = map(
-    Asked, (ToolKind.LOAD, ToolKind.READ, ToolKind.CHANGE, ToolKind.SPEAK, ToolKind.PROPOSE)
+    ToolRequest, (ToolKind.LOAD, ToolKind.READ, ToolKind.CHANGE, ToolKind.SPEAK, ToolKind.PROPOSE)
 )
 LOADED_A, LOADED_B = (ToolKind.LOAD, A, True), (ToolKind.LOAD, B, True)
 PATCHED, PATCH_FAILED, PATCH_UNKNOWN = (ToolKind.PATCH, A, True), (ToolKind.PATCH, A, False), (ToolKind.PATCH, A, None)
@@ -45,11 +45,11 @@ JOURNALLED, EVENT_ADDED, GLOBAL_DONE = (
 
 def having(state: ProtocolState, *done: Result) -> ProtocolState:
     for kind, rfp_id, succeeded in done:
-        state = after(state, Asked(kind, rfp_id), succeeded)
+        state = record_outcome(state, ToolRequest(kind, rfp_id), succeeded)
     return state
 
 
-def refused(state: ProtocolState, call: Asked) -> str:
+def refused(state: ProtocolState, call: ToolRequest) -> str:
     """What the model reads of a refusal; empty when the call may run."""
     verdict = check(state, call)
     return f"{verdict.message} {verdict.suggestion}" if isinstance(verdict, Refusal) else ""
@@ -82,7 +82,7 @@ OTHER_RFP = "This turn is about rfp_a"
 )
 def test_change_names_the_scope_or_a_loaded_rfp(state: ProtocolState, rfp_id: str, words: str) -> None:
     for kind in (ToolKind.PATCH, ToolKind.JOURNAL, ToolKind.EVENT):
-        told = refused(state, Asked(kind, rfp_id))
+        told = refused(state, ToolRequest(kind, rfp_id))
         assert words in told
         assert bool(told) == bool(words)
 
@@ -135,83 +135,83 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
 
 
 def test_turn_that_has_spoken_or_proposed_runs_nothing_more() -> None:
-    calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, Asked(ToolKind.JOURNAL, A))
+    calls = (READ, LOAD, GLOBAL, SPEAK, PROPOSE, ToolRequest(ToolKind.JOURNAL, A))
     for call, state, end, succeeded in product(calls, (FREE, SCOPED, LOADED), (SPEAK, PROPOSE), (True, None)):
-        assert "the turn is over" in refused(after(state, end, succeeded), call)
+        assert "the turn is over" in refused(record_outcome(state, end, succeeded), call)
 
 
 def test_call_that_changes_no_rfp_runs_at_any_time() -> None:
     for state in (FREE, SCOPED, LOADED, BOTH_LOADED):
-        for call in (READ, GLOBAL, PROPOSE, Asked(ToolKind.LOAD, A), Asked(ToolKind.LOAD, B)):
+        for call in (READ, GLOBAL, PROPOSE, ToolRequest(ToolKind.LOAD, A), ToolRequest(ToolKind.LOAD, B)):
             assert check(state, call) == Permit()
 
 
 def test_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
-    assert LOAD_FIRST in refused(SCOPED, Asked(ToolKind.PROPOSE, A))
-    assert OTHER_RFP in refused(LOADED, Asked(ToolKind.PROPOSE, B))
-    assert check(LOADED, Asked(ToolKind.PROPOSE, A)) == Permit()
+    assert LOAD_FIRST in refused(SCOPED, ToolRequest(ToolKind.PROPOSE, A))
+    assert OTHER_RFP in refused(LOADED, ToolRequest(ToolKind.PROPOSE, B))
+    assert check(LOADED, ToolRequest(ToolKind.PROPOSE, A)) == Permit()
 
 
 def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
     state = having(FREE, *((ToolKind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
-    assert check(state, Asked(ToolKind.LOAD, "rfp_0")) == Permit()
-    assert "rfp_get" in refused(state, Asked(ToolKind.LOAD, "rfp_more"))
+    assert check(state, ToolRequest(ToolKind.LOAD, "rfp_0")) == Permit()
+    assert "rfp_get" in refused(state, ToolRequest(ToolKind.LOAD, "rfp_more"))
 
 
 @pytest.mark.parametrize(
     ("state", "final"),
     [
-        (FREE, Final(FinalText.AS_IT_IS)),
-        (having(FREE, LOADED_A, GLOBAL_DONE), Final(FinalText.AS_IT_IS)),
-        (having(FREE, LOADED_A, PATCH_FAILED), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(BOTH_LOADED, PATCH_FAILED, (ToolKind.PATCH, B, True)), Final(FinalText.AS_IT_IS)),
-        (having(BOTH_LOADED, (ToolKind.PATCH, "", None)), Final(FinalText.WITH_FAILURES, (A, B))),
-        (SCOPED, Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, GLOBAL_DONE), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, EVENT_ADDED), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, PATCHED), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, JOURNALLED), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, PATCH_UNKNOWN), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(SCOPED, (ToolKind.PATCH, B, False)), Final(FinalText.WITH_FAILURES, (A,))),
-        (having(LOADED, PATCH_FAILED, JOURNALLED), Final(FinalText.AS_IT_IS)),
-        (having(LOADED, (ToolKind.SPEAK, "", True)), Final(FinalText.JOURNALLED, (A,))),
-        (having(LOADED, PATCH_FAILED, (ToolKind.PROPOSE, "", True)), Final(FinalText.WITH_FAILURES, (A,))),
+        (FREE, FinalTextRule(FinalText.AS_IT_IS)),
+        (having(FREE, LOADED_A, GLOBAL_DONE), FinalTextRule(FinalText.AS_IT_IS)),
+        (having(FREE, LOADED_A, PATCH_FAILED), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
+        (having(BOTH_LOADED, PATCH_FAILED, (ToolKind.PATCH, B, True)), FinalTextRule(FinalText.AS_IT_IS)),
+        (having(BOTH_LOADED, (ToolKind.PATCH, "", None)), FinalTextRule(FinalText.WITH_FAILURES, (A, B))),
+        (SCOPED, FinalTextRule(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, GLOBAL_DONE), FinalTextRule(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, EVENT_ADDED), FinalTextRule(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, PATCHED), FinalTextRule(FinalText.AS_IT_IS)),
+        (having(LOADED, JOURNALLED), FinalTextRule(FinalText.AS_IT_IS)),
+        (having(LOADED, PATCH_UNKNOWN), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
+        (having(SCOPED, (ToolKind.PATCH, B, False)), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
+        (having(LOADED, PATCH_FAILED, JOURNALLED), FinalTextRule(FinalText.AS_IT_IS)),
+        (having(LOADED, (ToolKind.SPEAK, "", True)), FinalTextRule(FinalText.JOURNALLED, (A,))),
+        (having(LOADED, PATCH_FAILED, (ToolKind.PROPOSE, "", True)), FinalTextRule(FinalText.WITH_FAILURES, (A,))),
     ],
 )
-def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: Final) -> None:
-    assert before_final_text(state) == final
+def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: FinalTextRule) -> None:
+    assert final_text_rule(state) == final
 
 
 def test_turn_ends_on_text_speech_proposal_or_its_last_step() -> None:
     spoken, proposed = replace(LOADED, did_post=True), replace(LOADED, proposed=True)
-    assert ending(LOADED, MAX_STEPS - 1, calls=True) is None
-    assert ending(LOADED, MAX_STEPS, calls=True) is Ending.STEP_LIMIT
-    assert {ending(LOADED, step, calls=False) for step in (1, MAX_STEPS)} == {Ending.TEXT}
-    assert {ending(spoken, step, calls=True) for step in (1, MAX_STEPS)} == {Ending.SPOKEN}
-    assert ending(proposed, 1, calls=True) is Ending.PROPOSED
+    assert turn_ending(LOADED, MAX_STEPS - 1, calls=True) is None
+    assert turn_ending(LOADED, MAX_STEPS, calls=True) is TurnEnding.STEP_LIMIT
+    assert {turn_ending(LOADED, step, calls=False) for step in (1, MAX_STEPS)} == {TurnEnding.TEXT}
+    assert {turn_ending(spoken, step, calls=True) for step in (1, MAX_STEPS)} == {TurnEnding.SPOKEN}
+    assert turn_ending(proposed, 1, calls=True) is TurnEnding.PROPOSED
     assert MAX_STEPS == 8
 
 
 STATES = st.sampled_from([FREE, SCOPED])
-CALLS = st.builds(Asked, st.sampled_from(list(ToolKind)), st.sampled_from([A, B, ""]))
+CALLS = st.builds(ToolRequest, st.sampled_from(list(ToolKind)), st.sampled_from([A, B, ""]))
 RESULTS = st.sampled_from([True, False, None])
 HISTORIES = st.lists(st.tuples(CALLS, RESULTS), max_size=8)
-History = list[tuple[Asked, bool | None]]
+History = list[tuple[ToolRequest, bool | None]]
 
 
 def played(state: ProtocolState, history: History) -> ProtocolState:
     for call, succeeded in history:
-        state = after(state, call, succeeded)
+        state = record_outcome(state, call, succeeded)
     return state
 
 
 @given(STATES, HISTORIES, CALLS, RESULTS)
 def test_result_that_comes_twice_counts_once(
-    state: ProtocolState, history: History, call: Asked, succeeded: bool | None
+    state: ProtocolState, history: History, call: ToolRequest, succeeded: bool | None
 ) -> None:
     state = played(state, history)
-    once = after(state, call, succeeded)
-    assert after(once, call, succeeded) == once
+    once = record_outcome(state, call, succeeded)
+    assert record_outcome(once, call, succeeded) == once
     assert once.joined(once) == once.joined(state) == state.joined(once) == once
 
 
@@ -238,7 +238,7 @@ def test_state_survives_json(state: ProtocolState, history: History) -> None:
 
 
 @given(STATES, HISTORIES, CALLS)
-def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: Asked) -> None:
+def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: ToolRequest) -> None:
     verdict = check(played(state, history), call)
     if isinstance(verdict, Refusal):
         assert public_sentence(verdict.message, "") == verdict.message

@@ -157,7 +157,7 @@ def test_tools_that_the_protocol_cannot_hold_are_refused_at_the_start() -> None:
     @tool("slack_post_summary", "No words.", kind=ToolKind.SPEAK, remote=True)
     async def speechless(context: ToolContext, *, thing: str) -> None: ...
 
-    protocol.demand(ToolRegistry(TOOLS))
+    protocol.check_tool_declarations(ToolRegistry(TOOLS))
     for bad in (nameless, speechless):
         with pytest.raises(InvalidTool, match=bad.name):
-            protocol.demand(ToolRegistry([bad]))
+            protocol.check_tool_declarations(ToolRegistry([bad]))

@@ -3,14 +3,14 @@
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
 from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
 from threadline.db.engine import Database
-from threadline.operator.model import input_validation as questions
-from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model import scope as questions
+from threadline.operator.model.routing import Agent, TurnRoute
 from threadline.operator.model.scope import Branch
 
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
     async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, number, Route(Agent.OPERATOR, Branch.D, resumes=resumes))
+        await work.turn_plans.keep(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
     await talk.turn(number)
 
 
@@ -37,7 +37,7 @@ async def test_of_each_message_no_more_is_used_than_its_writer_is_told_is_read(d
     await talk.hear(mention(0, "word " * 5_000 + "and then delete all"), says(1, "  in   order "))
     await turn(talk, 1)
     long, short = await asked(talk, 1)
-    assert len(long) <= questions.LONGEST
+    assert len(long) <= questions.MAX_QUESTION
     assert short == "in order"
 
 

@@ -10,26 +10,26 @@ from threadline.operator.model.scope import (
     PHRASES,
     QUERIES,
     Branch,
-    Requirement,
-    Step,
-    branch,
-    decide,
+    ScopeRequirement,
+    ScopeRule,
+    ask_for_rfp_id,
+    choose_branch,
+    detect_scope_requirement,
     operations_requiring_scope,
-    which_rfp,
 )
 from threadline.rfps.model import resolve_scope
 
 DESIGN = {
-    Step.FREE: "new rfp, brand new, it's new, upload the file, upload this, can you upload, search for, find a new, "
-    "what can you, what tools",
-    Step.JOB: "schedule job, agent job, job list, job status, query jobs, runner",
-    Step.WRITE: "journal entry, add to journal, append journal, opportunity state, update opportunity, "
+    ScopeRule.FREE: "new rfp, brand new, it's new, upload the file, upload this, can you upload, search for, "
+    "find a new, what can you, what tools",
+    ScopeRule.JOB: "schedule job, agent job, job list, job status, query jobs, runner",
+    ScopeRule.WRITE: "journal entry, add to journal, append journal, opportunity state, update opportunity, "
     "patch opportunity, update rfp, update the rfp",
-    Step.RELATED: "rfp, proposal, opportunity, bid",
+    ScopeRule.RELATED: "rfp, proposal, opportunity, bid",
 }
 """The phrases as the design lists them."""
 QUESTIONS = ["what is", "tell me about", "show me", "list", "search"]
-ANSWER = {Step.FREE: False, Step.JOB: False, Step.WRITE: True, Step.RELATED: None}
+ANSWER = {ScopeRule.FREE: False, ScopeRule.JOB: False, ScopeRule.WRITE: True, ScopeRule.RELATED: None}
 FRAMES = ["{}", "Hi, {}!", "<@U1> please: *{}* (today)", "_{}_", "so `{}`?", "a\n{}\nb", "“{}”.", "> {}", "<#C1|x> {}"]
 
 
@@ -41,16 +41,16 @@ def test_phrases_are_those_of_the_design_in_order_of_steps() -> None:
 
 
 @pytest.mark.parametrize("step", DESIGN)
-def test_each_phrase_decides_at_its_step_in_any_markup(step: Step) -> None:
+def test_each_phrase_decides_at_its_step_in_any_markup(step: ScopeRule) -> None:
     for text, frame in product(DESIGN[step].split(", "), FRAMES):
         for said in (frame.format(text), frame.format(text.upper()), frame.format(text.replace("'", "’"))):
-            assert decide(said) == Requirement(ANSWER[step], step, text), said
+            assert detect_scope_requirement(said) == ScopeRequirement(ANSWER[step], step, text), said
 
 
 def test_each_form_counts_as_its_phrase() -> None:
     for phrase in PHRASES:
         for form in phrase.forms:
-            found = decide(f"So, {form.replace('rfp_…', 'rfp_abc123')}, today")
+            found = detect_scope_requirement(f"So, {form.replace('rfp_…', 'rfp_abc123')}, today")
             assert (found.required, found.step, found.phrase) == (ANSWER[phrase.step], phrase.step, phrase.text), form
 
 
@@ -71,23 +71,27 @@ def test_phrases_that_the_design_removed_need_no_rfp(text: str, required: bool |
 
 def test_job_request_needs_an_rfp_when_it_names_one() -> None:
     for said in ("job list for rfp_abc123", "RFP_ABC123: job list", "job list <https://a.example/rfp_abc123|here>"):
-        assert decide(said) == Requirement(True, Step.JOB, "job list", "rfp_abc123")
+        assert detect_scope_requirement(said) == ScopeRequirement(True, ScopeRule.JOB, "job list", "rfp_abc123")
     for said in ("job list for the rfp", "job list for rfp_...", "job list as in rfp_answer.pdf"):
-        assert decide(said) == Requirement(False, Step.JOB, "job list")
+        assert detect_scope_requirement(said) == ScopeRequirement(False, ScopeRule.JOB, "job list")
 
 
 def test_general_question_turns_only_related_phrases_into_free_ones() -> None:
-    for query, text in product(QUESTIONS, DESIGN[Step.RELATED].split(", ")):
-        assert decide(f"the {text}: {query.upper()}") == Requirement(False, Step.RELATED, text, query)
-    assert decide("show me a journal entry") == Requirement(True, Step.WRITE, "journal entry")
-    assert decide("show me that") == Requirement(False, Step.DEFAULT)
+    for query, text in product(QUESTIONS, DESIGN[ScopeRule.RELATED].split(", ")):
+        assert detect_scope_requirement(f"the {text}: {query.upper()}") == ScopeRequirement(
+            False, ScopeRule.RELATED, text, query
+        )
+    assert detect_scope_requirement("show me a journal entry") == ScopeRequirement(
+        True, ScopeRule.WRITE, "journal entry"
+    )
+    assert detect_scope_requirement("show me that") == ScopeRequirement(False, ScopeRule.DEFAULT)
 
 
 def test_phrase_of_an_earlier_step_decides_wherever_it_stands() -> None:
     for earlier, later in combinations(DESIGN, 2):
         first, second = DESIGN[earlier].split(", ")[0], DESIGN[later].split(", ")[0]
         for said in (f"{first} and {second}", f"{second}, {first}"):
-            assert decide(said).step is earlier, said
+            assert detect_scope_requirement(said).step is earlier, said
 
 
 @pytest.mark.parametrize(
@@ -105,14 +109,14 @@ def test_phrase_of_an_earlier_step_decides_wherever_it_stands() -> None:
     ],
 )
 def test_parts_of_words_names_emoji_and_addresses_are_no_phrases(text: str) -> None:
-    assert decide(text) == Requirement(False, Step.DEFAULT)
+    assert detect_scope_requirement(text) == ScopeRequirement(False, ScopeRule.DEFAULT)
 
 
 @pytest.mark.parametrize(
     "text", ["renew rfp_7", "That is new: rfp_7", "Update. Opportunity knocks", "a journal, entry"]
 )
 def test_words_of_a_phrase_stand_together(text: str) -> None:
-    assert decide(text).step in (Step.RELATED, Step.DEFAULT)
+    assert detect_scope_requirement(text).step in (ScopeRule.RELATED, ScopeRule.DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_words_of_a_phrase_stand_together(text: str) -> None:
     ],
 )
 def test_phrases_are_found_as_people_write_them(text: str, phrase: str) -> None:
-    assert decide(text).phrase == phrase
+    assert detect_scope_requirement(text).phrase == phrase
 
 
 @pytest.mark.parametrize(
@@ -140,12 +144,12 @@ def test_phrases_are_found_as_people_write_them(text: str, phrase: str) -> None:
     ],
 )
 def test_upload_of_something_new_is_said_in_one_sentence(text: str, *, decides: bool) -> None:
-    assert (decide(text).phrase == "upload … new") is decides
+    assert (detect_scope_requirement(text).phrase == "upload … new") is decides
 
 
 def test_branch_depends_on_the_rfp_and_the_requirement() -> None:
-    assert [branch("", required) for required in (False, None, True)] == [Branch.A, Branch.B, Branch.C]
-    assert {branch("rfp_1", required) for required in (False, None, True)} == {Branch.D}
+    assert [choose_branch("", required) for required in (False, None, True)] == [Branch.A, Branch.B, Branch.C]
+    assert {choose_branch("rfp_1", required) for required in (False, None, True)} == {Branch.D}
     assert [(each.delegates, each.falls_through) for each in Branch] == [
         (True, False),
         (True, True),
@@ -156,22 +160,22 @@ def test_branch_depends_on_the_rfp_and_the_requirement() -> None:
 @pytest.mark.parametrize(
     ("text", "bound", "rfp_id", "step", "taken"),
     [
-        ("Update the status to proposal submitted for rfp_abc123", "", "rfp_abc123", Step.RELATED, Branch.D),
-        ("Upload this file as a new opportunity", "", "", Step.FREE, Branch.A),
-        ("What's the status?", "rfp_xyz789", "rfp_xyz789", Step.DEFAULT, Branch.D),
-        ("Schedule a job that posts a digest every Monday", "", "", Step.DEFAULT, Branch.A),
-        ("Add a journal entry: they called", "", "", Step.WRITE, Branch.C),
+        ("Update the status to proposal submitted for rfp_abc123", "", "rfp_abc123", ScopeRule.RELATED, Branch.D),
+        ("Upload this file as a new opportunity", "", "", ScopeRule.FREE, Branch.A),
+        ("What's the status?", "rfp_xyz789", "rfp_xyz789", ScopeRule.DEFAULT, Branch.D),
+        ("Schedule a job that posts a digest every Monday", "", "", ScopeRule.DEFAULT, Branch.A),
+        ("Add a journal entry: they called", "", "", ScopeRule.WRITE, Branch.C),
     ],
 )
 def test_example_requests_of_the_design_take_their_branch(
-    text: str, bound: str, rfp_id: str, step: Step, taken: Branch
+    text: str, bound: str, rfp_id: str, step: ScopeRule, taken: Branch
 ) -> None:
-    found, scope = decide(text), resolve_scope(text, bound)
-    assert (scope.rfp_id, found.step, branch(scope.rfp_id, found.required)) == (rfp_id, step, taken)
+    found, scope = detect_scope_requirement(text), resolve_scope(text, bound)
+    assert (scope.rfp_id, found.step, choose_branch(scope.rfp_id, found.required)) == (rfp_id, step, taken)
 
 
 def test_question_for_an_rfp_shows_how_to_bind_the_thread() -> None:
-    asked = which_rfp("polaris")
+    asked = ask_for_rfp_id("polaris")
     assert "`@polaris link rfp_...`" in asked
     assert resolve_scope(asked).rfp_id == ""
 
@@ -181,12 +185,12 @@ FORMS = [form for phrase in PHRASES for form in (phrase.text, *phrase.forms)]
 
 @given(st.text() | st.lists(st.sampled_from(FORMS + QUESTIONS + list("<>|_*`: \n…"))).map(" ".join))
 def test_any_text_is_decided_by_a_phrase_or_by_default(text: str) -> None:
-    found = decide(text)
-    assert (found.phrase == "") == (found.step is Step.DEFAULT)
-    assert found.required is True or found.step is not Step.WRITE
+    found = detect_scope_requirement(text)
+    assert (found.phrase == "") == (found.step is ScopeRule.DEFAULT)
+    assert found.required is True or found.step is not ScopeRule.WRITE
 
 
 @pytest.mark.timeout(10)
 def test_forty_thousand_characters_are_decided_in_time() -> None:
     for piece in ("upload ", "<", "<a|", ":a", "rfp_", "_", "new rf", "update the ", " ", "upload. "):
-        assert decide(piece * (40_000 // len(piece))).step in Step
+        assert detect_scope_requirement(piece * (40_000 // len(piece))).step in ScopeRule

@@ -12,7 +12,7 @@ from threadline.conversations.contract import SettleRequest, ThinkRequest
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import EntryKind, NewEntry
@@ -189,7 +189,10 @@ async def test_writer_of_a_long_message_during_the_turn_is_told(desk: Conversati
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as work:
         await work.conversations.take_up(desk.thread, 1, 2)
-    assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == f"{questions.cut_note()}\n\nIt is new."
+    assert (
+        await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
+        == f"{questions.truncation_notice()}\n\nIt is new."
+    )
 
 
 async def test_deleted_request_clears_the_context_and_asks_no_model(desk: ConversationActivityScene) -> None:

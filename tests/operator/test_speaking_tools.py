@@ -58,7 +58,7 @@ class Turn:
 
 
 def test_protocol_knows_the_real_tools() -> None:
-    protocol.demand(REGISTRY)
+    protocol.check_tool_declarations(REGISTRY)
     kinds = {each.wire_name: each.kind for each in TOOLS}
     assert [name for name, kind in kinds.items() if kind is ToolKind.LOAD] == ["opportunity_load"]
     assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {

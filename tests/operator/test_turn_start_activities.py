@@ -13,9 +13,9 @@ from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import ProtocolState
-from threadline.operator.model.routing import Agent, Route
+from threadline.operator.model.routing import Agent, TurnRoute
 from threadline.operator.model.scope import Branch
 from threadline.rfps.model import ScopeSource
 from threadline.rfps.store import RfpStore
@@ -36,7 +36,7 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
     return talk
 
 
-async def route(desk: ConversationActivityScene, turn: int = 1) -> Route:
+async def route(desk: ConversationActivityScene, turn: int = 1) -> TurnRoute:
     async with desk.database.begin() as work:
         plan = await work.turn_plans.of(desk.thread, turn)
     assert plan
@@ -240,13 +240,15 @@ async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActiv
 
 
 async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: ConversationActivityScene) -> None:
-    assert (await reply(desk, 1, "add to journal: " + "word " * 2_000)).startswith(f"{questions.cut_note()}\n\n")
+    assert (await reply(desk, 1, "add to journal: " + "word " * 2_000)).startswith(
+        f"{questions.truncation_notice()}\n\n"
+    )
     assert (await route(desk)).branch is Branch.C
     assert await begun(desk, 2, f"link {CITY}") == (CITY, 1, "")
     await answered(desk, 2)
     await desk.said("update status to won for " + "word " * 2_000 + HARBOUR)
     assert (await desk.begin(3)).protocol == ProtocolState(scope=CITY)
-    assert (await route(desk, 3)).notes == (questions.cut_note(),)
+    assert (await route(desk, 3)).notes == (questions.truncation_notice(),)
 
 
 async def test_message_without_words_is_recorded_as_such(desk: ConversationActivityScene) -> None:

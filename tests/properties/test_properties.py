@@ -120,7 +120,9 @@ STORED_TEXT = st.text(st.one_of(st.characters(), st.sampled_from("\x00\ud83d\ude
 STORED_JSON = st.recursive(
     STORED_TEXT, lambda inner: st.dictionaries(STORED_TEXT, inner, max_size=3), max_leaves=10
 ).map(repr)
-STORED_CALLS = st.builds(ToolCall, STORED_TEXT, STORED_TEXT, STORED_TEXT | STORED_JSON, st.booleans(), st.booleans())
+STORED_CALLS = st.builds(
+    ToolCall, STORED_TEXT, STORED_TEXT, STORED_TEXT | STORED_JSON, st.sampled_from(ToolKind), st.booleans()
+)
 STORED = st.builds(
     Message, st.sampled_from(Role), STORED_TEXT, st.lists(STORED_CALLS, max_size=4).map(tuple), *[STORED_TEXT] * 3
 )
@@ -137,7 +139,9 @@ async def test_property_3_stored_messages_are_read_back_equal(database: Database
     entries = [(f"m:{-number}", message) for number, message in enumerate(messages, start=-3)]
     await talk.append(*entries[:half])
     await talk.append(*entries[half:])
-    assert [each.message for each in (await talk.read()).messages] == messages
+    read = [each.message for each in (await talk.read()).messages]
+    assert read == messages
+    assert all(isinstance(call.kind, ToolKind) for each in read for call in each.calls), "a text would be equal"
     async with database.begin() as work:
         assert [await work.transcripts.at(talk.thread, key) for key, _ in entries] == messages
 

@@ -14,7 +14,7 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
-from threadline.approvals.activities import Hands, LiveApprovalActivities
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
 from threadline.approvals.blocks import is_whole
 from threadline.approvals.contract import ActionRef, DecideRequest, Stage
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
@@ -73,9 +73,9 @@ class Office:
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        hands = Hands(REGISTRY, self.services, self.ledger)
+        deps = ApprovalDeps(REGISTRY, self.services, self.ledger)
         speaking = self.talk.speaking
-        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, hands, SETTINGS)
+        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, deps, SETTINGS)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""

@@ -54,7 +54,7 @@ _GONE = "This action is no longer on record, so nothing was decided. Please ask 
 
 
 @dataclass(frozen=True)
-class Hands:
+class ApprovalDeps:
     """What an approved action is carried out with: all tools, whoever asked. `clock`: seconds since 1970."""
 
     registry: ToolRegistry
@@ -66,11 +66,13 @@ class Hands:
 class LiveApprovalActivities(ApprovalActivities):
     """Args: `settings` say who may decide now."""
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox, hands: Hands, settings: ApprovalRules) -> None:
+    def __init__(
+        self, database: Database, slack: Slack, outbox: Outbox, deps: ApprovalDeps, settings: ApprovalRules
+    ) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox
-        self._hands = hands
+        self._deps = deps
         self._settings = settings
 
     @activity.defn
@@ -85,7 +87,7 @@ class LiveApprovalActivities(ApprovalActivities):
     @activity.defn
     async def decide_action(self, request: DecideRequest) -> DecideReply:
         press = request.press
-        now = self._hands.clock()
+        now = self._deps.clock()
         at = min(press.at or now, now)
         made_for = hash_pressed(press, request.action_id)
         click = Click(press.user_id, made_for, press.action_id == APPROVE, press.key, at)
@@ -142,19 +144,19 @@ class LiveApprovalActivities(ApprovalActivities):
         async with self._database.begin() as work:
             action = await work.proposed_actions.get(ref.team, ref.action_id)
             record = await work.tool_executions.get(operation_of(ref.team, action))
-            at = datetime.fromtimestamp(self._hands.clock(), UTC)
+            at = datetime.fromtimestamp(self._deps.clock(), UTC)
             await approval_events.made(work.tx, ref.team, action, (record and record.status) or "unknown", at)
         await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
 
     def _runner(self, action: ProposedAction) -> ToolRunner:
         """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
-        registry = self._hands.registry
+        registry = self._deps.registry
         name = str(action.action.get("tool", ""))
-        offered = {each.name for each in available_tools(registry, self._hands.services)}
+        offered = {each.name for each in available_tools(registry, self._deps.services)}
         loaded = (action.rfp_id,) if action.rfp_id else ()
         state = ProtocolState(scope=action.rfp_id, loaded=loaded, did_load=bool(loaded))
         protocol = OperatorProtocol(state, unjournalled)
-        return ToolRunner(registry, AllowedTools(frozenset(offered & {name})), self._hands.ledger, [protocol])
+        return ToolRunner(registry, AllowedTools(frozenset(offered & {name})), self._deps.ledger, [protocol])
 
     def _context(self, team: str, action: ProposedAction, attempt: int) -> ToolContext:
         """It is made for whoever asked, as in the turn that proposed it."""
@@ -166,8 +168,8 @@ class LiveApprovalActivities(ApprovalActivities):
             user_id=action.author.user_id,
             request_id=action.action_id,
             correlation_id=action.author.correlation_id,
-            clock=lambda: datetime.fromtimestamp(self._hands.clock(), UTC),
-            services=self._hands.services,
+            clock=lambda: datetime.fromtimestamp(self._deps.clock(), UTC),
+            services=self._deps.services,
             turn=operation.turn,
             step=operation.step,
             call_id=operation.call_id,

@@ -83,7 +83,7 @@ def outcome(team: str, action: ProposedAction, record: ToolExecution | None) -> 
 
 
 def groups_of(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The records that calls returned, in the order of the calls; see `tools.results.Structured`."""
+    """The records that calls returned, in the order of the calls; see `tools.model.RecordGroup`."""
     for parts in shown:
         for part in parts or ():
             if isinstance(part, Mapping) and part.get("records"):

@@ -12,11 +12,9 @@ from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, error
 from threadline.tools.registry import CORRELATION_ID, Tool
 from threadline.tools.runner import ToolRunner
 
-"""Runs the calls of the turn that proposes, since what it may do is the turn's own."""
-
 
 @dataclass(frozen=True)
-class Rehearsed:
+class DryRun:
     """A call that nothing refused: the tool, its arguments as JSON, shown and kept so, and the RFP that it names."""
 
     tool: Tool
@@ -30,7 +28,7 @@ class Rehearsed:
         return {"tool": self.tool.name, "arguments": self.arguments}
 
 
-def rehearsed(runner: ToolRunner, call: ToolCall, context: ToolContext) -> Rehearsed | ToolResult:
+def dry_run(runner: ToolRunner, call: ToolCall, context: ToolContext) -> DryRun | ToolResult:
     """The call as it would be made, or why it would not."""
     tool = runner.registry.get(call.name)
     if tool and (refused := _unfit(tool)):
@@ -43,9 +41,7 @@ def rehearsed(runner: ToolRunner, call: ToolCall, context: ToolContext) -> Rehea
     # As they were written: so they are read once more when the call is made, be it days later.
     kept = json.loads(call.arguments or "{}")
     kept.pop(CORRELATION_ID, None)  # it is the turn's, and given to the call when it is made
-    return Rehearsed(
-        checked.tool, kept, named if isinstance(named, str) else "", checked.tool.risk_of(checked.arguments)
-    )
+    return DryRun(checked.tool, kept, named if isinstance(named, str) else "", checked.tool.risk_of(checked.arguments))
 
 
 def call_of(action: Mapping[str, Any], call_id: str) -> ToolCall:

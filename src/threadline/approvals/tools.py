@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from threadline.approvals.model import ProposedAction, deciders, max_risk
-from threadline.approvals.rehearsal import rehearsed
+from threadline.approvals.rehearsal import dry_run
 from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, Change, ErrorCode, RecordGroup, Risk, ToolResult, error_result
@@ -17,7 +17,7 @@ from threadline.tools.registry import tool
 from threadline.tools.runner import ToolRunner
 
 KIND = "approval"
-"""Of the record that is shown with its buttons; see `slack.approvals`."""
+"""Of the record that is shown with its buttons; see `approvals.blocks`."""
 LONGEST_REASON = 500
 
 
@@ -88,7 +88,7 @@ async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
     made = replace(context, call_id=call.id)
-    meant = rehearsed(runner, call, made)
+    meant = dry_run(runner, call, made)
     if isinstance(meant, ToolResult):
         return meant
     if given.rfp_id and meant.rfp_id and given.rfp_id != meant.rfp_id:

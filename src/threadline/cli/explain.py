@@ -17,7 +17,7 @@ from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
     from threadline.conversations.explain import Explanation, OfCase
-    from threadline.operator.model.routing import Route
+    from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
 """Characters of a text that are shown; `--json` has all that is told."""
@@ -94,7 +94,7 @@ def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
         yield "route", "not on record: the turn is from before ways were kept, or ended before it had one"
 
 
-def _way(route: "Route") -> Iterator[tuple[str, str]]:
+def _way(route: "TurnRoute") -> Iterator[tuple[str, str]]:
     yield "branch", route.branch.value
     yield "agent", route.agent.value
     need = route.requirement

@@ -51,7 +51,7 @@ def answer_of(
 
     Args:
         text: Markdown by the model, or our own; it can call nobody.
-        structured: kinds with their records, oldest first; see `slack.records.shown` and `slack.approvals.shown`.
+        structured: kinds with their records, oldest first; see `tools.blocks.render_records` and `approvals.blocks`.
         detail: whether somebody asked for a long answer: then all of the text is posted, in as many parts as it takes,
             else at most `answers.LIMIT` characters of it.
 

@@ -64,11 +64,6 @@ async def lock(connection: AsyncConnection, thread: Thread) -> Conversation | No
     return (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
 
 
-async def find(connection: AsyncConnection, thread: Thread) -> Conversation | None:
-    """The conversation's row, which others may change; None when there is none."""
-    return (await connection.execute(select(conversations).where(here(thread)))).one_or_none()
-
-
 async def locked(connection: AsyncConnection, thread: Thread) -> Conversation:
     """As `lock`.
 

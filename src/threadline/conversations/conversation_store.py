@@ -209,9 +209,9 @@ class Conversations:
         """Whether several people write in it: then what calls nobody is not for the bot."""
         return bool((await conversation_row.locked(self._connection, thread)).several)
 
-    async def deletions(self, thread: Thread, *, hold: bool = True) -> int:
+    async def deletions(self, thread: Thread) -> int:
         """See `threads_read.deletions`."""
-        return await threads_read.deletions(self._connection, thread, hold=hold)
+        return await threads_read.deletions(self._connection, thread)
 
     async def forget_read(self, thread: Thread) -> None:
         """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""

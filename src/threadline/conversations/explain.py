@@ -15,7 +15,7 @@ from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, S
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.operator.model.routing import Route
+from threadline.operator.model.routing import TurnRoute
 from threadline.privacy.redaction import redact, redact_value
 from threadline.rfps.store import RfpStore
 from threadline.settings import DatabaseSettings, TemporalUiSettings
@@ -81,7 +81,7 @@ class Explanation:
     correlation_id: str
     asker: Asker
     said: Sequence[Said]
-    route: Route | None
+    route: TurnRoute | None
     layers: Sequence[Mapping[str, Any]]
     tool_calls: Sequence[ToolCallTrace]
     model_calls: Sequence[ModelCallTrace]
@@ -214,7 +214,7 @@ def _withheld(told: Explanation) -> Explanation:
     )
 
 
-def _plain_route(route: Route, *, hide: bool) -> Route:
+def _plain_route(route: TurnRoute, *, hide: bool) -> TurnRoute:
     notes = tuple(_text(each, hide=hide) for each in route.notes)
     return replace(route, reply=_text(route.reply, hide=hide), notes=notes)
 

@@ -121,6 +121,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         await _forget_words(connection, thread, row.id, batch_stored.corrected)
     if any(message.kind == MessageKind.DELETION for message in stored):  # of what was never stored, too
         await MemoryStore(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
+        await TurnPlans(connection).forget_told(row.id)  # the context tells of messages that were never stored
     if not row.stored and stored:
         await _register(connection, thread, stored)
     await conversation_row.use_stops(connection, row.id)

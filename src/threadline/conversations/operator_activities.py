@@ -116,17 +116,20 @@ class LiveOperatorActivities(OperatorActivities):
             return await work.turn_plans.of(turn.thread, turn.turn)  # what another try has gathered first stands
 
     async def _read(self, turn: TalkTurn) -> tuple[_Asked, ContextRequest, Records | str]:
-        """What is asked, and what is on record of it, in one transaction; or why the records could not be read."""
-        try:
-            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as work:
-                asked = await self._asked(work, turn)
-                request = await asked.request(work, turn.thread)
-                return asked, request, Records() if asked.plan.context else await read_records(work.tx, request)
-        except TimeoutError as late:
-            reason = reason_of(late, "records")
+        """What is asked, and what is on record of it, or why that could not be read.
+
+        Two transactions: the first holds the conversation's row, for which incoming messages wait.
+        """
         async with self._database.begin() as work:
             asked = await self._asked(work, turn)
-            return asked, await asked.request(work, turn.thread), reason
+            request = await asked.request(work, turn.thread)
+        if asked.plan.context:
+            return asked, request, Records()
+        try:
+            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as work:
+                return asked, request, await read_records(work.tx, request)
+        except (TimeoutError, Permanent) as missing:
+            return asked, request, reason_of(missing, "records")
 
     def _log_sizes(self, turn: TalkTurn, made: Context) -> None:
         sizes = {each.name: each.tokens for each in made.layers if not each.missing}
@@ -166,7 +169,7 @@ class LiveOperatorActivities(OperatorActivities):
 
     async def _asked(self, work: Work, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn
-        deletions = await work.conversations.deletions(thread, hold=False)
+        deletions = await work.conversations.deletions(thread)
         plan = await work.turn_plans.of(thread, number)
         if plan is None:
             raise Permanent("This turn has no route yet, so no context can be gathered for it.")

@@ -69,7 +69,7 @@ class LiveSpeakingActivities(SpeakingActivities):
 
 
 def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The records that the calls of a turn returned, in the order of the calls; see `tools.results.Structured`."""
+    """The records that the calls of a turn returned, in the order of the calls; see `tools.model.RecordGroup`."""
     for parts in shown:
         for part in parts or ():
             if isinstance(part, Mapping) and part.get("records"):

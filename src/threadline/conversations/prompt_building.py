@@ -25,13 +25,14 @@ from threadline.errors import Permanent
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
 from threadline.models.model import Message, Role
-from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone
 from threadline.threads.model import message_id
-from threadline.tools.model import ErrorCode, error_result
-from threadline.tools.output import render_result
+from threadline.tools.ledger import recorded_result
+from threadline.tools.model import ErrorCode, Operation, error_result
+from threadline.tools.output import render_result, result_limit
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
@@ -113,7 +114,7 @@ class TakingUp:
             # Read once more: somebody may have deleted a message while Slack was asked for names.
             taken = await work.conversations.take_up(thread, turn, step)
             entries = [
-                *_without_result(found.placed, turn),
+                *await _without_result(work, thread, turn, found.placed),
                 *([] if found.briefing else [(f"c:{turn}", brief.message())]),
                 *_keyed(taken, self._said(taken, names, request.agent)),
             ]
@@ -181,7 +182,11 @@ class TakingUp:
         """The operator reads no more of a message than its writer is told that it does."""
         said = []
         for each in taken:
-            words = questions.cut(questions.normalised(each.text)) if _too_long(each, agent) else each.text
+            words = (
+                questions.truncate_question(questions.normalise_question(each.text))
+                if _too_long(each, agent)
+                else each.text
+            )
             text = f"[Corrected] {words}" if each.corrects else words
             said.append((names.get(each.author_id, ""), text, each.files))
         return context.from_people(said, self._budget)
@@ -266,21 +271,20 @@ def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[
     return len(authors) > 1 or named or bool(known and known.several)
 
 
-def _without_result(placed: Sequence[Placed], turn: int) -> list[tuple[str, Message]]:
-    """For each call of this turn that has no result, one that says so: its worker was lost with what it knew."""
+async def _without_result(work: Work, thread: Thread, turn: int, placed: Sequence[Placed]) -> list[tuple[str, Message]]:
+    """For each call of this turn that has no result, what is on record of it, or that nobody knows: its worker was
+    lost before it told."""
     mine = [each for each in placed if each.turn == turn]
     answered = {each.message.call_id for each in mine if each.message.call_id}
-    return [
-        (f"t:{turn}:{each.step}:{call.id}", _lost(call.id, read_only=call.read_only))
-        for each in mine
-        for call in each.message.calls
-        if call.id not in answered
-    ]
-
-
-def _lost(call_id: str, *, read_only: bool) -> Message:
-    code = ErrorCode.TOOL_EXECUTION_FAILED if read_only else ErrorCode.OUTCOME_UNKNOWN
-    return context.result(call_id, render_result(error_result(code)))
+    found = []
+    for each in mine:
+        for call in each.message.calls:
+            if call.id not in answered:
+                recorded = await recorded_result(work.tx, Operation(thread, turn, each.step, call.id))
+                unknown = ErrorCode.TOOL_EXECUTION_FAILED if call.read_only else ErrorCode.OUTCOME_UNKNOWN
+                told = render_result(recorded or error_result(unknown), result_limit(len(each.message.calls)))
+                found.append((f"t:{turn}:{each.step}:{call.id}", context.result(call.id, told)))
+    return found
 
 
 async def bound_to(work: Work, thread: Thread) -> About:
@@ -295,7 +299,7 @@ async def bound_to(work: Work, thread: Thread) -> About:
 
 
 def _too_long(taken: TakenUp, agent: Agent) -> bool:
-    return agent is Agent.OPERATOR and len(questions.normalised(taken.text)) > questions.LONGEST
+    return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
 def has_words(taken: TakenUp) -> bool:

@@ -1,7 +1,7 @@
 """What somebody asks of a turn: what they said in it, and in the turns that it goes on with."""
 
 from threadline.db.unit_of_work import Work
-from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope as questions
 from threadline.slack.model import Thread
 
 LONGEST_CHAIN = 6
@@ -21,5 +21,5 @@ async def asked_in(work: Work, thread: Thread, turn: int, *, whole: bool = False
         if plan is None or not plan.route.resumes:
             break
         turn = plan.route.resumes
-    asked = [questions.normalised(each) for each in texts]
-    return asked if whole else [questions.cut(each) for each in asked]
+    asked = [questions.normalise_question(each) for each in texts]
+    return asked if whole else [questions.truncate_question(each) for each in asked]

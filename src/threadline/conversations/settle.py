@@ -19,8 +19,8 @@ from threadline.db.unit_of_work import Work
 from threadline.decisions.model import Course, Deliberation, Result, concluded
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
-from threadline.operator.model import input_validation as questions
 from threadline.operator.model import protocol
+from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
@@ -141,7 +141,7 @@ async def _answer(
     reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
-        words = spoken.words_of(call.arguments) if call else ""
+        words = spoken.final_tool_text(call.arguments) if call else ""
         return (words, "", False) if words else (public_lines(request.text, answers.TROUBLE), "", True)
     if request.kind in _ACCOUNTS:
         return reply.content if reply else public_lines(request.text, answers.TROUBLE), "", reply is None
@@ -175,7 +175,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
     by_rule = request.kind in _BY_RULE and not request.spoken_by
     if request.protocol is None or by_rule or not answer:
         return answer
-    final = protocol.before_final_text(request.protocol)
+    final = protocol.final_text_rule(request.protocol)
     if request.kind is OutcomeKind.STOPPED and request.protocol.only_reads:
         return answer  # it was stopped before it had anything to tell
     if final.text is FinalText.WITH_FAILURES and request.kind not in _ACCOUNTS:
@@ -201,8 +201,8 @@ async def _notes(work: Work, request: SettleRequest, plan: Plan | None) -> Seque
     if plan is None:
         return ()
     said = await work.turn_plans.said_in(request.thread, request.turn)
-    cut = any(len(questions.normalised(each)) > questions.LONGEST for each in said)
-    own = [questions.cut_note()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
+    cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
+    own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
 
 

@@ -22,15 +22,12 @@ _CALLED = select(transcript.c.turn, transcript.c.step, transcript.c.body).where(
 )
 
 
-async def deletions(connection: AsyncConnection, thread: Thread, *, hold: bool = True) -> int:
+async def deletions(connection: AsyncConnection, thread: Thread) -> int:
     """How often something was deleted in a thread, as far as is known; -1 once it is forgotten.
 
-    Args:
-        hold: hold the conversation's row, so that the answer stays right until the transaction ends. Without it,
-            nobody waits: for the number before words are read.
+    The conversation's row is held, so that it stays so until the transaction ends.
     """
-    find = conversation_row.lock if hold else conversation_row.find
-    row = await find(connection, thread)
+    row = await conversation_row.lock(connection, thread)
     if row is None or not row.stored:
         return -1 if row else 0
     said = conversation_messages.c

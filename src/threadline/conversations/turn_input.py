@@ -7,10 +7,10 @@ from threadline.conversations.message_reading import Stays, TakenUp
 from threadline.conversations.transcript_store import DELETED
 from threadline.decisions import sensitive_topics as sensitive
 from threadline.jobs.model import is_job_question
-from threadline.operator.model import input_validation as questions
+from threadline.operator.model import scope as questions
 from threadline.operator.model.memory import fact_to_remember
-from threadline.operator.model.routing import Agent, Route
-from threadline.operator.model.thread_commands import ThreadCommand, thread_command
+from threadline.operator.model.routing import Agent, TurnRoute
+from threadline.operator.model.scope import ThreadCommand, parse_thread_command
 from threadline.rfps.model import find_rfp_ids
 
 
@@ -71,7 +71,7 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     return Said(parts, user, addressed, by_job)
 
 
-def staying(route: Route, sensitive_words: Sequence[str] = ()) -> Stays:
+def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
     to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
     its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
@@ -96,13 +96,13 @@ def _counts(taken: TakenUp, askers: set[str]) -> bool:
 def _part(taken: TakenUp, *, obeyed: bool) -> Part:
     command = _command(taken) if obeyed else None
     words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
-    whole = questions.normalised(words)
-    kept = questions.cut(whole)
+    whole = questions.normalise_question(words)
+    kept = questions.truncate_question(whole)
     return Part(taken.author_id, kept, command, cut=kept != whole)
 
 
 def _command(taken: TakenUp) -> ThreadCommand | None:
-    return None if taken.files else thread_command(questions.normalised(taken.text))
+    return None if taken.files else parse_thread_command(questions.normalise_question(taken.text))
 
 
 def _joined(parts: Sequence[Part]) -> str:

@@ -12,11 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.conversations import conversation_row
 from threadline.conversations import open_questions as pending_requests
 from threadline.conversations.tables import conversations, turn_plans
-from threadline.operator.model.routing import Route
+from threadline.operator.model.routing import TurnRoute
 from threadline.slack.model import Thread
 from threadline.tools.store import ToolExecutionStore
 
-_ROUTE = TypeAdapter(Route)
+_ROUTE = TypeAdapter(TurnRoute)
 _SPENT = text("""
 SELECT coalesce(sum(input_tokens + output_tokens), 0) AS tokens, coalesce(sum(cost_usd), 0) AS cost_usd,
        count(*) FILTER (WHERE purpose = 'think') AS calls
@@ -48,7 +48,7 @@ class Plan:
     `result` is what it came to; None while it runs.
     """
 
-    route: Route
+    route: TurnRoute
     context: str = ""
     patterns: str = ""
     analysis: str = ""
@@ -82,14 +82,14 @@ class TurnPlans:
         route, layers = _ROUTE.validate_python(row.route), tuple(row.layers)
         return Plan(route, row.context, row.patterns, row.analysis, layers, row.result)
 
-    async def keep(self, thread: Thread, turn: int, route: Route) -> None:
+    async def keep(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's way; the first one stands."""
         row = await conversation_row.locked(self._connection, thread)
         written = _ROUTE.dump_python(route, mode="json")
         new = insert(turn_plans).values(conversation_id=row.id, turn=turn, route=written)
         await self._connection.execute(new.on_conflict_do_nothing())
 
-    async def reroute(self, thread: Thread, turn: int, route: Route) -> None:
+    async def reroute(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """The turn goes another way from now on: the operator goes on where the conversational agent has failed."""
         written = _ROUTE.dump_python(route, mode="json")
         await self._write(thread, turn, route=written)

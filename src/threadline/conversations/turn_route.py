@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
     from threadline.models.model import ToolCall
     from threadline.operator.model import protocol
-    from threadline.operator.model.protocol import Asked, ProtocolState
+    from threadline.operator.model.protocol import ProtocolState, ToolRequest
     from threadline.operator.model.routing import Agent
 
 from threadline.threads.calls import attempt, call
@@ -68,7 +68,7 @@ class Way:
         """A call that broke off, with the state behind it: nobody knows whether it was done."""
         if self.protocol is None:
             return execution
-        return replace(execution, protocol=protocol.after(self.protocol, Asked(asked.kind), None))
+        return replace(execution, protocol=protocol.record_outcome(self.protocol, ToolRequest(asked.kind), None))
 
     def learn(self, executions: Sequence[Execution]) -> None:
         """Take over what calls have done, in whatever order they ended."""

@@ -20,12 +20,11 @@ from threadline.conversations.turn_input import Said
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
-from threadline.operator.model import input_validation as questions
 from threadline.operator.model import routing
+from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
-from threadline.operator.model.routing import Agent, Request, Route
-from threadline.operator.model.scope import Branch, which_rfp
-from threadline.operator.model.thread_commands import Link
+from threadline.operator.model.routing import Agent, RouteRequest, TurnRoute
+from threadline.operator.model.scope import Branch, LinkCommand, ask_for_rfp_id
 from threadline.rfps import model as rfps
 from threadline.rfps.model import RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore
@@ -92,20 +91,20 @@ class Beginning:
                 await work.turn_plans.reroute(turn.thread, turn.turn, route)
             return _begun(turn, await work.conversations.marks(turn.thread), route)
 
-    async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> Route:
+    async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
         handover = await work.handovers.open_in(thread)
         if marks.stop_due:
-            return Route(Agent.COPILOT, Branch.A, relays=handover is not None)
+            return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
         taken = await work.conversations.take_up(thread, turn.turn, 1)
         if handover and handover.taken_by:
-            return Route(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+            return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
         route = await self._way(work, turn, marks, taken)
         overhears = not marks.addressed_due and await work.conversations.several(thread)
         return replace(route, relays=handover is not None, overhears=overhears)
 
-    async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> Route:
+    async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> TurnRoute:
         """The way of what was taken up, where no person has the thread."""
         thread = turn.thread
         said = turn_words.said(taken, addressed=marks.addressed_due)
@@ -121,19 +120,21 @@ class Beginning:
             return await _asked_again(work, thread, resumes)
         pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
-        request = Request(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+        request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
         if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
             trouble = ""  # the thread's RFP is nothing to this turn
-        route = await self._checked(work, thread, routing.routed(request), [*done.notes, trouble], done.bound)
+        route = await self._checked(work, thread, routing.choose_route(request), [*done.notes, trouble], done.bound)
         cut = route.branch in (Branch.C, Branch.D) and said.too_long
-        notes = (*route.notes, questions.cut_note()) if cut else route.notes
+        notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
         return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
-    async def _checked(self, work: Work, thread: Thread, route: Route, notes: Sequence[str], bound: str) -> Route:
+    async def _checked(
+        self, work: Work, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
+    ) -> TurnRoute:
         """The way with what is to be said about it; an RFP that does not exist ends the turn."""
         named = route.scope.origin is ScopeSource.MESSAGE
         before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
-        also = thread_words.asked_before(route.scope.rfp_id) if before else routing.first_counts(route.scope)
+        also = thread_words.asked_before(route.scope.rfp_id) if before else routing.multiple_rfps_notice(route.scope)
         told = tuple(filter(None, dict.fromkeys((*notes, also))))
         if named:
             try:
@@ -142,14 +143,14 @@ class Beginning:
                 return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
             route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
         if route.branch is Branch.C:
-            return replace(route, ends=OutcomeKind.ASKED, reply=which_rfp(self._bot_name), notes=told)
+            return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(self._bot_name), notes=told)
         return replace(route, notes=told)
 
     async def _obey(self, work: Work, thread: Thread, said: Said, bound: str) -> _Obeyed:
         """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
         done = _Obeyed(bound)
         for part in said.parts:
-            if isinstance(part.command, Link):
+            if isinstance(part.command, LinkCommand):
                 await self._link(work, thread, part.command, part.author_id, done)
             elif part.command:
                 done.notes.append(await self._where(work, thread))
@@ -157,7 +158,7 @@ class Beginning:
                 done.under.append(done.bound)
         return done
 
-    async def _link(self, work: Work, thread: Thread, link: Link, user_id: str, done: _Obeyed) -> None:
+    async def _link(self, work: Work, thread: Thread, link: LinkCommand, user_id: str, done: _Obeyed) -> None:
         done.bound, done.linked, done.refused = "", False, True
         if not link.rfp_id:
             done.notes.append(thread_words.no_id(self._bot_name))
@@ -180,7 +181,7 @@ class Beginning:
             return thread_words.gone(error)
 
 
-def _begun(turn: TalkTurn, marks: ConversationMarks, route: Route) -> Begun:
+def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
     operator = route.agent is Agent.OPERATOR
     return Begun(
         marks,
@@ -213,16 +214,16 @@ async def _resumed(work: Work, thread: Thread, said: Said) -> int:
         return 0
     turn = await work.turn_plans.awaiting(thread, said.user_id)
     before = await work.conversations.settled(thread, turn) if turn else None
-    return 0 if before is None or routing.carries_request(said.answer, before.answer) else turn
+    return 0 if before is None or routing.is_new_request(said.answer, before.answer) else turn
 
 
-async def _asked_again(work: Work, thread: Thread, turn: int) -> Route:
+async def _asked_again(work: Work, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
     before = await work.conversations.settled(thread, turn)
     reply = before.answer if before else ""
-    return Route(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 
 
-def _told(reply: str) -> Route:
+def _told(reply: str) -> TurnRoute:
     """A turn that was about the thread alone."""
-    return Route(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
+    return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)

@@ -82,7 +82,7 @@ class Limits:
         scope, event = storable_key(f"{team}:{record}"), storable_key(operation_key)
         if not await self.allows_mutation(scope, event, now, rate):
             raise RateExceeded(
-                f"{record} has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "
+                f"this record has reached its limit of {rate.count} changes in {rate.seconds:g} seconds: "
                 "nothing was changed; try again later"
             )
 

@@ -253,6 +253,8 @@ def _check_size(members: list[zipfile.ZipInfo], packed: int) -> None:
 def _check_word(archive: zipfile.ZipFile) -> dict[str, str]:
     """The declared content types, by `/name` and by `.extension`, in small letters."""
     names = {each.lower(): each for each in archive.namelist()}
+    if len(names) < len(archive.namelist()):  # readers differ in which of two they take
+        raise DocumentRejected(_DAMAGED)
     if _TYPES not in names:
         raise DocumentRejected("is an archive, not a Word document: upload the document itself.")
     types = archive.read(names[_TYPES])

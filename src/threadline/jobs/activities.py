@@ -1,5 +1,6 @@
 """The activities of jobs, and what each type of job does."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -12,7 +13,7 @@ from temporalio import activity
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.jobs import blocks
-from threadline.jobs.contract import RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
+from threadline.jobs.contract import ATTEMPT_SECONDS, RUN_SECONDS, JobActivities, JobFailure, JobRef, NextRun
 from threadline.jobs.model import (
     DEADLINE_REMINDER,
     FOLLOW_UP,
@@ -131,17 +132,17 @@ class LiveJobActivities(JobActivities):
         return said
 
     async def _do_in_time(self, team: str, job: AgentJob) -> str:
-        """Raises `Permanent` once what it needs was away for too long."""
-        info = activity.info()
-        late = time.time() - info.scheduled_time.timestamp() > RUN_SECONDS
-        if late and info.attempt > 1:
-            raise Permanent("It did not come to an end within an hour.")
+        """Raises `Permanent` once what it needs was away for too long. Each attempt tries: its posts have keys, so one
+        whose result was lost is found to be done."""
+        late = time.time() - activity.info().scheduled_time.timestamp() > RUN_SECONDS
         try:
-            return await self._do(team, job)
-        except Transient as fault:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                return await self._do(team, job)
+        except (Transient, TimeoutError) as fault:
+            said = str(fault) or "There was no answer in time."
             if late:
-                raise Permanent(str(fault)) from fault
-            raise
+                raise Permanent(said) from fault
+            raise Transient(said, retry_after=getattr(fault, "retry_after", None)) from fault
 
     @activity.defn
     async def fail_job(self, failure: JobFailure) -> None:

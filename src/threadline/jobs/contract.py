@@ -13,6 +13,8 @@ AGENT_JOB_WORKFLOW = "AgentJobWorkflow"
 
 RUN_SECONDS = 3600.0
 """After so long without Slack, say, a run has failed, which is told as soon as Slack is back."""
+ATTEMPT_SECONDS = 100.0
+"""For what a run does; the rest of an attempt's time is for its record."""
 RUN = ActivityOptions(start_to_close=120, retry=retry_policy(1, 60))
 FAIL = ActivityOptions(start_to_close=60, retry=retry_policy(1, 60), never_gives_up=True)
 

@@ -99,7 +99,10 @@ async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | 
     """What the call asked for may be past by now, and is not checked again."""
     async with context.services[Database].begin() as work:
         job = await JobStore(work.tx).find_by_operation(context.change)
-    return await _started(context, job) if job else None
+    try:
+        return await _started(context, job) if job else None
+    except JobRefused as refused:
+        return error_result(ErrorCode.REFUSED, str(refused))
 
 
 @tool(
@@ -158,10 +161,12 @@ async def _stop(success: ToolSuccess) -> None:
     if job is None:
         return
     runner = context.services[JobRunner]
-    await runner.stop(job)
-    in_its_thread = (context.channel, context.thread_ts) == (job.channel, job.thread_ts)
-    if not (data["was_cancelled"] or in_its_thread or context.user_id == job.author.user_id):
-        await runner.tell_owner(job, context.user_id)
+    try:
+        await runner.stop(job)
+    finally:
+        in_its_thread = (context.channel, context.thread_ts) == (job.channel, job.thread_ts)
+        if not (data["was_cancelled"] or in_its_thread or context.user_id == job.author.user_id):
+            await runner.tell_owner(job, context.user_id)
 
 
 @tool(

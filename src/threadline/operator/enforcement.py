@@ -16,8 +16,7 @@ from pydantic import BaseModel
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
-from threadline.operator.model.protocol import Asked, Permit, ProtocolState
-from threadline.operator.model.protocol_refusals import Refusal
+from threadline.operator.model.protocol import Permit, ProtocolState, Refusal, ToolRequest
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Operation, ToolResult, error_result
@@ -51,11 +50,11 @@ Raises `Permanent` when there is no such journal, and `Transient` when it cannot
 """
 
 
-def demand(registry: ToolRegistry) -> None:
+def check_tool_declarations(registry: ToolRegistry) -> None:
     """The tools that the protocol knows are made so that it can hold them; asked at the start.
 
     Raises:
-        BadTool: one does not say what it is about, or would run side by side with others.
+        InvalidTool: one does not say what it is about, or would run side by side with others.
     """
     for tool in registry.all():
         kind, fields = tool.kind, tool.parameters.model_fields
@@ -65,7 +64,7 @@ def demand(registry: ToolRegistry) -> None:
             raise InvalidTool(f"{tool.name} must take its text in a parameter {' or '.join(SPEECH)}")
 
 
-def asked(registry: ToolRegistry, call: ToolCall) -> Asked | None:
+def asked(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
     """The call as the protocol sees it; None for a tool that does not exist, and so can neither do nor say anything."""
     tool = registry.get(call.name)
     if tool is None:
@@ -76,12 +75,12 @@ def asked(registry: ToolRegistry, call: ToolCall) -> Asked | None:
     try:
         return _asked(tool, parse_arguments(tool.parameters, text))
     except InvalidArguments:
-        return Asked(tool.kind)
+        return ToolRequest(tool.kind)
 
 
-def _asked(tool: Tool, given: BaseModel) -> Asked:
+def _asked(tool: Tool, given: BaseModel) -> ToolRequest:
     named = getattr(given, RFP_ID, "")
-    return Asked(tool.kind, named if isinstance(named, str) else "")
+    return ToolRequest(tool.kind, named if isinstance(named, str) else "")
 
 
 def after(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
@@ -90,7 +89,7 @@ def after(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: 
     if seen is None:
         return state
     unknown = result.error is not None and result.error.code in _UNKNOWN
-    return protocol.after(state, seen, None if unknown else result.success)
+    return protocol.record_outcome(state, seen, None if unknown else result.success)
 
 
 class OperatorProtocol(ToolPolicy):
@@ -141,7 +140,7 @@ async def _journalled(journal: Journal, speech: Speech, context: ToolContext) ->
     return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
 
 
-def words_of(arguments_: str) -> str:
+def final_tool_text(arguments_: str) -> str:
     """What a speaking call was to say, by its arguments as the model wrote them; empty where there is nothing."""
     try:
         given = json.loads(arguments_ or "{}")

@@ -69,4 +69,5 @@ email_drafts = Table(
     Column("sent_at", MOMENT),
     UniqueConstraint("draft_id"),
     Index("email_drafts_age_idx", "created_at"),
+    Index("email_drafts_operation_idx", "operation_key", unique=True, postgresql_where=text("operation_key <> ''")),
 )

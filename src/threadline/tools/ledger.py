@@ -13,7 +13,7 @@ from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable_key
 from threadline.errors import Transient
-from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
+from threadline.tools.model import ErrorCode, Operation, ToolResult, ToolStatus, error_result
 from threadline.tools.store import LoggedCall, ToolExecutionStore
 
 _RESULT = TypeAdapter(ToolResult)
@@ -33,7 +33,7 @@ class Intent:
 
 
 class ToolLedger(ABC):
-    """Its methods raise `Transient` when the ledger cannot be reached, and `OperationReused` when the operation stands
+    """Its methods raise `Transient` when the ledger cannot be reached, and `CallIdReused` when the operation stands
     for a call of another tool or with other arguments."""
 
     rate: Rate | None = None
@@ -155,6 +155,12 @@ class PostgresToolLedger(ToolLedger):
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None
         return None if allowed else too_many_changes(call, self.rate)
+
+
+async def recorded_result(tx: Transaction, operation: Operation) -> ToolResult | None:
+    """What came of a call, as far as it is on record."""
+    known = await ToolExecutionStore(tx).get(operation)
+    return None if known is None or known.result is None else _RESULT.validate_python(known.result)
 
 
 async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:

@@ -60,7 +60,7 @@ class ToolSuccess:
 SideEffect = Callable[[ToolSuccess], Awaitable[str | None]]
 """Runs once a tool's success is on record; what it returns is noted for the model.
 
-It runs again when the call is tried again: whatever it does must bear that.
+It runs again when the call is tried again and its end is not on record: whatever it does must bear that.
 """
 
 FindEffect = Callable[[ToolContext, Any], Awaitable[ToolResult | None]]
@@ -224,7 +224,7 @@ def tool(name: str, description: str, **options: Unpack[ToolOptions]) -> Callabl
     """Make a tool of an async function: `(context, given: SomeModel)`, or `(context, *, each: Type, field: Type)`.
 
     Raises:
-        BadTool: the function, its parameters or what is said about it cannot be offered to a model.
+        InvalidTool: the function, its parameters or what is said about it cannot be offered to a model.
     """
 
     def make(function: Function) -> Tool:
@@ -259,7 +259,7 @@ class ToolRegistry:
         """Add a tool.
 
         Raises:
-            BadTool: the name is taken, as a tool's own or as what a provider would call it.
+            InvalidTool: the name is taken, as a tool's own or as what a provider would call it.
         """
         for name in {new.name, new.wire_name}:
             if name in self._spoken:

@@ -166,10 +166,10 @@ class ToolRunner:
         tool, context = invocation.tool, invocation.context
         try:
             async with self._ledger.transaction() as tx:
+                await self._ledger.limit(tx, tool.timeout + _OVERTIME)
                 begun = await record.begin(tx)
                 if isinstance(begun, ToolResult):
                     return begun
-                await self._ledger.limit(tx, tool.timeout + _OVERTIME)
                 within = replace(context, transaction=tx, change_rate=self._ledger.rate)
                 result = await self._make(replace(invocation, context=within)) if begun.new else _interrupted()
                 return await record.finish(tx, await _fit(result))

@@ -107,7 +107,7 @@ class ToolExecutionStore:
             effect may be found by the operation's key.
 
         Raises:
-            OperationReused: the operation stands for a call of another tool or with other arguments.
+            CallIdReused: the operation stands for a call of another tool or with other arguments.
         """
         new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
         if (await self._connection.execute(new.returning(agent_tool_executions.c.id))).first():
@@ -129,7 +129,7 @@ class ToolExecutionStore:
         """This very call as it is on record; None when there is nothing.
 
         Raises:
-            OperationReused: as in `intend`.
+            CallIdReused: as in `intend`.
         """
         row = await self._row(call.operation)
         return _record(_same(row, call)) if row else None
@@ -156,7 +156,7 @@ class ToolExecutionStore:
             None, or the call as another attempt has recorded it before.
 
         Raises:
-            OperationReused: as in `intend`.
+            CallIdReused: as in `intend`.
         """
         outcome = {
             "status": status,

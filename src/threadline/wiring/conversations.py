@@ -8,7 +8,7 @@ import structlog
 
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
-from threadline.approvals.activities import Hands
+from threadline.approvals.activities import ApprovalDeps
 from threadline.approvals.blocks import is_whole
 from threadline.approvals.model import ApprovalRules
 from threadline.approvals.proposing import PostgresProposals
@@ -55,7 +55,7 @@ from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
 from threadline.wiring.decisions import decision_activities
-from threadline.wiring.integrations import configured_embedder, remote_ports
+from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.operator import operating
 from threadline.wiring.toolset_list import TOOLS
 
@@ -76,14 +76,16 @@ class TalkSettings:
 
 @dataclass(frozen=True)
 class Conversing:
-    """The activities of conversations, and what approvals need of them: `hands` carry out an approved action, and
-    `approving` says who may approve it."""
+    """The activities of conversations, and what approvals need of them.
+
+    `approval_deps` carry out an approved action, and `approving` says who may approve it.
+    """
 
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
     deciding: LiveDecisionActivities
-    hands: Hands
+    approval_deps: ApprovalDeps
     approving: ApprovalRules
 
 
@@ -123,7 +125,7 @@ async def conversing(
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,
-        remote_ports(house.services) as services,
+        open_integrations(house.services) as services,
     ):
         services = services.with_service(Database, database).with_service(UserDirectory, users)
         services = services.with_service(CaseReaders, house.readers)
@@ -141,7 +143,7 @@ async def conversing(
         if house.workflows:
             services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
-        protocol.demand(registry)
+        protocol.check_tool_declarations(registry)
         budget = Budget(tokens=given.conversation_context_tokens)
         types = (
             [JobTypeInfo(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
@@ -158,7 +160,7 @@ async def conversing(
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
             decision_activities(database, mind, users, settings.decision, embedder),
-            Hands(registry, services, ledger),
+            ApprovalDeps(registry, services, ledger),
             approving,
         )
 

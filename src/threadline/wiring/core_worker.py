@@ -286,7 +286,7 @@ def handovers(deps: CoreDeps, remind_every: float) -> Feature:
 
 
 def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
-    live = LiveApprovalActivities(deps.database, deps.slack, deps.outbox, talk.hands, talk.approving)
+    live = LiveApprovalActivities(deps.database, deps.slack, deps.outbox, talk.approval_deps, talk.approving)
     kept = settings.conversation_retention_days * _DAY
     return Feature(
         [(live, ApprovalActivities)],

@@ -65,7 +65,7 @@ async def examine() -> list[Check]:
         "repositories": surroundings.repositories,
         "model": surroundings.model,
         "conversations' model": surroundings.conversation_model,
-        "tools": toolsets.examined,
+        "tools": toolsets.check_integrations,
         "approvals": surroundings.approvers,
         "history": surroundings.retention,
         "clocks": surroundings.clocks,

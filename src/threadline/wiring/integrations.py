@@ -22,7 +22,7 @@ REMOTE: Sequence[Tool] = (*jira.TOOLS, *ci.TOOLS)
 
 
 @asynccontextmanager
-async def remote_ports(services: Services | None = None) -> AsyncIterator[Services]:
+async def open_integrations(services: Services | None = None) -> AsyncIterator[Services]:
     """The given services, and those of the services that the environment names.
 
     Raises:
@@ -83,9 +83,9 @@ def _mailer(settings: MailSettings) -> Mailer | None:
     return SmtpMailer(settings.server)
 
 
-async def examined() -> str:
+async def check_integrations() -> str:
     """Each service that is set answers its account; what to set for the others is said, and is no fault."""
-    async with remote_ports() as services:
+    async with open_integrations() as services:
         if JiraClient in services:
             await services[JiraClient].account()
         if Actions in services:
@@ -93,10 +93,10 @@ async def examined() -> str:
         if Mailer in services:
             await services[Mailer].check()
         mail = "mail is sent" if Mailer in services else f"no mail is sent: {setup_hint(Mailer)}"
-        return f"{told(ToolRegistry(REMOTE), services)}; {mail}"
+        return f"{describe_toolsets(ToolRegistry(REMOTE), services)}; {mail}"
 
 
-def told(registry: ToolRegistry, services: Services) -> str:
+def describe_toolsets(registry: ToolRegistry, services: Services) -> str:
     """Which toolsets are on, and what to do for those that are not."""
     on = sorted({each.toolset for each in available_tools(registry, services)})
     missing: dict[str, type[Any]] = {

@@ -1,25 +1,26 @@
 """The operator's protocol: load before you change, write down before you speak, and say one thing.
 
-`check` is asked before a call runs, `after` makes the next state of what came of it, `before_final_text` is asked when
-words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside another one leads
-to the same state, and `joined` puts together what calls have learnt side by side.
+`check` is asked before a call runs, `record_outcome` makes the next state of what came of it, `final_text_rule` is
+asked when words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside
+another one leads to the same state, and `joined` puts together what calls have learnt side by side.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from threadline.models.model import ToolKind
-from threadline.operator.model import protocol_refusals as words
-from threadline.operator.model.protocol_refusals import Refusal
 
 MAX_STEPS = 8
 """Replies of the model in one turn that may ask for tools; then it is asked once more, and only for words."""
 MOST_LOADED = 20
 """RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
+_NAMED = 5
+"""RFPs that a sentence names at most."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ToolRequest:
     """A call as the protocol sees it: `rfp_id` is the one it names, exactly; empty when it names none."""
 
     kind: ToolKind
@@ -95,20 +96,43 @@ class ProtocolState:
         )
 
 
-def check(state: ProtocolState, call: Asked) -> Permit | Refusal:
+@dataclass(frozen=True)
+class Refusal:
+    """The call does not run. `message` says why not, `suggestion` what to do: both are for the model."""
+
+    message: str
+    suggestion: str
+
+
+POSTED = Refusal(
+    "This turn has already posted its message, and a turn posts only one.",
+    "Call nothing more: the turn is over.",
+)
+PROPOSED = Refusal(
+    "This turn has proposed an action, and that ends it.",
+    "Call nothing more: the turn is over.",
+)
+LOAD_ANY = Refusal(
+    "No RFP was loaded in this turn, so none can be changed.",
+    "Find it with rfp_search, call opportunity_load with its id, then make this call again. "
+    "If it is not clear which one is meant, ask.",
+)
+
+
+def check(state: ProtocolState, call: ToolRequest) -> Permit | Refusal:
     """Whether a call may run now. The words of a refusal are for the model, and name no RFP that it has made up."""
     if state.over:
-        return words.PROPOSED if state.proposed else words.POSTED
+        return PROPOSED if state.proposed else POSTED
     if call.kind.changes_rfp or (call.kind is ToolKind.PROPOSE and call.rfp_id):
         return _scoped(state, call.rfp_id)
     if call.kind is ToolKind.SPEAK:
         return _speech(state)
     if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
-        return words.too_many_loaded(MOST_LOADED)
+        return _too_many_loaded(MOST_LOADED)
     return Permit()
 
 
-def after(state: ProtocolState, call: Asked, succeeded: bool | None) -> ProtocolState:
+def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | None) -> ProtocolState:
     """The state once a call has ended, or was refused, by this protocol or by whatever else.
 
     Args:
@@ -138,24 +162,24 @@ class FinalText(StrEnum):
 
 
 @dataclass(frozen=True)
-class Final:
+class FinalTextRule:
     """`journal_in`: the RFPs into whose journals the words go, before they are posted."""
 
     text: FinalText
     journal_in: tuple[str, ...] = ()
 
 
-def before_final_text(state: ProtocolState) -> Final:
+def final_text_rule(state: ProtocolState) -> FinalTextRule:
     """What is to be done with a turn's last words: the model's, a speaking tool's, those about a proposal, a forced
     summary. A speaking call that was lost may have met no rule, so its words are held to them here."""
     about = (state.scope,) if state.scope else state.attempted
     if state.written or not about:
-        return Final(FinalText.AS_IT_IS)
+        return FinalTextRule(FinalText.AS_IT_IS)
     failed = state.write_attempted and not state.write_succeeded
-    return Final(FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)
+    return FinalTextRule(FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)
 
 
-class Ending(StrEnum):
+class TurnEnding(StrEnum):
     """Why a turn is over."""
 
     SPOKEN = "spoken"
@@ -165,7 +189,7 @@ class Ending(StrEnum):
     """The model is asked once more, and only for words: the forced summary."""
 
 
-def ending(state: ProtocolState, step: int, *, calls: bool) -> Ending | None:
+def turn_ending(state: ProtocolState, step: int, *, calls: bool) -> TurnEnding | None:
     """Whether the turn ends behind a reply, whose calls have been run; None: the model is asked again.
 
     Args:
@@ -173,20 +197,20 @@ def ending(state: ProtocolState, step: int, *, calls: bool) -> Ending | None:
         calls: whether the reply has asked for tools; one that has not is the answer.
     """
     if state.did_post:
-        return Ending.SPOKEN
+        return TurnEnding.SPOKEN
     if state.proposed:
-        return Ending.PROPOSED
+        return TurnEnding.PROPOSED
     if not calls:
-        return Ending.TEXT
-    return Ending.STEP_LIMIT if step >= MAX_STEPS else None
+        return TurnEnding.TEXT
+    return TurnEnding.STEP_LIMIT if step >= MAX_STEPS else None
 
 
 def _scoped(state: ProtocolState, rfp_id: str) -> Permit | Refusal:
     if rfp_id and rfp_id in state.loaded and rfp_id == (state.scope or rfp_id):
         return Permit()
     if state.scope:
-        return words.load_first(state.scope) if rfp_id == state.scope else words.another(state.scope, state.did_load)
-    return words.not_among(state.loaded) if state.loaded else words.LOAD_ANY
+        return _load_first(state.scope) if rfp_id == state.scope else _name_the_scope(state.scope, state.did_load)
+    return _not_loaded(state.loaded) if state.loaded else LOAD_ANY
 
 
 def _speech(state: ProtocolState) -> Permit | Refusal:
@@ -195,8 +219,8 @@ def _speech(state: ProtocolState) -> Permit | Refusal:
     if state.scope and state.only_reads:
         return Permit(journal_in=state.scope)
     if state.attempted:
-        return words.nothing_succeeded(state.attempted, state.loaded)
-    return words.write_first(state.scope, state.did_load) if state.scope else Permit()
+        return _nothing_succeeded(state.attempted, state.loaded)
+    return _write_first(state.scope, state.did_load) if state.scope else Permit()
 
 
 def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
@@ -205,7 +229,7 @@ def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
     return replace(state, loaded=_union(state.loaded, (rfp_id,)), did_load=True)
 
 
-def _changed(state: ProtocolState, call: Asked, succeeded: bool) -> ProtocolState:
+def _changed(state: ProtocolState, call: ToolRequest, succeeded: bool) -> ProtocolState:
     return replace(
         state,
         attempted=_union(state.attempted, _tried(state, call.rfp_id)),
@@ -225,3 +249,59 @@ def _tried(state: ProtocolState, rfp_id: str) -> tuple[str, ...]:
 
 def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({*one, *other}))
+
+
+def _load_first(scope: str) -> Refusal:
+    return Refusal(
+        f"{scope} was not loaded in this turn yet, so it cannot be changed.", f"{_load(scope)} Then try again."
+    )
+
+
+def _name_the_scope(scope: str, did_load: bool) -> Refusal:
+    first = "" if did_load else f"{_load(scope)} "
+    return Refusal(
+        f"This turn is about {scope}, so a change must name {scope}.",
+        f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
+    )
+
+
+def _not_loaded(loaded: Sequence[str]) -> Refusal:
+    return Refusal(
+        f"Only what was loaded in this turn can be changed: {_listed(loaded)}.",
+        "Name one of these, or call opportunity_load with the id you mean, then make this call again.",
+    )
+
+
+def _too_many_loaded(most: int) -> Refusal:
+    return Refusal(
+        f"This turn has loaded {most} RFPs, and cannot load more.",
+        "Look others up with rfp_get or rfp_search, or ask which one is meant.",
+    )
+
+
+def _write_first(scope: str, did_load: bool) -> Refusal:
+    first = "" if did_load else f"{_load(scope)} "
+    return Refusal(
+        "Nothing of this turn is written down yet, so nothing can be posted.",
+        f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
+        f"both for {scope}. Then speak.",
+    )
+
+
+def _nothing_succeeded(attempted: Sequence[str], loaded: Sequence[str]) -> Refusal:
+    missing = [each for each in attempted if each not in loaded]
+    first = f"{_load(missing[0])} " if missing else ""
+    return Refusal(
+        "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be posted.",
+        f"{first}Correct the change and make it again, or write down with journal_append for {_listed(attempted)} what "
+        "failed. Then speak.",
+    )
+
+
+def _load(rfp_id: str) -> str:
+    return f"Call opportunity_load with rfp_id {rfp_id} first."
+
+
+def _listed(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(ids[:_NAMED]) + more

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.operator.model import input_validation as questions
 from threadline.operator.model import scope
-from threadline.operator.model.scope import Branch, Requirement, Step
+from threadline.operator.model import scope as questions
+from threadline.operator.model.scope import Branch, ScopeRequirement, ScopeRule
 from threadline.rfps.model import Scope, ScopeSource, contains_only_rfp_ids, find_rfp_ids, resolve_scope
 from threadline.slack.text import plain_words
 
@@ -35,7 +35,7 @@ class Agent(StrEnum):
 
 
 @dataclass(frozen=True)
-class Route:
+class TurnRoute:
     """How a turn goes.
 
     `requirement` is None where nobody spoke to the bot, or nothing was asked. `ends`: the turn is over before the loop,
@@ -46,7 +46,7 @@ class Route:
     agent: Agent
     branch: Branch
     scope: Scope = field(default_factory=Scope)
-    requirement: Requirement | None = None
+    requirement: ScopeRequirement | None = None
     ends: OutcomeKind | None = None
     reply: str = ""
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Request:
+class RouteRequest:
     """What a turn begins with: the words of people without what they said about the thread itself.
 
     `pending` is an earlier request of the same person, of the turn `resumes`, to which this is the answer. `bound`: the
@@ -85,7 +85,7 @@ class Request:
     addressed: bool = True
 
 
-def routed(request: Request) -> Route:
+def choose_route(request: RouteRequest) -> TurnRoute:
     """The way of a request.
 
     Words that were only overheard are the conversational agent's, which may be silent about them. An answer to what the
@@ -93,20 +93,20 @@ def routed(request: Request) -> Route:
     the same again.
     """
     if not request.addressed:
-        return Route(Agent.COPILOT, Branch.A)
-    asked = questions.validated(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
-    if isinstance(asked, questions.Missing):
-        return Route(Agent.COPILOT, Branch.A, missing=asked.value)
+        return TurnRoute(Agent.COPILOT, Branch.A)
+    asked = questions.validate_question(f"{request.pending}\n{request.text}", request.channel, request.thread_ts)
+    if isinstance(asked, questions.MissingInput):
+        return TurnRoute(Agent.COPILOT, Branch.A, missing=asked.value)
     found = resolve_scope(request.text)
     if not found.rfp_id:
         found = resolve_scope(request.pending, request.bound)
-    requirement = scope.decide(asked.text)
-    branch = Branch.D if request.resumes else scope.branch(found.rfp_id, requirement.required)
+    requirement = scope.detect_scope_requirement(asked.text)
+    branch = Branch.D if request.resumes else scope.choose_branch(found.rfp_id, requirement.required)
     agent = Agent.OPERATOR if branch in (Branch.C, Branch.D) else Agent.COPILOT
-    return Route(agent, branch, found, requirement, resumes=request.resumes)
+    return TurnRoute(agent, branch, found, requirement, resumes=request.resumes)
 
 
-def carries_request(text: str, asked: str = "") -> bool:
+def is_new_request(text: str, asked: str = "") -> bool:
     """Whether a message asks for something by itself, and so is no answer to what the bot has asked.
 
     An id is an answer, with a question mark too. What wants to change an RFP and names none is one ("a journal entry"):
@@ -122,10 +122,10 @@ def carries_request(text: str, asked: str = "") -> bool:
         return True
     if _answers(_WORD.findall(plain_words(text)), _WORD.findall(plain_words(asked))):
         return False
-    found = scope.decide(text)
-    if found.step is Step.WRITE:
+    found = scope.detect_scope_requirement(text)
+    if found.step is ScopeRule.WRITE:
         return bool(find_rfp_ids(text))
-    return found.step in (Step.FREE, Step.JOB) or (found.step is Step.RELATED and bool(found.exception))
+    return found.step in (ScopeRule.FREE, ScopeRule.JOB) or (found.step is ScopeRule.RELATED and bool(found.exception))
 
 
 def _answers(words: list[str], asked: list[str]) -> bool:
@@ -137,7 +137,7 @@ def _answers(words: list[str], asked: list[str]) -> bool:
     return says_new or set(telling) <= set(asked)
 
 
-def first_counts(found: Scope) -> str:
+def multiple_rfps_notice(found: Scope) -> str:
     """Told to who has named several RFPs; empty for anybody else."""
     if found.origin is not ScopeSource.MESSAGE or not found.others:
         return ""
