@@ -1057,7 +1057,10 @@ CREATE TABLE proposed_actions (
     action jsonb NOT NULL CHECK (jsonb_typeof(action) = 'object'),
     action_hash text NOT NULL CHECK (action_hash ~ '^[0-9a-f]{64}$'),
     risk text NOT NULL CHECK (risk IN ('low', 'medium', 'high')),
-    asked_by text NOT NULL CHECK (asked_by <> ''),
+    requested_by text NOT NULL CHECK (requested_by <> ''),
+    -- The name of whoever asked, and everybody else who wrote in the turn: id to label.
+    actor text NOT NULL DEFAULT '',
+    co_requesters jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(co_requesters) = 'object'),
     approvers text[] NOT NULL,
     correlation_id text NOT NULL CHECK (correlation_id <> ''),
     operation_key text NOT NULL,
@@ -1066,19 +1069,18 @@ CREATE TABLE proposed_actions (
     decision text CHECK (decision IN ('approved', 'rejected', 'expired')),
     decided_at timestamptz,
     decided_by text NOT NULL DEFAULT '',
-    decided_how text NOT NULL DEFAULT '',
+    decision_key text NOT NULL DEFAULT '',
     UNIQUE (team, operation_key),
     CHECK (created_at < expires_at),
     CHECK ((decision IS NULL) = (decided_at IS NULL)),
-    CHECK (risk <> 'high' OR decided_by <> asked_by)
+    CHECK (risk <> 'high' OR decided_by <> requested_by)
 );
-CREATE INDEX proposed_actions_thread_idx ON proposed_actions (team, channel, thread_ts, id);
 
 -- An action is decided once, and stays as it was proposed.
 CREATE FUNCTION refuse_second_decision() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 DECLARE
     -- action_id is generated after this trigger has run.
-    others CONSTANT text[] := ARRAY['decision', 'decided_at', 'decided_by', 'decided_how', 'action_id'];
+    others CONSTANT text[] := ARRAY['decision', 'decided_at', 'decided_by', 'decision_key', 'action_id'];
 BEGIN
     IF OLD.decision IS NOT NULL OR to_jsonb(OLD) - others <> to_jsonb(NEW) - others THEN
         RAISE EXCEPTION '% stays as it was proposed, and is decided once', OLD.action_id USING ERRCODE = 'TL004';

@@ -173,9 +173,9 @@ async def test_appointment_of_another_team_is_not_found(desk: ToolScene, tool: s
 
 
 async def test_booking_in_a_thread_of_several_must_name_its_attendee(desk: ToolScene) -> None:
-    refused = await book(desk, user_id="U1", co_requesters=("Ben (U2)",))
+    refused = await book(desk, user_id="U1", co_requesters={"U2": "Ben (U2)"})
     assert "U1, Ben (U2)" in message(refused)
-    assert (await book(desk, user_id="U1", co_requesters=("Ben (U2)",), attendee_id="U2")).success
+    assert (await book(desk, user_id="U1", co_requesters={"U2": "Ben (U2)"}, attendee_id="U2")).success
     assert [len(await upcoming(desk, attendee_id=each)) for each in ("U1", "U2")] == [0, 1]
 
 

@@ -15,7 +15,7 @@ from threadline.tools.model import ErrorCode, ToolResult
 
 TEN = "2026-03-02T10:00"
 GUEST: dict[str, Any] = {"user_id": "UGUEST"}
-TOGETHER: dict[str, Any] = {"user_id": "UGUEST", "co_requesters": ("Ben (U2)",), "co_requester_ids": ("U2",)}
+TOGETHER: dict[str, Any] = {"user_id": "UGUEST", "co_requesters": {"U2": "Ben (U2)"}}
 """A guest and a member have written, and one of them is named as the attendee where a tool wants that."""
 
 

@@ -124,7 +124,7 @@ async def test_failed_invitation_is_told_to_the_model_and_the_booking_stands(off
 
 @pytest.mark.parametrize(
     "asking",
-    [{"user_id": "UGUEST"}, {"user_id": "U2", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": ("UGUEST",)}],
+    [{"user_id": "UGUEST"}, {"user_id": "U2", "co_requesters": {"UGUEST": "Gus (UGUEST)"}}],
 )
 async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office, asking: dict[str, Any]) -> None:
     await office.can_be_booked("Sales call")

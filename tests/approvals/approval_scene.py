@@ -14,16 +14,21 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
 from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
-from threadline.approvals.model import ApprovalRules, ProposedAction
-from threadline.approvals.proposing import PostgresProposals
-from threadline.approvals.tools import Proposals, propose_action
+from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
+from threadline.approvals.proposals import PostgresProposals
+from threadline.approvals.store import ApprovalStore
+from threadline.approvals.tools import propose_action
+from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.posting import find_answer_part
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
-from threadline.operator.enforcement import OperatorProtocol, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech, approved_call_policies
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import patch_risk
 from threadline.slack.client import Slack
+from threadline.slack.model import User
+from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
@@ -36,7 +41,7 @@ from threadline_devstack.slack.model import Message
 
 __all__ = ["make_talk"]
 
-ASKER, APPROVER, OTHER = REPORTER, DEVELOPER, BYSTANDER
+ASKER, APPROVER, OTHER, GUEST = REPORTER, DEVELOPER, BYSTANDER, "U0GUEST"
 LOADED = ProtocolState(scope="rfp_abc", loaded=("rfp_abc",), did_load=True)
 
 
@@ -100,6 +105,20 @@ async def journal(context: ToolContext, *, rfp_id: str, text: str, correlation_i
     return ToolResult(display_text="It is written down.")
 
 
+@tool(
+    "rates.set",
+    "Set the day rate of a role.",
+    kind=ToolKind.CHANGE,
+    risk=Risk.MEDIUM,
+    needs=(Works,),
+    members_only=True,
+    remote=True,
+)
+async def set_rate(context: ToolContext, *, rate: int) -> ToolResult:
+    await context.services[Works].does(f"rate {rate} for {', '.join(context.requester_labels)}")
+    return ToolResult(display_text="It is set.")
+
+
 @tool("rfp.list", "List the RFPs.", needs=(Works,), remote=True)
 async def rfps(context: ToolContext) -> ToolResult:
     return ToolResult(data=[])
@@ -110,7 +129,7 @@ async def speak(context: ToolContext, *, text: str) -> ToolResult:
     raise AssertionError("an action never speaks")
 
 
-REGISTRY = ToolRegistry([open_ticket, patch, journal, rfps, speak, propose_action])
+REGISTRY = ToolRegistry([open_ticket, patch, journal, set_rate, rfps, speak, propose_action])
 
 
 _OUTCOME = re.compile(r"ACT-\d+ was ")
@@ -119,6 +138,10 @@ _OUTCOME = re.compile(r"ACT-\d+ was ")
 
 async def _no_journal(_: Speech) -> None:
     raise AssertionError("nothing is said")
+
+
+async def _find_user(user_id: str) -> User:
+    return User(name="Ana", guest=user_id == GUEST)
 
 
 @dataclass
@@ -142,7 +165,9 @@ class ApprovalScene:
     @property
     def services(self) -> Services:
         proposals = PostgresProposals(self.talk.database, self.settings, self.workflows)
-        return Services().with_service(Works, self.works).with_service(Proposals, proposals)
+        users = UserDirectory(_find_user)
+        services = Services().with_service(Works, self.works).with_service(UserDirectory, users)
+        return services.with_service(Proposals, proposals)
 
     @property
     def posts(self) -> Outbox:
@@ -156,8 +181,20 @@ class ApprovalScene:
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
     ) -> LiveApprovalActivities:
         """As a worker has them, with the settings and the time of now."""
-        deps = ApprovalDeps(REGISTRY, self.services, self.ledger, clock)
-        return LiveApprovalActivities(self.talk.database, self.slack, self.posts, deps, settings or self.settings)
+        deps = ApprovalDeps(
+            self.talk.database,
+            self.slack,
+            self.posts,
+            REGISTRY,
+            self.services,
+            self.ledger,
+            approved_call_policies,
+            find_answer_part,
+            answer_of,
+            settings or self.settings,
+            clock,
+        )
+        return LiveApprovalActivities(deps)
 
     async def propose(
         self,
@@ -189,7 +226,8 @@ class ApprovalScene:
                 services=self.services.with_service(ToolRunner, runner),
                 turn=self.turn,
                 retries_left=retries_left,
-                co_requester_ids=tuple(others),
+                actor="Ana",
+                co_requesters=dict.fromkeys(others, "Somebody"),
             )
             result = await runner.run(call, where)
         return result
@@ -203,7 +241,7 @@ class ApprovalScene:
 
     async def action(self, action_id: str = "ACT-1") -> ProposedAction:
         async with self.talk.database.begin() as work:
-            return await work.proposed_actions.get(TEAM, action_id)
+            return await ApprovalStore(work.tx).get(TEAM, action_id)
 
     def thread(self) -> list[str]:
         """What the bot has said in the thread, in order."""

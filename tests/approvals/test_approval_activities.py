@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
-from threadline.approvals.contract import CARRY_OUT, ActionRef, DecideReply, DecideRequest, Expiry, Stage
+from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalStage, DecideAction, DecideReply, ExpireAction
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.db.rate_limit_rules import MUTATION_RATE
@@ -22,7 +22,7 @@ from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]
 
-REF = ActionRef(TEAM, "ACT-1")
+REF = ApprovalRef(TEAM, "ACT-1")
 
 
 async def click(
@@ -38,7 +38,7 @@ async def click(
     thread = desk.talk.thread
     button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
     pressed = ButtonPress(by, button, value, key, at, thread.channel, thread.ts)
-    request = DecideRequest(TEAM, "ACT-1", pressed)
+    request = DecideAction(REF, pressed)
     return await desk.talk.run(desk.activities(settings).decide_action, request)
 
 
@@ -46,8 +46,8 @@ async def show(desk: ApprovalScene) -> None:
     await desk.talk.run(desk.activities().show_decision, REF)
 
 
-async def carry_out(desk: ApprovalScene, attempt: int = 1) -> None:
-    await desk.talk.run(desk.activities().carry_out, REF, attempt=attempt)
+async def execute_action(desk: ApprovalScene, attempt: int = 1) -> None:
+    await desk.talk.run(desk.activities().execute_action, REF, attempt=attempt)
 
 
 async def outcome(desk: ApprovalScene) -> str:
@@ -61,7 +61,7 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene)
     message = await desk.say()
     assert [each["type"] for each in message.blocks][-1] == "actions"
     answer = await click(desk, APPROVER)
-    assert (answer.state.stage, answer.words) == (Stage.APPROVED, "")
+    assert (answer.state.stage, answer.text) == (ApprovalStage.APPROVED, "")
     await show(desk)
     shown = desk.talk.slack.workspace.message(GENERAL, message.ts)
     assert "actions" not in [each["type"] for each in shown.blocks]
@@ -72,22 +72,22 @@ async def test_first_click_decides_and_replaces_the_buttons(desk: ApprovalScene)
 
 async def test_click_after_the_decision_is_told_who_decided(desk: ApprovalScene) -> None:
     await desk.propose()
-    assert (await click(desk, APPROVER)).words == ""
-    assert (await click(desk, APPROVER)).words == "", "the same click once more"
+    assert (await click(desk, APPROVER)).text == ""
+    assert (await click(desk, APPROVER)).text == "", "the same click once more"
     late = await click(desk, ASKER, approve=False, key="k2")
-    assert late.state.stage is Stage.APPROVED
-    assert f"by <@{APPROVER}>" in late.words
-    assert "ACT-1 was already decided" in late.words
-    assert "was already decided" in (await click(desk, APPROVER, key="k3")).words
+    assert late.state.stage is ApprovalStage.APPROVED
+    assert f"by <@{APPROVER}>" in late.text
+    assert "ACT-1 was already decided" in late.text
+    assert "was already decided" in (await click(desk, APPROVER, key="k3")).text
 
 
 async def test_refused_click_is_told_why_and_decides_nothing(desk: ApprovalScene) -> None:
     await desk.propose()
     stranger = await click(desk, OTHER)
     former = await click(desk, APPROVER, settings=ApprovalRules((ASKER,)))
-    assert {stranger.state.stage, former.state.stage} == {Stage.OPEN}
-    assert "not among those who may decide ACT-1" in stranger.words
-    assert "no approver any more" in former.words
+    assert {stranger.state.stage, former.state.stage} == {ApprovalStage.OPEN}
+    assert "not among those who may decide ACT-1" in stranger.text
+    assert "no approver any more" in former.text
     assert (await desk.action()).decision is None
 
 
@@ -102,13 +102,17 @@ async def test_button_that_is_not_for_this_action_decides_nothing(
     await desk.propose()
     value = button_value(made_for, (await desk.action()).action_hash if of_it else "0" * 64)
     pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, GENERAL, desk.talk.thread.ts)
-    reply = await desk.talk.run(desk.activities().decide_action, DecideRequest(TEAM, "ACT-1", pressed))
-    assert (reply.state.stage, (await desk.action()).decision) == (Stage.OPEN, None)
-    assert "not for what ACT-1 proposes" in reply.words
+    reply = await desk.talk.run(desk.activities().decide_action, DecideAction(REF, pressed))
+    assert (reply.state.stage, (await desk.action()).decision) == (ApprovalStage.OPEN, None)
+    assert "not for what ACT-1 proposes" in reply.text
 
 
-@pytest.mark.parametrize(("pressed", "stage"), [(-1.0, Stage.APPROVED), (0.0, Stage.EXPIRED), (1.0, Stage.EXPIRED)])
-async def test_click_in_time_counts_when_it_is_handled_late(desk: ApprovalScene, pressed: float, stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("pressed", "stage"), [(-1.0, ApprovalStage.APPROVED), (0.0, ApprovalStage.EXPIRED), (1.0, ApprovalStage.EXPIRED)]
+)
+async def test_click_in_time_counts_when_it_is_handled_late(
+    desk: ApprovalScene, pressed: float, stage: ApprovalStage
+) -> None:
     """`pressed`: seconds from the expiry on; the click is looked at an hour later."""
     await desk.propose()
     action = await desk.action()
@@ -116,14 +120,14 @@ async def test_click_in_time_counts_when_it_is_handled_late(desk: ApprovalScene,
     live = desk.activities(clock=lambda: expires + 3600)
     value = button_value("ACT-1", action.action_hash)
     button = ButtonPress(APPROVER, APPROVE, value, "k", expires + pressed, GENERAL, desk.talk.thread.ts)
-    answer = await desk.talk.run(live.decide_action, DecideRequest(TEAM, "ACT-1", button))
+    answer = await desk.talk.run(live.decide_action, DecideAction(REF, button))
     assert answer.state.stage is stage
-    assert ("Expired" in answer.words) == (stage is Stage.EXPIRED)
+    assert ("Expired" in answer.text) == (stage is ApprovalStage.EXPIRED)
 
 
 async def test_click_from_the_future_counts_as_now(desk: ApprovalScene) -> None:
     await desk.propose()
-    assert (await click(desk, APPROVER, at=time.time() + 1e6)).state.stage is Stage.APPROVED
+    assert (await click(desk, APPROVER, at=time.time() + 1e6)).state.stage is ApprovalStage.APPROVED
 
 
 async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
@@ -131,10 +135,17 @@ async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
     value = button_value("ACT-99", "0" * 64)
     pressed = ButtonPress(APPROVER, APPROVE, value, "k", 0.0, GENERAL, desk.talk.thread.ts)
     live = desk.activities()
-    unknown = await desk.talk.run(live.decide_action, DecideRequest(TEAM, "ACT-99", pressed))
-    assert (unknown.state.stage, "no longer on record" in unknown.words) == (Stage.UNKNOWN, True)
-    for ref in (ActionRef(TEAM, "ACT-99"), ActionRef("T0OTHER", "ACT-1")):
-        assert (await desk.talk.run(live.open_approval, ref)).stage is Stage.UNKNOWN
+    unknown = await desk.talk.run(live.decide_action, DecideAction(ApprovalRef(TEAM, "ACT-99"), pressed))
+    assert (unknown.state.stage, "no longer on record" in unknown.text) == (ApprovalStage.UNKNOWN, True)
+    for ref in (ApprovalRef(TEAM, "ACT-99"), ApprovalRef("T0OTHER", "ACT-1")):
+        assert (await desk.talk.run(live.load_approval, ref)).stage is ApprovalStage.UNKNOWN
+
+
+async def test_approved_call_runs_for_everybody_who_asked(desk: ApprovalScene) -> None:
+    await desk.propose("rates_set", {"rate": 900}, others=(OTHER,))
+    await click(desk, APPROVER)
+    await execute_action(desk)
+    assert desk.works.done == [f"rate 900 for Ana ({ASKER}), Somebody"]
 
 
 async def test_decision_waits_for_a_message_not_yet_in_slack(desk: ApprovalScene) -> None:
@@ -175,11 +186,11 @@ async def test_approved_action_is_executed_and_reported_once(desk: ApprovalScene
     await desk.say()
     await click(desk, APPROVER)
     for _ in range(3):
-        await carry_out(desk)
+        await execute_action(desk)
         assert "ACT-1 was approved and carried out: T-1 is open." in await outcome(desk)
     assert desk.works.done == [f"ticket new for {ASKER}"]
     assert len(desk.thread()) == 2
-    assert (await desk.talk.run(desk.activities().open_approval, REF)).told
+    assert (await desk.talk.run(desk.activities().load_approval, REF)).outcome_posted
 
 
 async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(desk: ApprovalScene) -> None:
@@ -192,30 +203,30 @@ async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(
         while await work.limits.allows_mutation(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
             pass
     with pytest.raises(Transient, match="too often") as busy:
-        await carry_out(desk)
+        await execute_action(desk)
     assert busy.value.retry_after == MUTATION_RATE.seconds
     assert desk.works.done == []
     await desk.talk.rows("DELETE FROM limit_verdicts RETURNING event")
-    await carry_out(desk)
+    await execute_action(desk)
     assert len(desk.works.done) == 1
-    await carry_out(desk)
+    await execute_action(desk)
     assert len(desk.works.done) == 1
 
 
 async def test_action_that_nobody_approved_is_not_executed(desk: ApprovalScene) -> None:
     await desk.propose()
     with pytest.raises(Permanent):
-        await carry_out(desk)
+        await execute_action(desk)
     await click(desk, APPROVER, approve=False)
     with pytest.raises(Permanent):
-        await carry_out(desk)
+        await execute_action(desk)
     assert desk.works.done == []
 
 
 async def test_action_that_fails_says_why(desk: ApprovalScene) -> None:
     await desk.propose(arguments={"title": "impossible"})
     await click(desk, APPROVER)
-    await carry_out(desk)
+    await execute_action(desk)
     assert "could not be carried out: There is no such project." in await outcome(desk)
 
 
@@ -239,9 +250,9 @@ async def test_execution_waits_for_a_database_that_is_away(
         gone.setattr(PostgresToolLedger, "begin", away)
         for attempt in (1, 4, 400):
             with pytest.raises(Transient):
-                await carry_out(desk, attempt)
-    assert (CARRY_OUT.retry.maximum_attempts, CARRY_OUT.schedule_to_close) == (0, None)
-    await carry_out(desk, attempt=401)
+                await execute_action(desk, attempt)
+    assert (EXECUTE.retry.maximum_attempts, EXECUTE.schedule_to_close) == (0, None)
+    await execute_action(desk, attempt=401)
     assert desk.works.done == [f"ticket new for {ASKER}"]
 
 
@@ -256,9 +267,9 @@ async def test_service_that_is_away_is_retried_for_an_hour(desk: ApprovalScene, 
     desk.works.hooks.append(away)
     if again:
         with pytest.raises(Transient):
-            await carry_out(desk, attempt)
+            await execute_action(desk, attempt)
     else:
-        await carry_out(desk, attempt)
+        await execute_action(desk, attempt)
         assert "could not be carried out" in await outcome(desk)
 
 
@@ -266,15 +277,15 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
     await desk.propose()
     expires = (await desk.action()).expires_at.timestamp()
     live = desk.activities()
-    assert (await desk.talk.run(live.expire_action, Expiry(TEAM, "ACT-1", expires - 1))).stage is Stage.OPEN
-    assert (await desk.talk.run(live.expire_action, Expiry(TEAM, "ACT-1", expires))).stage is Stage.EXPIRED
+    assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires - 1))).stage is ApprovalStage.OPEN
+    assert (await desk.talk.run(live.expire_action, ExpireAction(REF, expires))).stage is ApprovalStage.EXPIRED
 
 
 async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
     await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
-    assert (await click(desk, APPROVER)).state.told
+    assert (await click(desk, APPROVER)).state.outcome_posted
     with pytest.raises(Permanent):
-        await carry_out(desk)
+        await execute_action(desk)
     assert len(desk.works.done) == 1
 
 
@@ -288,7 +299,7 @@ async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalSc
     await desk.propose("opportunity_patch", given, state=state, calls=2)
     for _ in range(2):
         await click(desk, APPROVER)
-        await carry_out(desk)
+        await execute_action(desk)
         await outcome(desk)
     assert desk.works.done == [f'patch {made.rfp_id} {{"status": "won"}} in {thread.key}:1']
     logged = await desk.talk.rows(
@@ -297,6 +308,6 @@ async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalSc
     assert [(each["event_type"], each["user_id"]) for each in logged] == [
         ("action_proposed", ASKER),
         ("action_approved", APPROVER),
-        ("action_carried_out", ASKER),
+        ("action_executed", ASKER),
     ]
     assert {each["correlation_id"] for each in logged} == {f"{thread.key}:1"}

@@ -9,20 +9,19 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.recording import AUTHOR, explained, until_waited_for
-from tests.support.tool_store import NOW, THREAD, change
+from tests.support.tool_store import NOW, change
 from threadline.approvals.model import (
     ActionNotFound,
     ActionRefused,
+    ApprovalDecision,
     Click,
-    Decided,
-    Decision,
+    DecidedAction,
     DecisionRefused,
     NewAction,
     ProposedAction,
     action_hash,
 )
-from threadline.approvals.posts import outcome_key
-from threadline.approvals.store import OUTCOME_DUE
+from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
 from threadline.db.engine import Database
 from threadline.errors import AppendOnly
 from threadline.threads.store import PostStore
@@ -39,32 +38,37 @@ async def propose(
     approvers: tuple[str, ...] = APPROVERS,
     **more: Any,
 ) -> ProposedAction:
-    new = NewAction(more.pop("action", ACTION), risk, approvers, more.pop("expires_at", NOW + 3600), "rfp_abc123")
+    new = NewAction(more.pop("action", ACTION), risk, AUTHOR, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
+    proposed, expires_at = change(call_id, now=more.pop("now", NOW)), more.pop("expires_at", NOW + 3600)
     async with database.begin() as work:
-        return await work.proposed_actions.propose(change(call_id, now=more.pop("now", NOW)), new, AUTHOR)
+        return await ApprovalStore(work.tx).propose(proposed, new, approvers, expires_at)
 
 
 async def click(
     database: Database, action: ProposedAction, user_id: str = "U2", *, key: str = "k1", **more: Any
-) -> Decided:
+) -> DecidedAction:
     made_for, now = more.get("made_for", action.action_hash), more.get("now", NOW + 1)
     pressed = Click(user_id, made_for, more.get("approve", True), key, now)
     async with database.begin() as work:
-        return await work.proposed_actions.decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
+        return await ApprovalStore(work.tx).decide(
+            "T1", action.action_id, pressed, more.get("approvers_now", APPROVERS)
+        )
 
 
 async def open_actions(database: Database) -> list[str]:
     async with database.begin() as work:
-        return [each.action_id for each in await work.proposed_actions.open_after(0, 10)]
+        return [each.action_id for each in await ApprovalStore(work.tx).unfinished_after(0, 10)]
 
 
 async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database) -> None:
-    done, waiting = await propose(database), await propose(database, call_id="a2")
+    done, pending = await propose(database), await propose(database, call_id="a2")
     await click(database, done)
     async with database.begin() as work:
-        assert await work.proposed_actions.prune(NOW + 1) == 0
-        assert await work.proposed_actions.prune(NOW + 2) == 1
-        assert [each.action_id for each in await work.proposed_actions.of_thread(THREAD)] == [waiting.action_id]
+        assert await ApprovalStore(work.tx).prune(NOW + 1) == 0
+        assert await ApprovalStore(work.tx).prune(NOW + 2) == 1
+        assert await ApprovalStore(work.tx).get("T1", pending.action_id) == pending
+        with pytest.raises(ActionNotFound):
+            await ApprovalStore(work.tx).get("T1", done.action_id)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
         assert await open_actions(database) == [action.action_id]
         await click(database, action, approve=approve, now=now)
     assert await open_actions(database) == [action.action_id] * is_open
-    key = outcome_key("T1", action)
+    key = outcome_key(action)
     async with database.begin() as work:
         await PostStore(work.tx).claim(key, "C1", None, now, 1)
     assert await open_actions(database) == [action.action_id] * is_open
@@ -100,15 +104,15 @@ async def test_action_is_proposed_once_per_call(database: Database) -> None:
     assert await propose(database) == action
     assert (action.action_id, action.decision, action.risk) == ("ACT-1", None, Risk.MEDIUM)
     assert (action.author, action.approvers, action.rfp_id) == (AUTHOR, APPROVERS, "rfp_abc123")
+    assert (action.actor, action.co_requesters) == ("Ana", {"U7": "Ben (U7)"})
     assert action.action == {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "ab"}}
     assert action.action_hash == action_hash(action.action)
     assert (action.created_at.timestamp(), action.expires_at.timestamp()) == (NOW, NOW + 3600)
     async with database.begin() as work:
-        assert await work.proposed_actions.get("T1", "ACT-1") == action
-        assert await work.proposed_actions.of_thread(THREAD) == [action]
+        assert await ApprovalStore(work.tx).get("T1", "ACT-1") == action
         for team, action_id in (("T2", "ACT-1"), ("T1", "ACT-2"), ("T1", "\x00")):
             with pytest.raises(ActionNotFound):
-                await work.proposed_actions.get(team, action_id)
+                await ApprovalStore(work.tx).get(team, action_id)
 
 
 def test_hash_of_an_action_ignores_the_order_of_fields() -> None:
@@ -141,24 +145,28 @@ async def test_click_that_waited_for_another_gets_its_decision(database: Databas
     action = await propose(database)
     async with database.begin() as work:
         pressed = Click("U2", action.action_hash, approve=False, key="k1", now=NOW + 1)
-        first = await work.proposed_actions.decide("T1", action.action_id, pressed, APPROVERS)
+        first = await ApprovalStore(work.tx).decide("T1", action.action_id, pressed, APPROVERS)
         second = asyncio.create_task(click(database, action, "U3", key="k2"))
         await until_waited_for(work)
-    assert await second == Decided(first.action, mine=False)
-    assert (first.mine, first.action.decision, first.action.decided_by) == (True, Decision.REJECTED, "U2")
+    assert await second == DecidedAction(first.action, decided_by_this_press=False)
+    assert (first.decided_by_this_press, first.action.decision, first.action.decided_by) == (
+        True,
+        ApprovalDecision.REJECTED,
+        "U2",
+    )
 
 
 async def test_click_delivered_again_is_the_same_click(database: Database) -> None:
     action = await propose(database)
     first = await click(database, action)
-    assert first.mine
-    assert (first.action.decision, first.action.decided_by) == (Decision.APPROVED, "U2")
+    assert first.decided_by_this_press
+    assert (first.action.decision, first.action.decided_by) == (ApprovalDecision.APPROVED, "U2")
     assert await click(database, action) == first
     assert await click(database, action, now=NOW + 9_999) == first, "also after it would have expired"
     later = await click(database, action, key="k2", approve=False)
-    assert (later.mine, later.action) == (False, first.action)
+    assert (later.decided_by_this_press, later.action) == (False, first.action)
     other = await click(database, action, "U9", key="k1")
-    assert (other.mine, other.action) == (False, first.action)
+    assert (other.decided_by_this_press, other.action) == (False, first.action)
 
 
 @pytest.mark.parametrize(
@@ -178,22 +186,26 @@ async def test_click_that_may_not_decide_is_refused(
     action = await propose(database, risk)
     with pytest.raises(DecisionRefused, match=says):
         await click(database, action, user_id, **more)
-    assert (await click(database, action, "U3")).mine
+    assert (await click(database, action, "U3")).decided_by_this_press
 
 
 async def test_action_expires_by_a_click_or_by_the_clock(database: Database) -> None:
     clicked, waited = await propose(database), await propose(database, call_id="a2")
     late = await click(database, clicked, now=NOW + 3600)
-    assert (late.mine, late.action.decision, late.action.decided_by) == (False, Decision.EXPIRED, "")
+    assert (late.decided_by_this_press, late.action.decision, late.action.decided_by) == (
+        False,
+        ApprovalDecision.EXPIRED,
+        "",
+    )
     async with database.begin() as work:
-        assert (await work.proposed_actions.expire("T1", waited.action_id, NOW + 3599)).decision is None
-        over = await work.proposed_actions.expire("T1", waited.action_id, NOW + 3600)
-        assert (over.decision, over.decided_how) == (Decision.EXPIRED, "expiry")
-        assert await work.proposed_actions.expire("T1", waited.action_id, NOW + 9999) == over
+        assert (await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 3599)).decision is None
+        over = await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 3600)
+        assert (over.decision, over.decision_key) == (ApprovalDecision.EXPIRED, "expiry")
+        assert await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 9999) == over
     assert (await click(database, waited)).action == over
     decided = (await click(database, await propose(database, call_id="a3"))).action
     async with database.begin() as work:
-        assert await work.proposed_actions.expire("T1", decided.action_id, NOW + 9999) == decided
+        assert await ApprovalStore(work.tx).expire("T1", decided.action_id, NOW + 9999) == decided
 
 
 @pytest.mark.parametrize(
@@ -215,7 +227,7 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
 
 async def test_queries_use_an_index(database: Database) -> None:
     many = """
-    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, asked_by, approvers,
+    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, requested_by, approvers,
                                   correlation_id, operation_key, created_at, expires_at)
     SELECT 'T1', 'C1', n::text, '', '{}', repeat('0', 64), 'low', 'U1', '{}', 'c', 'k' || n, now(), now() + '1h'
     FROM generate_series(1, 20000) n
@@ -224,7 +236,6 @@ async def test_queries_use_an_index(database: Database) -> None:
         await work.tx.execute(text(many))
         await work.tx.execute(text("ANALYZE proposed_actions"))
     async with explained(database) as (work, asked):
-        await work.proposed_actions.of_thread(THREAD)
-        await work.proposed_actions.get("T1", "ACT-1")
+        await ApprovalStore(work.tx).get("T1", "ACT-1")
     for plan in asked.plans:
         assert "Index Scan" in plan, plan

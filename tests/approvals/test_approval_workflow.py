@@ -16,8 +16,14 @@ from tests.approvals.approval_scene import APPROVER, ASKER, OTHER, ApprovalScene
 from tests.gateway.conftest import KnownThreads
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, real_time, until, worker
-from threadline.approvals.contract import ApprovalActivities, DecideRequest, approval_start, approval_workflow_id
-from threadline.approvals.model import APPROVE, REJECT, Decision, button_value
+from threadline.approvals.contract import (
+    ApprovalActivities,
+    ApprovalRef,
+    DecideAction,
+    approval_start,
+    approval_workflow_id,
+)
+from threadline.approvals.model import APPROVE, REJECT, ApprovalDecision, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.dispatcher import Dispatcher
@@ -156,7 +162,7 @@ async def test_one_of_many_clicks_decides_and_the_others_are_told(house: Approva
             await house.said(person, "ACT-1 was already decided")
     action = await house.desk.action()
     assert outcome == action.decision
-    assert len(house.desk.works.done) == (action.decision is Decision.APPROVED)
+    assert len(house.desk.works.done) == (action.decision is ApprovalDecision.APPROVED)
     assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
 
 
@@ -204,7 +210,7 @@ async def test_approved_action_of_a_terminated_workflow_is_carried_out_and_told(
         value = button_value("ACT-1", action.action_hash)
         pressed = ButtonPress(APPROVER, APPROVE, value, "k1", 0.0, GENERAL, message.thread_ts)
         decide = house.desk.activities().decide_action
-        await house.desk.talk.run(decide, DecideRequest(TEAM, "ACT-1", pressed))
+        await house.desk.talk.run(decide, DecideAction(ApprovalRef(TEAM, "ACT-1"), pressed))
         assert await house.sweep() == 1
         assert await house.ended() == "approved"
         assert f"Approved* by <@{APPROVER}>" in house.shown(message)
@@ -273,7 +279,7 @@ async def test_click_while_no_worker_runs_goes_before_the_expiry(
 async def test_click_before_the_message_is_in_slack_is_shown_later(
     house: ApprovalWorkflows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.approvals.posts._NOT_YET", 0.2)
+    monkeypatch.setattr("threadline.conversations.posting._NOT_YET", 0.2)
     async with house.working():
         await house.desk.propose()
         action, thread = await house.desk.action(), house.desk.talk.thread

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from threadline.approvals import blocks as approvals
-from threadline.approvals.blocks import Verdict
-from threadline.approvals.model import APPROVE, REJECT, Decision, parse_button
+from threadline.approvals.blocks import ApprovalVerdict
+from threadline.approvals.model import APPROVE, REJECT, ApprovalDecision, parse_button
 from threadline.conversations.blocks import answer_of
 from threadline.slack.formatting import Rendered
 from threadline_devstack.slack.blocks import check_blocks
@@ -24,8 +24,8 @@ def record(**given: Any) -> dict[str, Any]:
         "arguments": {"rfp_id": "rfp_abc", "patch": {"status": "won", "owner": None}, "note": ""},
         "risk": "high",
         "reason": "The client has signed.",
-        "asked_by": "U1",
-        "deciders": ["U2", "U3"],
+        "requested_by": "U1",
+        "approvers": ["U2", "U3"],
         "expires_at": AT,
     }
     return plain | given
@@ -69,7 +69,7 @@ def test_patch_written_as_text_is_shown_by_its_fields() -> None:
 )
 def test_slack_takes_any_card_and_omissions_are_counted(arguments: Any) -> None:
     people = [f"U{n}" for n in range(60)]
-    shown = record(arguments=arguments, does="d" * 900, reason="<!channel> " * 90, deciders=people)
+    shown = record(arguments=arguments, does="d" * 900, reason="<!channel> " * 90, approvers=people)
     messages = answer_of("words " * 1_000, [("approval", [shown])])
     for each in messages:
         check_blocks(list(each.blocks))
@@ -94,7 +94,7 @@ def test_slack_takes_any_card_and_omissions_are_counted(arguments: Any) -> None:
     ],
 )
 def test_card_that_shows_everything_is_known(arguments: dict[str, Any], whole: bool) -> None:
-    assert approvals.is_whole(arguments) is whole
+    assert approvals.fits_on_card(arguments) is whole
     text = card(arguments=arguments, reason="It has to be.").blocks[0]["text"]["text"]
     if whole:
         assert "…" not in text
@@ -103,17 +103,17 @@ def test_card_that_shows_everything_is_known(arguments: dict[str, Any], whole: b
 
 def test_decision_replaces_the_buttons_and_nothing_else() -> None:
     message = card()
-    told = approvals.decided(message, "ACT-7", Verdict(Decision.APPROVED, "U2", AT))
-    check_blocks(list(told.blocks))
-    assert told.blocks[:-1] == message.blocks[:-1]
-    assert "*Approved* by <@U2> at <!date^1790000000" in told.blocks[-1]["text"]["text"]
-    assert "Approved" in told.text
-    assert (approvals.holds(message, "ACT-7"), approvals.holds(message, "ACT-70")) == (True, False)
+    decided = approvals.with_decision(message, "ACT-7", ApprovalVerdict(ApprovalDecision.APPROVED, "U2", AT))
+    check_blocks(list(decided.blocks))
+    assert decided.blocks[:-1] == message.blocks[:-1]
+    assert "*Approved* by <@U2> at <!date^1790000000" in decided.blocks[-1]["text"]["text"]
+    assert "Approved" in decided.text
+    assert (approvals.has_buttons(message, "ACT-7"), approvals.has_buttons(message, "ACT-70")) == (True, False)
 
 
 def test_verdict_says_that_nothing_was_done() -> None:
-    rejected = approvals.in_words(Verdict(Decision.REJECTED, "U2", AT))
-    expired = approvals.in_words(Verdict(Decision.EXPIRED, "", AT))
+    rejected = approvals.verdict_text(ApprovalVerdict(ApprovalDecision.REJECTED, "U2", AT))
+    expired = approvals.verdict_text(ApprovalVerdict(ApprovalDecision.EXPIRED, "", AT))
     assert "*Rejected* by <@U2>" in rejected
     assert "*Expired*" in expired
     for said in (rejected, expired):
@@ -121,4 +121,4 @@ def test_verdict_says_that_nothing_was_done() -> None:
 
 
 def test_malformed_record_shows_no_card() -> None:
-    assert approvals.shown([("approval", ["a text"]), ("tickets", [record()])]) == ()
+    assert approvals.cards([("approval", ["a text"]), ("tickets", [record()])]) == ()

@@ -9,6 +9,7 @@ import pytest
 from tests.approvals.approval_scene import (
     APPROVER,
     ASKER,
+    GUEST,
     LOADED,
     OTHER,
     ApprovalScene,
@@ -17,7 +18,7 @@ from tests.approvals.approval_scene import (
     make_desk,
     make_talk,
 )
-from threadline.approvals.model import Decision
+from threadline.approvals.model import ApprovalDecision
 from threadline.errors import Permanent, Transient
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
@@ -56,7 +57,7 @@ async def test_low_risk_is_executed_at_once(make_desk: MakeDesk) -> None:
     assert result.success, result.error
     assert result.display_text.endswith("low risk (ACT-1): It is written down.")
     assert (desk.works.done, desk.started) == (["journal rfp_abc hello"], [])
-    assert (await desk.action()).decision is Decision.APPROVED
+    assert (await desk.action()).decision is ApprovalDecision.APPROVED
     assert [each["tool_name"] for each in await desk.talk.rows("SELECT tool_name FROM agent_tool_executions")] == [
         "journal.append",
         "propose.action",
@@ -93,6 +94,16 @@ async def test_call_that_would_fail_is_not_proposed(
     assert (result.error.code, words in result.error.text) == (code, True), result.error.text
     assert (desk.works.done, desk.started) == ([], [])
     assert await desk.talk.rows("SELECT 1 FROM proposed_actions") == []
+
+
+@pytest.mark.parametrize(("by", "others"), [(GUEST, ()), (ASKER, (GUEST,))])
+async def test_guest_cannot_propose_what_only_members_may_do(desk: ApprovalScene, by: str, others: Any) -> None:
+    result = await desk.propose("rates_set", {"rate": 900}, by=by, others=others)
+    assert result.error
+    assert result.error.code is ErrorCode.NOT_ALLOWED
+    assert "The proposed call would fail: Only full members" in result.error.message
+    assert (await desk.talk.rows("SELECT 1 FROM proposed_actions"), desk.started) == ([], [])
+    assert (await desk.propose("rates_set", {"rate": 900}, others=(OTHER,))).success
 
 
 async def test_change_of_another_rfp_is_not_proposed(desk: ApprovalScene) -> None:
@@ -178,7 +189,7 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
     events = await desk.talk.rows("SELECT event_type, payload, correlation_id FROM events ORDER BY id")
     assert [dict(each) for each in events] == [
         {
-            "event_type": "action_carried_out",
+            "event_type": "action_executed",
             "payload": {"action_id": "ACT-1", "status": status, "tool": "journal.append"},
             "correlation_id": f"{desk.talk.thread.key}:1",
         }

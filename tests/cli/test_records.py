@@ -10,6 +10,7 @@ from tests.support.recording import create, create_from
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.appointments.store import AppointmentStore
 from threadline.approvals.model import NewAction
+from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
@@ -182,8 +183,8 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
         await work.memories.remember("T1", fact, "turn-1", NOW)
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp.rfp_id)
         await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
-        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, ("U2",), NOW + 60, rfp.rfp_id)
-        await work.proposed_actions.propose(change("action"), action, AUTHOR)
+        action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)
+        await ApprovalStore(work.tx).propose(change("action"), action, ("U2",), NOW + 60)
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 6)

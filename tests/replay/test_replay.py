@@ -32,7 +32,7 @@ begin_turn
 cancel requested
 cancelled run_agent_investigation
 cancelled think
-carry_out
+execute_action
 check_pull_request
 child started CatchUpWorkflow
 child started SLATrackingWorkflow
@@ -68,7 +68,7 @@ mark_cancelled
 mark_messages eyes
 mark_messages hourglass
 mark_messages repeat
-open_approval
+load_approval
 open_case closing_unposted
 open_handover
 open_pull_request

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.approvals.model import NewAction
+from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.jobs.model import JobQuery, JobSchedule, NewJob
 from threadline.jobs.store import JobStore
@@ -36,14 +37,14 @@ async def write(database: Database, rfp_id: str) -> None:
     """All that may be kept of a request."""
     for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
         await remember(database, each, rfp_id)
-    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, ("U2",), NOW + 60, rfp_id)
+    wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
     async with database.begin() as work:
         await RfpStore(work.tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
         await RfpStore(work.tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
         await RfpStore(work.tx).bind(THREAD, rfp_id, "U1")
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
         await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
-        await work.proposed_actions.propose(change("act"), wait, AUTHOR)
+        await ApprovalStore(work.tx).propose(change("act"), wait, ("U2",), NOW + 60)
 
 
 async def test_deletion_removes_text_state_and_memories(database: Database) -> None:
@@ -59,8 +60,8 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
         assert await work.bindings.threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
         [job] = await JobStore(work.tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
         assert job.job_id == "JOB-1"
-        assert await work.proposed_actions.undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
-        assert await work.proposed_actions.undecided_about("T2", rfp.rfp_id) == []
+        assert await ApprovalStore(work.tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
+        assert await ApprovalStore(work.tx).undecided_about("T2", rfp.rfp_id) == []
         assert await RfpStore(work.tx).delete("T1", rfp.rfp_id)
         await work.memories.forget_rfp("T1", rfp.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):

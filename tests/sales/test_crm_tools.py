@@ -216,7 +216,7 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
     for field in about:
         refused = await desk.refused("crm.update", user_id=user_id, title="Cook", **{field: "x"})
         assert f"leave out {field}" in message_of(refused)
-    with_ana: dict[str, Any] = {"user_id": "U1", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": (user_id,)}
+    with_ana: dict[str, Any] = {"user_id": "U1", "co_requesters": {user_id: "Gus (UGUEST)"}}
     assert "leave out industry" in message_of(
         await desk.refused("crm.update", lead_id="LEAD-1", industry="x", **with_ana)
     )
@@ -228,10 +228,10 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
 
 async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> None:
     await desk.done("crm.update", company="Acme Corp")
-    both = {"user_id": "U2", "co_requesters": ("Gus (UGUEST)",), "co_requester_ids": ("UGUEST",)}
+    both = {"user_id": "U2", "co_requesters": {"UGUEST": "Gus (UGUEST)"}}
     assert (await desk.done("crm.find", words="", **both))["leads"] == []
     assert "only their own record" in message_of(await desk.refused("crm.get", lead_id="LEAD-1", **both))
-    insiders = {"user_id": "U2", "co_requesters": ("Ana (U1)",), "co_requester_ids": ("U1",)}
+    insiders = {"user_id": "U2", "co_requesters": {"U1": "Ana (U1)"}}
     assert len((await desk.done("crm.find", words="", **insiders))["leads"]) == 1
 
 
@@ -259,7 +259,7 @@ async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:
 
 async def test_several_requesters_must_name_the_lead(desk: ToolScene) -> None:
     for tool, given in ON_A_LEAD:
-        said = message_of(await desk.refused(tool, co_requesters=("Ben (U2)",), **given))
+        said = message_of(await desk.refused(tool, co_requesters={"U2": "Ben (U2)"}, **given))
         assert "written: U1 and" not in said
         assert "lead_id" in said
 

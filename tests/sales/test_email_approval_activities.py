@@ -15,15 +15,17 @@ from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
 from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
-from threadline.approvals.blocks import is_whole
-from threadline.approvals.contract import ActionRef, DecideRequest, Stage
-from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
-from threadline.approvals.proposing import PostgresProposals
-from threadline.approvals.tools import Proposals
+from threadline.approvals.blocks import fits_on_card
+from threadline.approvals.contract import ApprovalRef, ApprovalStage, DecideAction
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, Proposals, button_value
+from threadline.approvals.proposals import PostgresProposals
+from threadline.approvals.store import ApprovalStore
+from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
-from threadline.operator.enforcement import OperatorProtocol, Speech
+from threadline.operator.enforcement import OperatorProtocol, Speech, approved_call_policies
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import tools as sales
@@ -42,7 +44,7 @@ from threadline_devstack.slack.identity import GENERAL, TEAM
 __all__ = ["make_talk", "talk"]
 
 REGISTRY = ToolRegistry([*sales.TOOLS, *proposals.TOOLS])
-REF = ActionRef(TEAM, "ACT-1")
+REF = ApprovalRef(TEAM, "ACT-1")
 SETTINGS = ApprovalRules((APPROVER,))
 LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
 
@@ -65,7 +67,7 @@ class Office:
     @property
     def services(self) -> Services:
         users = UserDirectory(self.talk.speaking._slack.user)
-        settings = EmailSettings(is_whole, "sales@acme.example", ("shop.example",))
+        settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
         services = services.with_service(Mailer, SmtpMailer(parse_mail_account(self.server.url)))
@@ -73,9 +75,20 @@ class Office:
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        deps = ApprovalDeps(REGISTRY, self.services, self.ledger)
         speaking = self.talk.speaking
-        return LiveApprovalActivities(self.talk.database, speaking._slack, speaking._outbox, deps, SETTINGS)
+        deps = ApprovalDeps(
+            self.talk.database,
+            speaking._slack,
+            speaking._outbox,
+            REGISTRY,
+            self.services,
+            self.ledger,
+            approved_call_policies,
+            find_answer_part,
+            answer_of,
+            SETTINGS,
+        )
+        return LiveApprovalActivities(deps)
 
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""
@@ -107,13 +120,13 @@ class Office:
         await self.talk.settle(Outcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
         await self.talk.post()
 
-    async def click(self, *, approve: bool) -> Stage:
+    async def click(self, *, approve: bool) -> ApprovalStage:
         async with self.talk.database.begin() as work:
-            action = await work.proposed_actions.get(TEAM, "ACT-1")
+            action = await ApprovalStore(work.tx).get(TEAM, "ACT-1")
         thread = self.talk.thread
         button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
         pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, thread.channel, thread.ts)
-        return (await self.talk.run(self.approval.decide_action, DecideRequest(TEAM, "ACT-1", pressed))).state.stage
+        return (await self.talk.run(self.approval.decide_action, DecideAction(REF, pressed))).state.stage
 
     def said(self) -> list[str]:
         return [each.text for each in self.talk.posted(GENERAL)]
@@ -131,9 +144,9 @@ async def test_approved_email_is_shown_whole_and_sent_once(office: Office) -> No
     for words in ("Send a mail", "zoe@shop.example", "Our call", "Hello Zoe.", "Zoe waits for it."):
         assert words in card
     assert office.server.received == []
-    assert await office.click(approve=True) is Stage.APPROVED
+    assert await office.click(approve=True) is ApprovalStage.APPROVED
     for _ in range(2):
-        await office.talk.run(office.approval.carry_out, REF)
+        await office.talk.run(office.approval.execute_action, REF)
     await office.talk.run(office.approval.post_outcome, REF)
     assert [each["Subject"] for each in office.server.received] == ["Our call"]
     assert "ACT-1 was approved" in office.said()[-1]
@@ -142,9 +155,9 @@ async def test_approved_email_is_shown_whole_and_sent_once(office: Office) -> No
 
 async def test_rejected_email_stays_a_draft(office: Office) -> None:
     await office.ask()
-    assert await office.click(approve=False) is Stage.REJECTED
+    assert await office.click(approve=False) is ApprovalStage.REJECTED
     with pytest.raises(Exception, match="was not approved"):
-        await office.talk.run(office.approval.carry_out, REF)
+        await office.talk.run(office.approval.execute_action, REF)
     assert office.server.received == []
     assert (await office.talk.rows("SELECT status FROM email_drafts")) == [{"status": "draft"}]
 

@@ -14,10 +14,10 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
-from threadline.approvals.blocks import is_whole
-from threadline.approvals.model import ApprovalRules, ProposedAction
-from threadline.approvals.proposing import PostgresProposals
-from threadline.approvals.tools import Proposals
+from threadline.approvals.blocks import fits_on_card
+from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
+from threadline.approvals.proposals import PostgresProposals
+from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -54,7 +54,7 @@ class Post:
 
     async def action(self) -> ProposedAction:
         async with self.database.begin() as work:
-            return await work.proposed_actions.get("T1", self.workflows.actions()[-1])
+            return await ApprovalStore(work.tx).get("T1", self.workflows.actions()[-1])
 
     async def status(self, draft_id: str = "MAIL-1") -> str:
         query = text("SELECT status FROM email_drafts WHERE draft_id = :id")
@@ -78,7 +78,11 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
             rate: Rate | None = None,
         ) -> Post:
             post = Post(ToolScene(database, ()), server, database)
-            settings = EmailSettings(is_whole, SENDER, domains, free, rate) if sets_up_mail else EmailSettings(is_whole)
+            settings = (
+                EmailSettings(fits_on_card, SENDER, domains, free, rate)
+                if sets_up_mail
+                else EmailSettings(fits_on_card)
+            )
             services = (
                 Services()
                 .with_service(UserDirectory, Directory())
@@ -245,7 +249,7 @@ async def test_risk_is_high_for_several_requesters(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id="U2", title="Buyer")
     for to, other in ((OWN, "U2"), (LEAD, "UGUEST")):
-        waits = await post.send(await post.drafted(to), co_requesters=("Another",), co_requester_ids=(other,))
+        waits = await post.send(await post.drafted(to), co_requesters={other: "Another"})
         assert (waits.data["risk"], post.server.received) == ("high", [])
 
 
@@ -254,7 +258,7 @@ async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost
     post = make_post(Risk.MEDIUM)
     await post.desk.done("crm.update", user_id=user_id, email=NOBODY)
     draft = await post.drafted(NOBODY)
-    with_ben: dict[str, Any] = {"user_id": "U2", "co_requesters": ("Ana (U1)",), "co_requester_ids": (user_id,)}
+    with_ben: dict[str, Any] = {"user_id": "U2", "co_requesters": {user_id: "Ana (U1)"}}
     for asking in ({"user_id": user_id}, with_ben):
         waits = await post.send(draft, **asking)
         assert (waits.data["risk"], post.server.received) == ("high", [])

@@ -34,7 +34,7 @@ class Office:
     def __init__(self, sandbox: TrackerSandbox, jira: JiraClient, actions: Actions) -> None:
         self.sandbox, self.jira, self.actions = sandbox, jira, actions
         self.ledger, self.clock = MemoryLedger(), Clock()
-        self.others: tuple[str, ...] = ()
+        self.others: dict[str, str] = {}
         self.services = Services().with_service(JiraClient, jira).with_service(Actions, actions)
         self._run = self._runner(REGISTRY)
 

@@ -19,7 +19,7 @@ from threadline.tools.registry import Tool, ToolRegistry, allowed_tools
 from threadline.tools.runner import Invocation, ToolRunner
 
 SUMMARIES = "CSUMMARIES"
-_WHERE = ("team", "channel", "thread_ts", "user_id", "actor", "co_requesters", "co_requester_ids")
+_WHERE = ("team", "channel", "thread_ts", "user_id", "actor", "co_requesters")
 _calls = itertools.count(1)
 """Scenes share the record of a database, so each call has an id of its own."""
 
@@ -78,7 +78,7 @@ class ToolScene:
         """Record a call, so many seconds ago, as an attempt does whose worker dies then."""
         at = context(clock=self.clock, services=self._services, call_id=call_id)
         call = ToolCall(call_id, tool, json.dumps(arguments))
-        parsed = self._runner.check(call, at)
+        parsed = await self._runner.check(call, at)
         assert isinstance(parsed, Invocation), parsed.error
         logged = self._runner._logged(call, at, parsed.arguments)
         async with self.ledger.transaction() as tx:

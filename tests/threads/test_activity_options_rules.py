@@ -1,6 +1,6 @@
 """Every activity declares how it is tried, and the times fit together."""
 
-from threadline.approvals.contract import CARRY_OUT
+from threadline.approvals.contract import EXECUTE
 from threadline.cases.contract import agent_turn_options
 from threadline.cases.model import CaseLimits
 from threadline.slack.client import HTTP_TOTAL
@@ -25,7 +25,7 @@ NEVER_GIVE_UP = {
     "open_handover",
     "press_handover",
     "settle_turn",
-    "open_approval",
+    "load_approval",
     "decide_action",
     "expire_action",
     "look_at_job",
@@ -65,4 +65,4 @@ def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:
 
 
 def test_carrying_out_an_approved_action_alerts_although_it_has_no_last_attempt() -> None:
-    assert [attempt for attempt in range(1, 12) if should_alert(CARRY_OUT, attempt)] == [10, 11]
+    assert [attempt for attempt in range(1, 12) if should_alert(EXECUTE, attempt)] == [10, 11]

@@ -285,7 +285,7 @@ async def test_every_open_handover_is_waited_for_again(home: CaseScene, monkeypa
 async def proposed(home: CaseScene, ts: str, *, decided: bool = False) -> str:
     """An action that was proposed, and no run of its approval; returns its workflow's id."""
     rows = """
-    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, asked_by, approvers,
+    INSERT INTO proposed_actions (team, channel, thread_ts, rfp_id, action, action_hash, risk, requested_by, approvers,
                                   correlation_id, operation_key, created_at, expires_at, decision, decided_at)
     VALUES (:team, :channel, :ts, '', '{}', repeat('0', 64), 'medium', 'U1', '{U2}', 'x', :ts,
             now(), now() + interval '1 day', CASE WHEN :decided THEN 'rejected' END,

@@ -92,7 +92,7 @@ class Office:
     async def call(self, name: str, call_id: str = "", retries_left: int = 0, **given: str) -> ToolResult:
         runner = ToolRunner(REGISTRY, allowed_tools(REGISTRY, self._services(), read_only=False), self.ledger)
         where_: dict[str, Any] = {"approved_action_id": given.pop("approved", "")}
-        where_["co_requester_ids"] = given.pop("with_", "").split()
+        where_["co_requesters"] = dict.fromkeys(given.pop("with_", "").split(), "Somebody")
         id_ = call_id or next(self._ids)
         where = context(call_id=id_, retries_left=retries_left, services=self._services(), **where_)
         return await runner.run(ToolCall(id_, name, json.dumps(given)), where, self._tell)

@@ -101,7 +101,7 @@ async def test_created_ticket_names_the_requester_and_hides_its_mark(office: Off
 
 
 async def test_comment_names_all_requesters(office: Office) -> None:
-    office.others = ("Ann (U2)", "Ben (U3)")
+    office.others = {"U2": "Ann (U2)", "U3": "Ben (U3)"}
     await office.call("jira.comment", **COMMENT)
     body = office.sandbox.jira.site.issues["SHOP-2"].comments[-1].body
     assert body.startswith("Seen again today.\n\n")

@@ -11,6 +11,7 @@ from temporalio.client import Client
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.approvals.model import NewAction
+from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
@@ -103,12 +104,12 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     def change(call_id: str) -> Change:
         return Change(Operation(talk.thread, 1, 1, call_id), now)
 
-    action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, (), now + 60)
+    action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, author)
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as work:
         await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
         await UserStore(work.tx).save("T1", UserProfile("U1", "", "Ann", "", now))
-        await work.proposed_actions.propose(change("proposed"), action, author)
+        await ApprovalStore(work.tx).propose(change("proposed"), action, (), now + 60)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(work.tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(work.tx).schedule(change("over"), weekly, author)

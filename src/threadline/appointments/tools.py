@@ -243,7 +243,7 @@ def _only_attendee(context: ToolContext, attendee: str = "") -> str:
     """
     if context.requester.are_members:
         return ""
-    if context.co_requester_ids:
+    if context.co_requesters:
         raise BookingRefused(f"{_ONLY_OWN}, and several people have written here: one of them has to ask alone")
     if attendee not in ("", context.user_id):
         raise BookingRefused(f"{_ONLY_OWN}: leave attendee_id out")

@@ -1,168 +1,192 @@
-"""An approval's activities: a click decides, the message says so, and what was approved is made once."""
+"""LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from temporalio import activity
 
-from threadline.approvals import event_log as approval_events
-from threadline.approvals import posts as approval_posts
-from threadline.approvals import rehearsal as proposing
-from threadline.approvals.blocks import Verdict, in_words
+from threadline.approvals import blocks
+from threadline.approvals.blocks import ApprovalVerdict, verdict_text
 from threadline.approvals.contract import (
-    CARRY_OUT_TRIES,
-    ActionRef,
-    ActionState,
+    EXECUTE_ATTEMPTS,
     ApprovalActivities,
+    ApprovalRef,
+    ApprovalStage,
+    ApprovalState,
+    DecideAction,
     DecideReply,
-    DecideRequest,
-    Expiry,
-    Stage,
+    ExpireAction,
 )
 from threadline.approvals.model import (
     APPROVE,
     ActionNotFound,
+    ApprovalDecision,
     ApprovalRules,
     Click,
-    Decision,
     DecisionRefused,
     ProposedAction,
-    hash_pressed,
+    pressed_hash,
 )
-from threadline.approvals.posts import operation_of, unjournalled
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.approvals.store import ApprovalStore, outcome_key
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
-from threadline.operator.enforcement import OperatorProtocol
-from threadline.operator.model.protocol import ProtocolState
 from threadline.slack.client import Slack
+from threadline.slack.formatting import Rendered
+from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
-from threadline.threads.outbox import Outbox
+from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import ToolLedger
-from threadline.tools.model import Risk
+from threadline.tools.model import Operation, Risk
+from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
-from threadline.tools.runner import ToolRunner
+from threadline.tools.runner import ToolPolicy, ToolRunner
+from threadline.tools.store import ToolExecution, ToolExecutionStore
+
+_STAGES = {
+    None: ApprovalStage.OPEN,
+    ApprovalDecision.APPROVED: ApprovalStage.APPROVED,
+    ApprovalDecision.REJECTED: ApprovalStage.REJECTED,
+    ApprovalDecision.EXPIRED: ApprovalStage.EXPIRED,
+}
+_NOT_FOUND = "This action is no longer on record, so nothing was decided. Please ask for it again."
+_UNKNOWN = "It is not known whether it took effect. Please check before you ask for it again."
+
+FindPart = Callable[[Transaction, Thread, int, Callable[[Rendered], bool]], Awaitable[tuple[str, Rendered] | None]]
+"""Finds the message of a turn's answer for which a predicate holds: its `ts` and its content, None if there is none.
+
+Raises `Transient` while the turn has not ended or the message is not in Slack.
+"""
+Render = Callable[[str, Sequence[tuple[str, Sequence[Any]]]], tuple[Rendered, ...]]
+"""Renders a text and the record groups of tools as messages."""
 
 _log = structlog.get_logger(__name__)
-_STAGES = {Decision.APPROVED: Stage.APPROVED, Decision.REJECTED: Stage.REJECTED, Decision.EXPIRED: Stage.EXPIRED}
-_GONE = "This action is no longer on record, so nothing was decided. Please ask for it again."
 
 
 @dataclass(frozen=True)
 class ApprovalDeps:
-    """What an approved action is carried out with: all tools, whoever asked. `clock`: seconds since 1970."""
+    """What the activities need.
 
+    Args:
+        registry, services, ledger: an approved call may use every tool that is set up.
+        policies: the policies that an approved call passes, for the RFP that it is about (or "").
+        find_part, render: how conversations post answers.
+        rules: who may decide now.
+        clock: seconds since 1970.
+    """
+
+    database: Database
+    slack: Slack
+    outbox: Outbox
     registry: ToolRegistry
     services: Services
     ledger: ToolLedger
+    policies: Callable[[str], Sequence[ToolPolicy]]
+    find_part: FindPart
+    render: Render
+    rules: ApprovalRules
     clock: Callable[[], float] = time.time
 
 
 class LiveApprovalActivities(ApprovalActivities):
-    """Args: `settings` say who may decide now."""
-
-    def __init__(
-        self, database: Database, slack: Slack, outbox: Outbox, deps: ApprovalDeps, settings: ApprovalRules
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._outbox = outbox
+    def __init__(self, deps: ApprovalDeps) -> None:
         self._deps = deps
-        self._settings = settings
+        self._database = deps.database
 
     @activity.defn
-    async def open_approval(self, ref: ActionRef) -> ActionState:
+    async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
         async with self._database.begin() as work:
             try:
-                action = await work.proposed_actions.get(ref.team, ref.action_id)
+                action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
             except ActionNotFound:
-                return ActionState(Stage.UNKNOWN)
-            return await _state(work, ref.team, action)
+                return ApprovalState(ApprovalStage.UNKNOWN)
+            return await _state(work.tx, action)
 
     @activity.defn
-    async def decide_action(self, request: DecideRequest) -> DecideReply:
-        press = request.press
-        now = self._deps.clock()
+    async def decide_action(self, request: DecideAction) -> DecideReply:
+        ref, press, now = request.ref, request.press, self._deps.clock()
         at = min(press.at or now, now)
-        made_for = hash_pressed(press, request.action_id)
-        click = Click(press.user_id, made_for, press.action_id == APPROVE, press.key, at)
+        click = Click(press.user_id, pressed_hash(press, ref.action_id), press.action_id == APPROVE, press.key, at)
         async with self._database.begin() as work:
-            actions = work.proposed_actions
+            store = ApprovalStore(work.tx)
             try:
-                decided = await actions.decide(request.team, request.action_id, click, self._settings.approvers)
+                decided = await store.decide(ref.team, ref.action_id, click, self._deps.rules.approvers)
             except ActionNotFound:
-                return DecideReply(ActionState(Stage.UNKNOWN), _GONE)
+                return DecideReply(ApprovalState(ApprovalStage.UNKNOWN), _NOT_FOUND)
             except DecisionRefused as refused:
-                _log.info("approval_click_refused", action=request.action_id, user=press.user_id)
-                action = await actions.get(request.team, request.action_id)
-                return DecideReply(await _state(work, request.team, action), _sentence(str(refused)))
-            action = decided.action
-            state = await _state(work, request.team, action)
-            await approval_events.decided(work.tx, request.team, action)
-        _log.info("approval_click_handled", action=action.action_id, decision=action.decision, decided_now=decided.mine)
-        return DecideReply(state, "" if decided.mine else _too_late(action))
+                _log.info("decision_refused", action=ref.action_id, user=press.user_id)
+                action = await store.get(ref.team, ref.action_id)
+                return DecideReply(await _state(work.tx, action), _refusal_text(str(refused)))
+            action, decided_now = decided.action, decided.decided_by_this_press
+            state = await _state(work.tx, action)
+            await store.record_decision(action)
+        _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
+        return DecideReply(state, "" if decided_now else _already_decided_text(action))
 
     @activity.defn
-    async def expire_action(self, expiry: Expiry) -> ActionState:
+    async def expire_action(self, request: ExpireAction) -> ApprovalState:
         async with self._database.begin() as work:
-            action = await work.proposed_actions.expire(expiry.team, expiry.action_id, expiry.now)
-            state = await _state(work, expiry.team, action)
-            await approval_events.decided(work.tx, expiry.team, action)
-        return state
+            store = ApprovalStore(work.tx)
+            action = await store.expire(request.ref.team, request.ref.action_id, request.now)
+            await store.record_decision(action)
+            return await _state(work.tx, action)
 
     @activity.defn
-    async def show_decision(self, ref: ActionRef) -> None:
+    async def show_decision(self, ref: ApprovalRef) -> None:
+        def is_card(part: Rendered) -> bool:
+            return blocks.has_buttons(part, ref.action_id)
+
         async with self._database.begin() as work:
-            action = await work.proposed_actions.get(ref.team, ref.action_id)
-            place = await approval_posts.shown_in(work, ref.team, action)
-        if place is None:
+            action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
+            turn = _turn_of(action)
+            card = await self._deps.find_part(work.tx, action.thread, turn, is_card)
+        if card is None:
             return
-        shown = approval_posts.with_decision(place, action, _verdict(action))
-        there = await self._slack.update(action.channel, place.ts, shown.text, shown.blocks)
-        _log.info("decision_posted" if there else "approval_message_missing", action=action.action_id)
+        ts, rendered = card
+        shown = blocks.with_decision(rendered, action.action_id, _verdict(action))
+        found = await self._deps.slack.update(action.channel, ts, shown.text, shown.blocks)
+        _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
 
     @activity.defn
-    async def carry_out(self, ref: ActionRef) -> None:
+    async def execute_action(self, ref: ApprovalRef) -> None:
         async with self._database.begin() as work:
-            action = await work.proposed_actions.get(ref.team, ref.action_id)
-        if action.decision is not Decision.APPROVED or action.risk is Risk.LOW:
+            action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
+        if action.decision is not ApprovalDecision.APPROVED or action.risk is Risk.LOW:
             raise Permanent("This action was not approved, so it is not carried out.")
-        context = self._context(ref.team, action, activity.info().attempt)
-        call = proposing.call_of(action.action, context.call_id)
+        context = self._context(action, activity.info().attempt)
         async with heartbeating():
-            result = await self._runner(action).run(call, context)
+            result = await self._runner(action).run(action.call(context.call_id), context)
         correlation = action.author.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
     @activity.defn
-    async def post_outcome(self, ref: ActionRef) -> None:
+    async def post_outcome(self, ref: ApprovalRef) -> None:
         async with self._database.begin() as work:
-            action = await work.proposed_actions.get(ref.team, ref.action_id)
-            record = await work.tool_executions.get(operation_of(ref.team, action))
-            at = datetime.fromtimestamp(self._deps.clock(), UTC)
-            await approval_events.made(work.tx, ref.team, action, (record and record.status) or "unknown", at)
-        await self._outbox.publish(approval_posts.outcome(ref.team, action, record))
+            store = ApprovalStore(work.tx)
+            action = await store.get(ref.team, ref.action_id)
+            record = await ToolExecutionStore(work.tx).get(operation_of(action))
+            await store.record_execution(action, (record and record.status) or "unknown", self._deps.clock())
+        result = record.result if record and isinstance(record.result, Mapping) else {}
+        rendered = self._deps.render(_outcome_text(action, record, result), list(_record_groups(result)))
+        await self._deps.outbox.publish(Post(outcome_key(action), action.channel, action.thread_ts, rendered))
 
     def _runner(self, action: ProposedAction) -> ToolRunner:
-        """Everything that a turn's calls pass, for this one tool; a scoped call is held to the action's own RFP."""
-        registry = self._deps.registry
-        name = str(action.action.get("tool", ""))
-        offered = {each.name for each in available_tools(registry, self._deps.services)}
-        loaded = (action.rfp_id,) if action.rfp_id else ()
-        state = ProtocolState(scope=action.rfp_id, loaded=loaded, did_load=bool(loaded))
-        protocol = OperatorProtocol(state, unjournalled)
-        return ToolRunner(registry, AllowedTools(frozenset(offered & {name})), self._deps.ledger, [protocol])
+        """Return a runner for this one tool, with the policies of a turn; the RFP of the action counts as loaded."""
+        deps = self._deps
+        offered = {each.name for each in available_tools(deps.registry, deps.services)}
+        allowed = AllowedTools(frozenset(offered & {action.tool}))
+        return ToolRunner(deps.registry, allowed, deps.ledger, deps.policies(action.rfp_id))
 
-    def _context(self, team: str, action: ProposedAction, attempt: int) -> ToolContext:
-        """It is made for whoever asked, as in the turn that proposed it."""
-        operation = operation_of(team, action)
+    def _context(self, action: ProposedAction, attempt: int) -> ToolContext:
+        """Return a context for the people who asked, as in the turn that proposed the action."""
+        operation = operation_of(action)
         return ToolContext(
-            team=team,
+            team=action.team,
             channel=action.channel,
             thread_ts=action.thread_ts,
             user_id=action.author.user_id,
@@ -170,30 +194,65 @@ class LiveApprovalActivities(ApprovalActivities):
             correlation_id=action.author.correlation_id,
             clock=lambda: datetime.fromtimestamp(self._deps.clock(), UTC),
             services=self._deps.services,
+            actor=action.actor,
             turn=operation.turn,
             step=operation.step,
             call_id=operation.call_id,
-            retries_left=max(0, CARRY_OUT_TRIES - attempt),
+            retries_left=max(0, EXECUTE_ATTEMPTS - attempt),
+            co_requesters=action.co_requesters,
             approved_action_id=action.action_id,
         )
 
 
-async def _state(work: Work, team: str, action: ProposedAction) -> ActionState:
-    told = action.risk is Risk.LOW or await PostStore(work.tx).ts_of(approval_posts.outcome_key(team, action))
-    stage = _STAGES[action.decision] if action.decision else Stage.OPEN
-    return ActionState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(told))
+def operation_of(action: ProposedAction) -> Operation:
+    """Return the operation under which an approved action is executed once. It belongs to no turn: its outcome is a
+    post of its own."""
+    return Operation(action.thread, 0, 0, f"approved:{action.action_id}")
 
 
-def _verdict(action: ProposedAction) -> Verdict:
+async def _state(tx: Transaction, action: ProposedAction) -> ApprovalState:
+    posted = action.risk is Risk.LOW or await PostStore(tx).ts_of(outcome_key(action))
+    stage = _STAGES[action.decision]
+    return ApprovalState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(posted))
+
+
+def _turn_of(action: ProposedAction) -> int:
+    """Return the turn whose answer shows the card; 0 if the correlation id names none."""
+    key = action.thread.key
+    turn = action.author.correlation_id.removeprefix(f"{key}:")
+    return int(turn) if turn != action.author.correlation_id and turn.isdecimal() else 0
+
+
+def _verdict(action: ProposedAction) -> ApprovalVerdict:
     if action.decision is None or action.decided_at is None:
         raise Permanent("Nobody has decided this action yet.")
-    return Verdict(action.decision, action.decided_by, action.decided_at.timestamp())
+    return ApprovalVerdict(action.decision, action.decided_by, action.decided_at.timestamp())
 
 
-def _too_late(action: ProposedAction) -> str:
-    """For whoever clicked when it was decided already: who has, and when."""
-    return f"{action.action_id} was already decided, so your click changes nothing. {in_words(_verdict(action))}"
+def _already_decided_text(action: ProposedAction) -> str:
+    text = verdict_text(_verdict(action))
+    return f"{action.action_id} was already decided, so your click changes nothing. {text}"
 
 
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:].rstrip('.')}. Your click changed nothing."
+def _refusal_text(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}. Your click changed nothing."
+
+
+def _outcome_text(action: ProposedAction, record: ToolExecution | None, result: Mapping[str, Any]) -> str:
+    if record is None:  # an intent is written down before anything is done
+        return f"{action.action_id} was approved but could not be started. Nothing was done. Please ask for it again."
+    if record.status is None:
+        return f"{action.action_id} was approved and started. {_UNKNOWN}"
+    error = result.get("error")
+    if isinstance(error, Mapping):
+        reason = public_sentence(f"{error.get('message', '')} {error.get('suggestion', '')}", "Something went wrong.")
+        return f"{action.action_id} was approved but could not be carried out: {reason}"
+    done = public_sentence(str(result.get("display_text") or ""), "Done.")
+    return f"{action.action_id} was approved and carried out: {done}"
+
+
+def _record_groups(result: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the record groups that the call returned; see `tools.model.RecordGroup`."""
+    for group in result.get("structured") or ():
+        if isinstance(group, Mapping) and group.get("records"):
+            yield str(group.get("kind") or ""), group["records"]

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 
 from threadline.approvals.contract import approval_start
-from threadline.approvals.store import OpenAction, ProposedActions
+from threadline.approvals.store import ApprovalStore, UnfinishedAction
 from threadline.db.engine import Transaction
 from threadline.threads.sweep import WorkflowSweep
 from threadline.threads.workflow_client import WorkflowStart
 
 
-class OpenApprovals(WorkflowSweep[OpenAction]):
+class OpenApprovals(WorkflowSweep[UnfinishedAction]):
     """Restarts the workflow of an action that is not decided, or that was approved and whose outcome is not posted.
 
-    Otherwise only a click starts it again. The record of executions keeps the action from being carried out twice. An
+    Otherwise only a click starts it again. The record of executions keeps the action from being executed twice. An
     outcome that Slack refuses is tried again for a day.
     """
 
     name = "approvals"
 
-    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[OpenAction]:
-        return await ProposedActions(tx).open_after(after, limit)
+    async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[UnfinishedAction]:
+        return await ApprovalStore(tx).unfinished_after(after, limit)
 
-    def start_of(self, item: OpenAction) -> WorkflowStart:
+    def start_of(self, item: UnfinishedAction) -> WorkflowStart:
         return approval_start(item.team, item.action_id)

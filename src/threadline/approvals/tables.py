@@ -1,6 +1,6 @@
 """The table of proposed actions. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import ARRAY, Column, Computed, Index, Table, UniqueConstraint
+from sqlalchemy import ARRAY, Column, Computed, Table, UniqueConstraint
 
 from threadline.db.columns import JSON, MOMENT, TEXT, identity, metadata, required
 
@@ -11,14 +11,14 @@ proposed_actions = Table(
     Column("action_id", TEXT, Computed("('ACT-'::text || (id)::text)", persisted=True), nullable=False),
     *(required(name, TEXT) for name in ("team", "channel", "thread_ts", "rfp_id")),
     required("action", JSON),
-    *(required(name, TEXT) for name in ("action_hash", "risk", "asked_by")),
+    *(required(name, TEXT) for name in ("action_hash", "risk", "requested_by", "actor")),
+    required("co_requesters", JSON),
     required("approvers", ARRAY(TEXT)),
     *(required(name, TEXT) for name in ("correlation_id", "operation_key")),
     *(required(name, MOMENT) for name in ("created_at", "expires_at")),
     Column("decision", TEXT),
     Column("decided_at", MOMENT),
-    *(required(name, TEXT) for name in ("decided_by", "decided_how")),
+    *(required(name, TEXT) for name in ("decided_by", "decision_key")),
     UniqueConstraint("action_id"),
     UniqueConstraint("team", "operation_key"),
-    Index("proposed_actions_thread_idx", "team", "channel", "thread_ts", "id"),
 )

@@ -1,49 +1,19 @@
-"""Actions are proposed: what is of low risk is done at once, and everything else waits for somebody's word."""
+"""The tool `propose.action`: a call of low risk is made at once, every other waits for an approval."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from threadline.approvals.model import ProposedAction, deciders, max_risk
-from threadline.approvals.rehearsal import dry_run
+from threadline.approvals.model import MAX_REASON, NewAction, Proposals, ProposedAction, max_risk, pending_result
 from threadline.models.model import ToolCall, ToolKind
+from threadline.rfps.model import named_rfp
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, Change, ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import Author, ErrorCode, Risk, ToolError, ToolResult, error_result
 from threadline.tools.public_text import public_sentence
-from threadline.tools.registry import tool
+from threadline.tools.registry import CORRELATION_ID, Tool, tool
 from threadline.tools.runner import ToolRunner
-
-KIND = "approval"
-"""Of the record that is shown with its buttons; see `approvals.blocks`."""
-LONGEST_REASON = 500
-
-
-class Proposals(Protocol):
-    """Where proposed actions are on record, and wait."""
-
-    async def propose(
-        self, change: Change, action: Mapping[str, Any], risk: Risk, author: Author, rfp_id: str, others: Sequence[str]
-    ) -> ProposedAction:
-        """Put an action on record, once for each operation; one that waits is waited for when this returns.
-
-        Args:
-            others: who else has asked; of a high risk none of them decides.
-
-        Raises:
-            ActionRefused: nobody may decide it here, or it is too large.
-        """
-        ...
-
-    async def failed(self, team: str, action: ProposedAction, status: str, now: float) -> None:
-        """One of low risk, which is on record as approved, did not succeed: keep that too. Safe to repeat.
-
-        Args:
-            status: `error`, or `unknown` where nobody knows whether it took effect.
-        """
-        ...
 
 
 class Proposal(BaseModel):
@@ -54,7 +24,7 @@ class Proposal(BaseModel):
     ]
     arguments: Annotated[str, Field(description="The arguments of that call, as the text of one JSON object.")]
     reason: Annotated[
-        str, Field(min_length=1, max_length=LONGEST_REASON, description="Why, in a sentence for who decides.")
+        str, Field(min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who decides.")
     ]
     rfp_id: Annotated[str, Field(max_length=60, description="The RFP that it is about; empty when about none.")] = ""
     risk: Annotated[
@@ -70,7 +40,7 @@ class Proposal(BaseModel):
 
 
 async def _repeatable(context: ToolContext, given: Proposal) -> None:
-    """Nothing to look up: the action is put on record once, waited for once and made once, each under its own key."""
+    """Look nothing up: recording, starting and executing are each done once under keys of their own."""
 
 
 @tool(
@@ -87,64 +57,98 @@ async def _repeatable(context: ToolContext, given: Proposal) -> None:
 async def propose_action(context: ToolContext, given: Proposal) -> ToolResult:
     runner = context.services[ToolRunner]
     call = ToolCall(f"{context.call_id}:proposed", given.tool, given.arguments)
-    made = replace(context, call_id=call.id)
-    meant = dry_run(runner, call, made)
-    if isinstance(meant, ToolResult):
-        return meant
-    if given.rfp_id and meant.rfp_id and given.rfp_id != meant.rfp_id:
+    call_context = replace(context, call_id=call.id)
+    proposed = await dry_run(runner, call, call_context)
+    if isinstance(proposed, ToolResult):
+        return proposed
+    if given.rfp_id and proposed.rfp_id and given.rfp_id != proposed.rfp_id:
         return error_result(
             ErrorCode.REFUSED,
             "The proposed call names another RFP than the proposal does.",
             "Name the same one in rfp_id and in arguments.",
         )
-    risk = max_risk(meant.risk, given.risk)
-    author = Author(context.user_id, given.correlation_id or context.correlation_id)
-    rfp_id = given.rfp_id or meant.rfp_id
-    proposals, others = context.services[Proposals], context.co_requester_ids
-    action = await proposals.propose(context.change, meant.action, risk, author, rfp_id, others)
+    new = NewAction(
+        proposed.action,
+        max_risk(proposed.risk, given.risk),
+        Author(context.user_id, context.correlation_id),
+        given.rfp_id or proposed.rfp_id,
+        context.actor,
+        context.co_requesters,
+    )
+    proposals = context.services[Proposals]
+    action = await proposals.propose(context.change, new)
     if action.risk is Risk.LOW:
-        return await _done(runner, call, made, action, proposals)
-    return waiting(meant.tool.description.split(". ")[0].rstrip("."), meant.arguments, action, given.reason)
+        return await _execute(runner, call, call_context, action, proposals)
+    summary = proposed.tool.description.split(". ")[0].rstrip(".")
+    return pending_result(summary, proposed.arguments, action, given.reason)
 
 
-async def _done(
+async def _execute(
     runner: ToolRunner, call: ToolCall, context: ToolContext, action: ProposedAction, proposals: Proposals
 ) -> ToolResult:
-    """What came of the call itself; its records are shown as those of any call."""
+    """Make a call of low risk at once; its records are shown as those of any call."""
     result = await runner.run(call, context)
     if result.error:
         status = "unknown" if result.error.code is ErrorCode.OUTCOME_UNKNOWN else "error"
-        await proposals.failed(context.team, action, status, context.change.now)
+        await proposals.record_failure(action, status, context.change.now)
         return replace(result, structured=(), notes=())
-    told = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
-    said = public_sentence(result.display_text, "It is done.")
-    words = f"I have done this at once, because it is low risk ({action.action_id}): {said}"
-    return ToolResult(data=told, display_text=words, notes=result.notes)
+    data = {"action_id": action.action_id, "risk": action.risk.value, "done": result.data}
+    done = public_sentence(result.display_text, "It is done.")
+    text = f"I have done this at once, because it is low risk ({action.action_id}): {done}"
+    return ToolResult(data=data, display_text=text, notes=result.notes)
 
 
-def waiting(does: str, arguments: Mapping[str, Any], action: ProposedAction, reason: str) -> ToolResult:
-    """What is said of an action that waits, with its card: what the call does, what it is given, and why."""
-    waits_for = list(deciders(action.risk, action.author.user_id, action.approvers))
-    told = {
-        "action_id": action.action_id,
-        "risk": action.risk.value,
-        "waits_for": waits_for,
-        "until": action.expires_at.isoformat(),
-        "done": False,
-    }
-    record = {
-        "action_id": action.action_id,
-        "action_hash": action.action_hash,
-        "does": does,
-        "arguments": dict(arguments),
-        "risk": action.risk.value,
-        "reason": reason,
-        "asked_by": action.author.user_id,
-        "deciders": waits_for,
-        "expires_at": action.expires_at.timestamp(),
-    }
-    words = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
-    return ToolResult(data=told, display_text=words, structured=(RecordGroup(KIND, (record,)),))
+@dataclass(frozen=True)
+class DryRun:
+    """A call that nothing refused: the tool, its arguments as JSON, the RFP that it names, and its risk."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    rfp_id: str
+    risk: Risk
+
+    @property
+    def action(self) -> dict[str, Any]:
+        """What is put on record, and what an approval is bound to."""
+        return {"tool": self.tool.name, "arguments": self.arguments}
+
+
+async def dry_run(runner: ToolRunner, call: ToolCall, context: ToolContext) -> DryRun | ToolResult:
+    """Check a call as if it were made now.
+
+    Returns:
+        The call as it would be made, or the result that says why it would be refused.
+
+    Raises:
+        Transient: Slack does not say for now who asks.
+    """
+    tool = runner.registry.get(call.name)
+    if tool and (refusal := _refuse_proposal(tool)):
+        return refusal
+    checked = await runner.check(call, context)
+    if isinstance(checked, ToolResult):
+        error = checked.error or ToolError(ErrorCode.REFUSED)
+        return error_result(error.code, f"The proposed call would fail: {error.message}", error.suggestion)
+    # As the model wrote them: they are parsed again when the call is made, be it days later.
+    arguments = json.loads(call.arguments or "{}")
+    arguments.pop(CORRELATION_ID, None)  # the runner sets it when the call is made
+    return DryRun(checked.tool, arguments, named_rfp(checked.arguments), checked.tool.risk_of(checked.arguments))
+
+
+def _refuse_proposal(tool: Tool) -> ToolResult | None:
+    """Return why a tool cannot be proposed at all."""
+    if tool.kind in (ToolKind.SPEAK, ToolKind.PROPOSE):
+        return error_result(
+            ErrorCode.REFUSED, f"{tool.wire_name} cannot be proposed.", "Propose a call that changes something."
+        )
+    if tool.needs_approval:
+        text = f"{tool.wire_name} waits for its approval by itself, and so is not proposed."
+        return error_result(ErrorCode.REFUSED, text, "Call it yourself.")
+    if not tool.mutating:
+        return error_result(
+            ErrorCode.REFUSED, f"{tool.wire_name} only reads, so nobody has to approve it.", "Call it yourself."
+        )
+    return None
 
 
 TOOLS = (propose_action,)

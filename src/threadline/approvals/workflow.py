@@ -1,4 +1,4 @@
-"""A proposed action waits for somebody's word, or for its time to run out; what follows is done once."""
+"""ApprovalWorkflow: waits until a proposed action is decided or expires, then executes it and posts the outcome."""
 
 import asyncio
 from typing import Any
@@ -8,13 +8,13 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from threadline.approvals.contract import (
         APPROVAL_WORKFLOW,
-        ActionRef,
-        ActionState,
         ApprovalActivities,
+        ApprovalRef,
+        ApprovalStage,
+        ApprovalState,
+        DecideAction,
         DecideReply,
-        DecideRequest,
-        Expiry,
-        Stage,
+        ExpireAction,
     )
     from threadline.approvals.model import APPROVE, ApprovalRun
     from threadline.threads.display import format_utc
@@ -26,20 +26,22 @@ from threadline.threads.calls import attempt, call_until_done
 
 @workflow.defn(name=APPROVAL_WORKFLOW)
 class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
-    """One for each proposed action. It ends when what was decided is done and said; a later press starts another run,
-    which answers it from the record."""
+    """One run for each proposed action. It ends when the decision is shown and an approved action's outcome is posted.
+
+    A later press starts another run, which answers it from the record.
+    """
 
     @workflow.init
     def __init__(self, given: ApprovalRun) -> None:
         super().__init__(given)
-        self._ref = ActionRef(given.team, given.action_id)
-        self._state = ActionState(Stage.OPEN)
-        self._followed = False
+        self._ref = ApprovalRef(given.team, given.action_id)
+        self._state = ApprovalState(ApprovalStage.OPEN)
+        self._follow_up_started = False
 
     @workflow.run
     async def run(self, given: ApprovalRun) -> str:
         """Wait until the action is decided and what follows is done; returns the decision."""
-        self._enter(await call_until_done(ApprovalActivities.open_approval, self._ref, summary="load the action"))
+        self._enter(await call_until_done(ApprovalActivities.load_approval, self._ref, summary="load the action"))
         workflow.upsert_memo({"correlation_id": self._state.correlation_id, "action": given.action_id})
         await self.serve()
         return self._state.stage.value
@@ -52,50 +54,50 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
         }
 
     async def on_press(self, press: ButtonPress) -> str:
-        request = DecideRequest(self._ref.team, self._ref.action_id, press)
-        word = "approve" if press.action_id == APPROVE else "reject"
+        request = DecideAction(self._ref, press)
+        verb = "approve" if press.action_id == APPROVE else "reject"
         reply: DecideReply = await call_until_done(
-            ApprovalActivities.decide_action, request, summary=f"{press.user_id}: {word}"
+            ApprovalActivities.decide_action, request, summary=f"{press.user_id}: {verb}"
         )
         self._enter(reply.state)
-        return reply.words
+        return reply.text
 
     async def on_timer(self) -> None:
-        """A press that was made in time is answered before, and may have decided."""
-        if self._state.stage is Stage.OPEN:
-            expiry = Expiry(self._ref.team, self._ref.action_id, workflow.now().timestamp())
-            self._enter(await call_until_done(ApprovalActivities.expire_action, expiry, summary="expire"))
+        """Expire the action. Presses that came in time are answered before."""
+        if self._state.stage is ApprovalStage.OPEN:
+            request = ExpireAction(self._ref, workflow.now().timestamp())
+            self._enter(await call_until_done(ApprovalActivities.expire_action, request, summary="expire"))
 
     def follow_up(self) -> None:
         """Start the wait for the expiry, or what follows from the decision."""
-        if self._state.stage is Stage.OPEN and not self.timer.is_set:
+        if self._state.stage is ApprovalStage.OPEN and not self.timer.is_set:
             until = self._state.expires_at
             self.timer.set(until, f"expires at {format_utc(until)}")
         if self._state.decided:
             self.timer.clear()
-            if not self._followed:
-                self._followed = True
-                self.background.add(asyncio.create_task(self._follow()))
+            if not self._follow_up_started:
+                self._follow_up_started = True
+                self.background.add(asyncio.create_task(self._act_on_decision()))
 
     @property
     def is_over(self) -> bool:
-        return self._state.stage is not Stage.OPEN
+        return self._state.stage is not ApprovalStage.OPEN
 
-    async def _follow(self) -> None:
-        """What follows from the decision; each part is found done when a run comes to it again."""
+    async def _act_on_decision(self) -> None:
+        """Show the decision and execute an approved action. A part that was done before is not done again."""
         showing = asyncio.create_task(attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision"))
-        if self._state.stage is Stage.APPROVED and not self._state.told:
-            await attempt(ApprovalActivities.carry_out, self._ref, summary="carry out the action")
+        if self._state.stage is ApprovalStage.APPROVED and not self._state.outcome_posted:
+            await attempt(ApprovalActivities.execute_action, self._ref, summary="carry out the action")
             await attempt(ApprovalActivities.post_outcome, self._ref, summary="post the outcome")
         await showing
 
-    def _enter(self, state: ActionState) -> None:
+    def _enter(self, state: ApprovalState) -> None:
         self._state = state
         details = {
-            Stage.UNKNOWN: "This action is not on record.",
-            Stage.OPEN: f"Waiting for a decision until {format_utc(state.expires_at)}.",
-            Stage.APPROVED: "Approved. The action is carried out and its outcome is posted.",
-            Stage.REJECTED: "Rejected. Nothing is done.",
-            Stage.EXPIRED: "Expired. Nothing is done.",
+            ApprovalStage.UNKNOWN: "This action is not on record.",
+            ApprovalStage.OPEN: f"Waiting for a decision until {format_utc(state.expires_at)}.",
+            ApprovalStage.APPROVED: "Approved. The action is carried out and its outcome is posted.",
+            ApprovalStage.REJECTED: "Rejected. Nothing is done.",
+            ApprovalStage.EXPIRED: "Expired. Nothing is done.",
         }[state.stage]
         workflow.set_current_details(f"**{self._ref.action_id}** {details}")

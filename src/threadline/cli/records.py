@@ -362,6 +362,7 @@ def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
 
 async def _reference_lines(work: "Work", team: str, rfp_id: str) -> AsyncIterator[str]:
     """What refers to the RFP: the threads that were bound last come first."""
+    from threadline.approvals.store import ApprovalStore
     from threadline.jobs.store import JobStore
 
     if threads := await work.bindings.threads_of(team, BINDING, rfp_id, _MAX_LISTED):
@@ -369,7 +370,7 @@ async def _reference_lines(work: "Work", team: str, rfp_id: str) -> AsyncIterato
         yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
     if jobs := await JobStore(work.tx).search(team, JobQuery(open_only=True, rfp_id=rfp_id), _MAX_LISTED):
         yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
-    if actions := await work.proposed_actions.undecided_about(team, rfp_id):
+    if actions := await ApprovalStore(work.tx).undecided_about(team, rfp_id):
         yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
 
 

@@ -125,8 +125,7 @@ class Acting:
             turn=request.turn,
             step=request.step,
             call_id=request.call.id,
-            co_requesters=tuple(others.values()),
-            co_requester_ids=tuple(others),
+            co_requesters=others,
             retries_left=max(0, self._attempts - attempt),
         )
 

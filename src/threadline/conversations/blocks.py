@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals import blocks as approvals
-from threadline.approvals.blocks import plain_groups
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import WordKind
 from threadline.privacy.redaction import redact
@@ -61,7 +60,7 @@ def answer_of(
     """
     drafts = [_Draft(part, notice(part)[0].blocks, bool(_tables(part))) for part in _parts(text, detail)]
     groups = list(structured)
-    for shown in (*records.render_records(plain_groups(groups)), *approvals.shown(groups)):
+    for shown in (*records.render_records(approvals.other_groups(groups)), *approvals.cards(groups)):
         if drafts and (joined := drafts[-1].joined(shown)):
             drafts[-1] = joined
         else:

@@ -1,6 +1,6 @@
 """What a conversation says in Slack: each answer once, with what its tools have to show."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -9,7 +9,8 @@ from temporalio import activity
 from threadline.conversations.blocks import answer_of, word_text
 from threadline.conversations.contract import Marker, SpeakingActivities, Status, TalkTurn, Word
 from threadline.conversations.model.conversation import ConversationMarks
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
+from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import Slack
@@ -17,8 +18,13 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox, Post, add_reactions
+from threadline.threads.store import PostStore
 
 _log = structlog.get_logger(__name__)
+
+
+_NOT_YET = 5.0
+"""Seconds until an answer that is about to be posted is looked for again."""
 
 
 class LiveSpeakingActivities(SpeakingActivities):
@@ -66,6 +72,33 @@ class LiveSpeakingActivities(SpeakingActivities):
         post = Post(f"talk:{thread.key}:{key}", *place, correlation_id=correlation)
         await self._outbox.publish(post)
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
+
+
+async def find_answer_part(
+    tx: Transaction, thread: Thread, turn: int, is_wanted: Callable[[Rendered], bool]
+) -> tuple[str, Rendered] | None:
+    """Find the message of a turn's answer for which `is_wanted` holds.
+
+    Returns:
+        Its `ts` and its content as it was posted; None if the answer has no such message.
+
+    Raises:
+        Transient: the turn has not ended yet, or the message is not in Slack yet.
+    """
+    work = Work(tx)
+    settled = await work.conversations.settled(thread, turn)
+    if settled is None:
+        raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
+    groups = tuple(_structured(await work.tool_executions.record_groups(thread, turn)))
+    parts = answer_of(settled.answer, groups, settled.detail) if settled.answer else ()
+    for number, part in enumerate(parts, start=1):
+        if is_wanted(part):
+            key = f"talk:{thread.key}:turn:{turn}"
+            ts = await PostStore(tx).ts_of(key if number == 1 else f"{key}#{number}")
+            if not ts:
+                raise Transient("The message with the buttons is not in Slack yet.", retry_after=_NOT_YET)
+            return ts, part
+    return None
 
 
 def _structured(shown: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:

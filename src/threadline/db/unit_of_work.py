@@ -4,7 +4,6 @@ from functools import cached_property
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.approvals.store import ProposedActions
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import Conversations
 from threadline.conversations.trace_store import TurnTraces
@@ -73,10 +72,6 @@ class Work:
     @cached_property
     def memories(self) -> MemoryStore:
         return MemoryStore(self.tx)
-
-    @cached_property
-    def proposed_actions(self) -> ProposedActions:
-        return ProposedActions(self.tx)
 
     @cached_property
     def turn_plans(self) -> TurnPlans:

@@ -17,14 +17,13 @@ from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
 from threadline.operator.model.protocol import Permit, ProtocolState, Refusal, ToolRequest
+from threadline.rfps.model import RFP_ID, named_rfp
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, Operation, ToolResult, error_result
 from threadline.tools.registry import CORRELATION_ID, InvalidTool, Tool, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
-RFP_ID = "rfp_id"
-"""The parameter by which a tool names the RFP that it is about."""
 SPEECH = ("text", "question")
 """The parameters that hold what a speaking tool is to say; each has one of them."""
 _JOURNAL_TIMEOUT = 10.0
@@ -79,8 +78,7 @@ def asked(registry: ToolRegistry, call: ToolCall) -> ToolRequest | None:
 
 
 def _asked(tool: Tool, given: BaseModel) -> ToolRequest:
-    named = getattr(given, RFP_ID, "")
-    return ToolRequest(tool.kind, named if isinstance(named, str) else "")
+    return ToolRequest(tool.kind, named_rfp(given))
 
 
 def after(registry: ToolRegistry, state: ProtocolState, call: ToolCall, result: ToolResult) -> ProtocolState:
@@ -115,6 +113,16 @@ class OperatorProtocol(ToolPolicy):
         if isinstance(verdict, Permit) and verdict.journal_in:
             return await _journalled(self._journal, _speech(invocation, verdict.journal_in), invocation.context)
         return None
+
+
+def approved_call_policies(rfp_id: str) -> list[ToolPolicy]:
+    """Return the protocol for an approved call: its RFP counts as loaded, and it cannot post."""
+    loaded = (rfp_id,) if rfp_id else ()
+    return [OperatorProtocol(ProtocolState(scope=rfp_id, loaded=loaded, did_load=bool(loaded)), _refuse_speech)]
+
+
+async def _refuse_speech(_: Speech) -> None:
+    raise Permanent("An approved action cannot post a message.")
 
 
 async def _journalled(journal: Journal, speech: Speech, context: ToolContext) -> ToolResult | None:

@@ -31,6 +31,8 @@ MAX_EVENT_TYPE = 100
 
 # ---- Ids -------------------------------------------------------------------------------------------------------------
 
+RFP_ID = "rfp_id"
+"""The parameter by which a tool names the RFP that it is about."""
 MAX_ID = 64
 """Characters of an id; what is longer is none."""
 NOT_IDS = frozenset({"rfp_list", "rfp_search", "rfp_get", "rfp_create_from_slack_file"})
@@ -68,6 +70,12 @@ class Scope:
     rfp_id: str = ""
     origin: ScopeSource = ScopeSource.NONE
     others: tuple[str, ...] = ()
+
+
+def named_rfp(arguments: object) -> str:
+    """Return the RFP that a tool's arguments name in `rfp_id`; empty if they name none."""
+    named = getattr(arguments, RFP_ID, "")
+    return named if isinstance(named, str) else ""
 
 
 def find_rfp_ids(text: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ async def find_visible_leads(context: ToolContext, words: str, limit: int) -> Se
     if context.requester.are_members:
         return await store.find(context.team, words, limit)
     own = await store.find_by_contact(context.team, requester_contact(context))
-    return [without_company_details(own)] if own and not context.co_requester_ids else []
+    return [without_company_details(own)] if own and not context.co_requesters else []
 
 
 async def require_lead_access(context: ToolContext, lead_id: str) -> None:

@@ -87,7 +87,7 @@ async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
 
 async def assess_risk(tx: Transaction, context: ToolContext, recipient: str) -> Risk:
     """The risk of an email: high where several people ask; an address is on record if not entered by whoever asks."""
-    if context.co_requester_ids:
+    if context.co_requesters:
         return Risk.HIGH
     is_known = await LeadStore(tx).is_vouched_for(context.team, recipient, context.user_id)
     is_known = is_known or await TeamMemberStore(tx).has_address(context.team, recipient)

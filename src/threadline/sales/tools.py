@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadline.approvals.tools import LONGEST_REASON, Proposals, waiting
+from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
 from threadline.db.engine import Database
 from threadline.models.model import ToolKind
 from threadline.sales.crm import find_visible_leads, requester_contact, require_lead_access, visible
@@ -96,7 +96,7 @@ class SendEmail(BaseModel):
 
     draft_id: Annotated[str, Field(min_length=1, max_length=40, description="Such as MAIL-7.")]
     reason: Annotated[
-        str, Field(min_length=1, max_length=LONGEST_REASON, description="Why, in a sentence for who approves it.")
+        str, Field(min_length=1, max_length=MAX_REASON, description="Why, in a sentence for who approves it.")
     ]
 
 
@@ -250,8 +250,9 @@ async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given:
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
     author = Author(context.user_id, context.correlation_id)
-    proposed = await proposals.propose(context.change, action, risk, author, "", context.co_requester_ids)
-    return waiting("Send a mail", drafted.fields, proposed, given.reason)
+    new = NewAction(action, risk, author, actor=context.actor, co_requesters=context.co_requesters)
+    proposed = await proposals.propose(context.change, new)
+    return pending_result("Send a mail", drafted.fields, proposed, given.reason)
 
 
 TOOLS = [find, get, update, log, draft, send]

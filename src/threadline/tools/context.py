@@ -65,10 +65,10 @@ class ToolContext:
 
     `request_id` names the request of a person that led here. `turn`, `step` and `call_id` say which call of the thread
     it is: they stay the same when a call is tried again. `retries_left` counts the further attempts that the caller
-    would make. `clock` gives the time with its zone. `co_requesters` are further people who wrote what led here,
-    each as `name_with_id` names them: with any, it is not plain whom a call is for; `co_requester_ids` are their
-    ids. `approved_action_id`: the proposed action that somebody has approved and that
-    this call carries out; empty for what a model asks for.
+    would make. `clock` gives the time with its zone. `co_requesters` are further people who wrote what led here:
+    each id with its label, as `name_with_id` makes it. With any, it is not plain whom a call is for.
+    `approved_action_id`: the proposed action that somebody has approved and that this call carries out; empty for what
+    a model asks for.
 
     Raises:
         ValueError: the team, channel, thread, user, request or correlation is missing, blank or too long.
@@ -87,8 +87,7 @@ class ToolContext:
     step: int = 0
     call_id: str = ""
     retries_left: int = 0
-    co_requesters: tuple[str, ...] = ()
-    co_requester_ids: tuple[str, ...] = ()
+    co_requesters: Mapping[str, str] = field(default_factory=dict)
     approved_action_id: str = ""
     transaction: Transaction | None = None
     change_rate: Rate | None = None
@@ -139,7 +138,7 @@ class ToolContext:
     @property
     def requester_labels(self) -> tuple[str, ...]:
         """Whoever wrote what led here, each with the id."""
-        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.co_requesters)
+        return (name_with_id(" ".join(self.actor.split()), self.user_id), *self.co_requesters.values())
 
     @property
     def operation_key(self) -> str:

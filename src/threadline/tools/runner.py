@@ -98,13 +98,16 @@ class ToolRunner:
         self._ledger = ledger
         self._policies = policies
 
-    def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
+    async def check(self, call: ToolCall, context: ToolContext) -> Invocation | ToolResult:
         """Return the call as it would be made, or why it would be refused. Changes nothing.
 
         Args:
             call: what the model said: a tool's own name or the provider's, and text that is meant to be JSON.
+
+        Raises:
+            Transient: Slack does not say for now who asks, and the caller would try again.
         """
-        return self._check(self._parse(call, context), call)
+        return await _identify(self._check(self._parse(call, context), call))
 
     async def run(self, call: ToolCall, context: ToolContext, on_result: OnResult | None = None) -> ToolResult:
         """Make the call and record it. A call that is on record already is not made again: its result is returned.
@@ -353,7 +356,7 @@ async def _identify(checked: Invocation | ToolResult) -> Invocation | ToolResult
     users = context.services[UserDirectory]
     try:
         user = await users.get(context.user_id)
-        are_members = await users.are_full_members(context.team, (context.user_id, *context.co_requester_ids))
+        are_members = await users.are_full_members(context.team, (context.user_id, *context.co_requesters))
     except Transient as fault:
         if context.retries_left > 0 and can_wait(fault):
             raise

@@ -9,19 +9,19 @@ import structlog
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
 from threadline.approvals.activities import ApprovalDeps
-from threadline.approvals.blocks import is_whole
-from threadline.approvals.model import ApprovalRules
-from threadline.approvals.proposing import PostgresProposals
-from threadline.approvals.tools import Proposals
+from threadline.approvals.blocks import fits_on_card
+from threadline.approvals.model import ApprovalRules, Proposals
+from threadline.approvals.proposals import PostgresProposals
 from threadline.cases.model import CaseReaders
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
+from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import ACT
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.operator_activities import LiveOperatorActivities
-from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.posting import LiveSpeakingActivities, find_answer_part
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
@@ -78,7 +78,7 @@ class TalkSettings:
 class Conversing:
     """The activities of conversations, and what approvals need of them.
 
-    `approval_deps` carry out an approved action, and `approving` says who may approve it.
+    `approval_deps` carry out an approved action.
     """
 
     thinking: LiveConversationActivities
@@ -86,7 +86,6 @@ class Conversing:
     operator: LiveOperatorActivities
     deciding: LiveDecisionActivities
     approval_deps: ApprovalDeps
-    approving: ApprovalRules
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ async def conversing(
             services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, SlackThreads(history, authors))
         mail = settings.mail
-        email = EmailSettings(is_whole, mail.sender, mail.domains, mail.free, rate)
+        email = EmailSettings(fits_on_card, mail.sender, mail.domains, mail.free, rate)
         services = services.with_service(EmailSettings, email)
         uploads = Outbox(slack, database)
         invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.sender)
@@ -160,8 +159,18 @@ async def conversing(
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
             decision_activities(database, mind, users, settings.decision, embedder),
-            ApprovalDeps(registry, services, ledger),
-            approving,
+            ApprovalDeps(
+                database,
+                slack,
+                outbox,
+                registry,
+                services,
+                ledger,
+                protocol.approved_call_policies,
+                find_answer_part,
+                answer_of,
+                approving,
+            ),
         )
 
 

@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from threadline.approvals.activities import LiveApprovalActivities
 from threadline.approvals.contract import ApprovalActivities
+from threadline.approvals.store import ApprovalStore
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.activities import LiveCaseActivities
@@ -286,13 +287,13 @@ def handovers(deps: CoreDeps, remind_every: float) -> Feature:
 
 
 def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
-    live = LiveApprovalActivities(deps.database, deps.slack, deps.outbox, talk.approval_deps, talk.approving)
+    live = LiveApprovalActivities(talk.approval_deps)
     kept = settings.conversation_retention_days * _DAY
     return Feature(
         [(live, ApprovalActivities)],
         [ApprovalWorkflow],
         sweeps=[OpenApprovals(deps.database, deps.workflows)],
-        prune=[Prune("proposed actions", kept, lambda work, before: work.proposed_actions.prune(before))],
+        prune=[Prune("proposed actions", kept, lambda work, before: ApprovalStore(work.tx).prune(before))],
     )
 
 
