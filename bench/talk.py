@@ -16,7 +16,7 @@ from bench.ground import Ground
 from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
-from threadline.estimates.model import NewItem, Role
+from threadline.estimates.model import NewItem, ProjectRole
 from threadline.gateway.dispatcher import NotAccepted
 from threadline.gateway.routes import Addressed
 from threadline.rfps.model import NewRfp, RfpFacts
@@ -262,7 +262,7 @@ async def all_were_answered(ground: Ground) -> None:
 async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
     async with ground.database.begin() as work:
         project = (await work.estimates.get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")).project_id
-        await work.estimates.save_role(thread.team, project, Role("developer", Decimal(900)))
+        await work.estimates.save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
         new = [NewItem(title, "developer", Decimal(2)) for title in items]
         await work.estimates.create_items(thread.team, project, new)
     return project

@@ -10,7 +10,7 @@ from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.estimates.model import NewItem, Role
+from threadline.estimates.model import NewItem, ProjectRole
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
@@ -68,7 +68,11 @@ MEMBERS = (
         8,
     ),
 )
-_ROLES = (Role("designer", Decimal(800)), Role("developer", Decimal("900.50")), Role("tester", Decimal(650)))
+_ROLES = (
+    ProjectRole("designer", Decimal(800)),
+    ProjectRole("developer", Decimal("900.50")),
+    ProjectRole("tester", Decimal(650)),
+)
 _ITEMS = (
     NewItem("Design of the checkout", "designer", Decimal(4)),
     NewItem("Checkout with discount codes", "developer", Decimal("7.5")),

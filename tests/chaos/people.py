@@ -19,7 +19,7 @@ from tests.chaos.plan import (
 )
 from tests.chaos.scripted import ASIDE, ROLE
 from tests.chaos.stack import ChaosStack, key_of
-from threadline.estimates.model import Role
+from threadline.estimates.model import ProjectRole
 from threadline.handovers.model import CLOSE
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
@@ -208,7 +208,7 @@ class People:
             return
         async with self._stack.database.begin() as work:
             project = await work.estimates.get_or_create_project(identity.TEAM, self.project, "EUR")
-            await work.estimates.save_role(identity.TEAM, project.project_id, Role(ROLE, Decimal(100)))
+            await work.estimates.save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
             created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
             await RfpStore(work.tx).create(created, NewRfp(RfpFacts(self.project)), Author("", self.rfp), self.rfp)
 

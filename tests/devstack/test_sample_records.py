@@ -6,7 +6,7 @@ import pytest
 
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
-from threadline.estimates.model import ProjectLocked, Role, stale_quotes
+from threadline.estimates.model import ProjectLocked, ProjectRole, stale_quotes
 from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
@@ -58,7 +58,7 @@ async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
 async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:
     await lay_sample_records(database_url, "T1")
     async with database.begin() as work:
-        await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1000)))
+        await work.estimates.save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1000)))
         await work.estimates.set_locked("T1", "PRJ-1", locked=True)
         await KnowledgeStore(work.tx).delete("T1", "handbook/refunds.md")
         before = [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
@@ -67,4 +67,4 @@ async def test_laid_again_they_stay_as_people_have_made_them(database: Database,
         assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
         assert len(await KnowledgeStore(work.tx).documents("T1")) == 4
         with pytest.raises(ProjectLocked):
-            await work.estimates.save_role("T1", "PRJ-1", Role("designer", Decimal(1)))
+            await work.estimates.save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1)))

@@ -16,10 +16,10 @@ from tests.documents import document_samples as papers
 from threadline.documents import extract
 from threadline.documents import reader as reading
 from threadline.documents.extract import MAX_TEXT
-from threadline.documents.reader import Document, DocumentReader, DocumentRejected, UnreadableDocument
+from threadline.documents.reader import DocumentReader, DocumentRejected, DocumentText, UnreadableDocument
 
 
-async def _read(name: str, content: bytes) -> Document:
+async def _read(name: str, content: bytes) -> DocumentText:
     return await DocumentReader().read(name, content)
 
 

@@ -19,8 +19,8 @@ from threadline.estimates.model import (
     ProjectDetails,
     ProjectLocked,
     ProjectNotFound,
+    ProjectRole,
     Quote,
-    Role,
     Totals,
     WbsItem,
 )
@@ -34,8 +34,8 @@ ID = "PRJ-1"
 async def project(database: Database) -> None:
     async with database.begin() as work:
         await work.estimates.get_or_create_project("T1", "Web shop", "EUR")
-        await work.estimates.save_role("T1", ID, Role("designer", Decimal("800.50")))
-        await work.estimates.save_role("T1", ID, Role("developer", Decimal(900)))
+        await work.estimates.save_role("T1", ID, ProjectRole("designer", Decimal("800.50")))
+        await work.estimates.save_role("T1", ID, ProjectRole("developer", Decimal(900)))
 
 
 async def create(database: Database, *items: NewItem) -> list[WbsItem]:
@@ -105,7 +105,7 @@ async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
         assert found.roles == await work.estimates.roles("T1", ID)
         assert found.items == await work.estimates.items("T1", ID)
     assert found.project.name == "Web shop"
-    assert found.roles == [Role("designer", Decimal("800.50")), Role("developer", Decimal(900))]
+    assert found.roles == [ProjectRole("designer", Decimal("800.50")), ProjectRole("developer", Decimal(900))]
     assert [item.title for item in found.items] == ["Design", "Build"]
     assert [(quote.number, quote.totals.total) for quote in found.quotes] == [(1, Decimal(0))]
 
@@ -166,7 +166,7 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
     # 11001.25, 1100.125, 1881.21375 and 11782.33875, each rounded by itself
     assert quote.totals == Totals(Decimal("11001.25"), Decimal("1100.13"), Decimal("1881.21"), Decimal("11782.34"))
     async with database.begin() as work:
-        await work.estimates.save_role("T1", ID, Role("developer", Decimal(1000)))
+        await work.estimates.save_role("T1", ID, ProjectRole("developer", Decimal(1000)))
     assert (await details(database)).quotes == [quote]
     later = await update_totals(database)
     assert later.totals.subtotal == Decimal("12001.25")
@@ -186,7 +186,7 @@ async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> 
 
 async def test_largest_sums_are_exact(database: Database) -> None:
     async with database.begin() as work:
-        await work.estimates.save_role("T1", ID, Role("king", Decimal("999999.9999")))
+        await work.estimates.save_role("T1", ID, ProjectRole("king", Decimal("999999.9999")))
     await create(database, *[NewItem("All", "king", Decimal("99999.9999"))] * 30)
     quote = await update_totals(database, tax_percent=Decimal("99.9999"))
     assert (await details(database)).quotes == [quote]

@@ -12,8 +12,8 @@ from threadline.estimates.model import (
     EstimateRefused,
     Project,
     ProjectDetails,
+    ProjectRole,
     Quote,
-    Role,
     Totals,
     WbsItem,
     calculate_totals,
@@ -61,11 +61,11 @@ def test_any_other_number_is_refused_by_its_name(value: str) -> None:
 
 
 def test_quote_is_outdated_when_items_or_rates_give_another_sum() -> None:
-    project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), Role("dev", Decimal(900))
+    project, dev = Project("PRJ-1", "Shop", "EUR", locked=False), ProjectRole("dev", Decimal(900))
     work = WbsItem(1, "Build", "dev", Decimal("1.5"))
     fresh = Quote(1, NONE, Decimal(19), calculate_totals([(work.days, dev.day_rate)], NONE, Decimal(19)))
     empty = Quote(2, NONE, NONE, Totals(NONE, NONE, NONE, NONE))
     assert stale_quotes(ProjectDetails(project, [dev], [work], [fresh, empty])) == [empty]
     assert stale_quotes(ProjectDetails(project, [dev], [], [empty])) == []
-    dearer = Role("dev", Decimal("900.01"))
+    dearer = ProjectRole("dev", Decimal("900.01"))
     assert stale_quotes(ProjectDetails(project, [dearer], [work], [fresh])) == [fresh]

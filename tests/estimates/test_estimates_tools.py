@@ -11,7 +11,7 @@ from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates import tools as estimates
-from threadline.estimates.model import Role
+from threadline.estimates.model import ProjectRole
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.tools.output import render_result
 
@@ -25,8 +25,8 @@ async def projects(database: Database) -> None:
         for team in ("T1", "T2"):
             for name in ("Web shop", "App"):
                 project = await work.estimates.get_or_create_project(team, name, "EUR")
-                await work.estimates.save_role(team, project.project_id, Role("designer", Decimal("800.50")))
-                await work.estimates.save_role(team, project.project_id, Role("developer", Decimal(900)))
+                await work.estimates.save_role(team, project.project_id, ProjectRole("designer", Decimal("800.50")))
+                await work.estimates.save_role(team, project.project_id, ProjectRole("developer", Decimal(900)))
 
 
 @pytest.fixture

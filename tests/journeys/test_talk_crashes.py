@@ -10,7 +10,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from tests.journeys.crashes import CrashScene, statuses
-from threadline.estimates.model import Role
+from threadline.estimates.model import ProjectRole
 from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import words_of
@@ -36,7 +36,7 @@ class ProjectScene(CrashScene):
         """Its id; it has one role and no item."""
         async with self._database.begin() as work:
             project = await work.estimates.get_or_create_project(TEAM, f"Crash {time.time_ns()}", "EUR")
-            await work.estimates.save_role(TEAM, project.project_id, Role("tester", Decimal(650)))
+            await work.estimates.save_role(TEAM, project.project_id, ProjectRole("tester", Decimal(650)))
         return project.project_id
 
     async def items(self, project: str) -> list[str]:

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, parse_document
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableSource, parse_document
 from threadline.knowledge.model import MAX_CHARACTERS, DocumentTerms, DocumentType
 
 _LINES = (f"a{depth}: &a{depth} [{', '.join([f'*a{depth - 1}'] * 9)}]" for depth in range(1, 10))
@@ -73,6 +73,6 @@ def test_title_comes_from_front_matter_heading_or_file_name(content: str, title:
     ],
 )
 def test_unreadable_file_is_refused_in_one_line(content: bytes, says: str) -> None:
-    with pytest.raises(UnreadableDocument, match=says) as refused:
+    with pytest.raises(UnreadableSource, match=says) as refused:
         parse_document("kb/a.md", content)
     assert "\n" not in str(refused.value)

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableSource
 from threadline.knowledge.ingest import IngestReport, SourceOutcome, collect_sources, ingest
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
@@ -38,7 +38,7 @@ PAGES = {"https://a.example/one": b"# One\n\nFirst.", "https://a.example/two": b
 
 async def fetch(address: str) -> bytes:
     if address not in PAGES:
-        raise UnreadableDocument(f"{address} is away.")
+        raise UnreadableSource(f"{address} is away.")
     return PAGES[address]
 
 

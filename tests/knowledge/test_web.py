@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from threadline.knowledge import web as web_module
-from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableSource
 from threadline.knowledge.web import MAX_HTML, html_to_markdown, open_web_fetcher
 
 HTML = """<html><head><title>Prices &amp; plans</title><style>p {}</style></head><body>
@@ -65,7 +65,7 @@ async def test_html_is_read_as_markdown_and_text_as_it_is(site: str) -> None:
 )
 async def test_page_without_readable_text_is_refused(site: str, name: str, says: str) -> None:
     async with open_web_fetcher(allow_private=True) as pages:
-        with pytest.raises(UnreadableDocument, match=says):
+        with pytest.raises(UnreadableSource, match=says):
             await pages.fetch(f"{site}{name}")
 
 
@@ -84,7 +84,7 @@ ODD = (
 @pytest.mark.parametrize("host", [*PLAIN, *ODD])
 async def test_private_address_is_refused(site: str, host: str) -> None:
     async with open_web_fetcher() as pages:
-        with pytest.raises(UnreadableDocument, match="--allow-private"):
+        with pytest.raises(UnreadableSource, match="--allow-private"):
             await pages.fetch(site.replace("127.0.0.1", host) + "text.md")
 
 
@@ -96,14 +96,14 @@ async def test_redirect_to_a_private_address_is_refused(site: str, host: str, mo
     once = iter([True])  # the test's own server is private, too: let the first request through
     monkeypatch.setattr(web_module, "_public", lambda host: next(once, False) or public(host))
     async with open_web_fetcher() as pages:
-        with pytest.raises(UnreadableDocument, match="--allow-private"):
+        with pytest.raises(UnreadableSource, match="--allow-private"):
             await pages.fetch(f"{site}inwards")
 
 
 @pytest.mark.parametrize("user", ["bot:hunter2", "hunter2", ":hunter2"])
 async def test_address_with_a_password_is_refused_without_repeating_it(site: str, user: str) -> None:
     async with open_web_fetcher(allow_private=True) as pages:
-        with pytest.raises(UnreadableDocument, match="has a user or a password") as refused:
+        with pytest.raises(UnreadableSource, match="has a user or a password") as refused:
             await pages.fetch(site.replace("://", f"://{user}@") + "text.md")
     assert "hunter2" not in str(refused.value)
 
@@ -111,7 +111,7 @@ async def test_address_with_a_password_is_refused_without_repeating_it(site: str
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "kb/a.md", "https://", "http://[", "http://a.example:x/"])
 async def test_invalid_address_is_refused(address: str) -> None:
     async with open_web_fetcher() as pages:
-        with pytest.raises(UnreadableDocument):
+        with pytest.raises(UnreadableSource):
             await pages.fetch(address)
 
 

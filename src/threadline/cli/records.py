@@ -18,7 +18,7 @@ from threadline.cli import output
 from threadline.cli.knowledge import Team
 from threadline.cli.running_stack import adopt_running_stack
 from threadline.errors import Permanent
-from threadline.estimates.model import Role
+from threadline.estimates.model import ProjectRole
 from threadline.jobs.model import JobQuery
 from threadline.rfps.model import (
     BINDING,
@@ -189,7 +189,7 @@ async def _save_project(work: "Work", team: str, given: _Project) -> None:
     """A role that is known with this rate is not written: a locked project would refuse it."""
     project = await work.estimates.get_or_create_project(team, given.name, given.currency)
     known = set(await work.estimates.roles(team, project.project_id))
-    for role in (Role(name, rate) for name, rate in given.roles.items()):
+    for role in (ProjectRole(name, rate) for name, rate in given.roles.items()):
         if role not in known:
             await work.estimates.save_role(team, project.project_id, role)
 

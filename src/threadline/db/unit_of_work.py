@@ -16,7 +16,7 @@ from threadline.estimates.store import EstimateStore
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
 from threadline.operator.store import MemoryStore
-from threadline.threads.thread_bindings import Bindings
+from threadline.threads.store import ThreadBindings
 from threadline.tools.store import ToolExecutionStore
 
 
@@ -26,8 +26,8 @@ class Work:
         self._context_bytes = BYTES if context_bytes is None else context_bytes
 
     @cached_property
-    def bindings(self) -> Bindings:
-        return Bindings(self.tx)
+    def bindings(self) -> ThreadBindings:
+        return ThreadBindings(self.tx)
 
     @cached_property
     def decisions(self) -> Decisions:

@@ -18,7 +18,7 @@ import pypdf
 from docx.oxml.ns import qn
 from pypdf.errors import LimitReachedError
 
-from threadline.documents.reader import Document, DocumentKind, DocumentRejected
+from threadline.documents.reader import DocumentKind, DocumentRejected, DocumentText
 
 MAX_PAGES = 1_000
 MAX_TEXT = 1_000_000
@@ -78,7 +78,7 @@ _UNREADABLE = "cannot be read and seems to be damaged: open it, save it again, a
 _DAMAGED = "is damaged and cannot be unpacked: save the document again, and upload that."
 
 
-def extract_text(content: bytes, suffix: str) -> Document:
+def extract_text(content: bytes, suffix: str) -> DocumentText:
     """The text of a document.
 
     Args:
@@ -98,7 +98,7 @@ def extract_text(content: bytes, suffix: str) -> Document:
     if not any(sign.isalnum() for sign in text):
         raise DocumentRejected("contains no text, like a scan: upload a version with text, such as one after OCR.")
     cut = cut or len(raw) > 2 * MAX_TEXT or len(text) > MAX_TEXT
-    return Document(kind=kind, text=text[:MAX_TEXT], pages=pages, cut=cut)
+    return DocumentText(kind=kind, text=text[:MAX_TEXT], pages=pages, cut=cut)
 
 
 def clean_text(text: str) -> str:

@@ -29,7 +29,7 @@ class DocumentKind(StrEnum):
     MARKDOWN = "markdown"
 
 
-class Document(BaseModel):
+class DocumentText(BaseModel):
     """The text of a document. `pages`: of a PDF, else 0; `cut`: the text is not whole."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +49,7 @@ class UnreadableDocument(Permanent):
 
 
 class _Answer(BaseModel):
-    document: Document | None = None
+    document: DocumentText | None = None
     rejected: str = ""
 
 
@@ -60,7 +60,7 @@ class DocumentReader:
         self._seconds = seconds
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def read(self, name: str, content: bytes) -> Document:
+    async def read(self, name: str, content: bytes) -> DocumentText:
         """The text of a document; a cancellation ends the reading.
 
         Args:

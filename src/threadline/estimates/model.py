@@ -26,7 +26,7 @@ class Project:
 
 
 @dataclass(frozen=True)
-class Role:
+class ProjectRole:
     """`day_rate`: what one day costs, in the project's currency."""
 
     name: str
@@ -83,7 +83,7 @@ class Quote:
 @dataclass(frozen=True)
 class ProjectDetails:
     project: Project
-    roles: Sequence[Role]
+    roles: Sequence[ProjectRole]
     items: Sequence[WbsItem]
     quotes: Sequence[Quote]
 

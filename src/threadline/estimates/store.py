@@ -20,8 +20,8 @@ from threadline.estimates.model import (
     ProjectDetails,
     ProjectLocked,
     ProjectNotFound,
+    ProjectRole,
     Quote,
-    Role,
     Totals,
     WbsItem,
     calculate_totals,
@@ -29,7 +29,7 @@ from threadline.estimates.model import (
 )
 from threadline.estimates.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
 from threadline.slack.model import Thread
-from threadline.threads.thread_bindings import Bindings
+from threadline.threads.store import ThreadBindings
 
 _MOST_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
@@ -71,7 +71,7 @@ class EstimateStore:
         if (await self._connection.execute(named.values(locked=locked))).rowcount == 0:
             raise ProjectNotFound(f"there is no project {project_id}")
 
-    async def save_role(self, team: str, project_id: str, role: Role) -> None:
+    async def save_role(self, team: str, project_id: str, role: ProjectRole) -> None:
         """Keep a role, or its new rate. Raises `ProjectNotFound`, `ProjectLocked`, `EstimateRefused`."""
         await self._lock(team, project_id)
         rate, name = check_number("a day rate", role.day_rate, _MOST_RATE), storable(role.name).strip()
@@ -104,7 +104,7 @@ class EstimateStore:
         roles, items = await self._roles(project.project_id), await self._items(project.project_id)
         return ProjectDetails(project, roles, items, await self._quotes(project.project_id))
 
-    async def roles(self, team: str, project_id: str) -> list[Role]:
+    async def roles(self, team: str, project_id: str) -> list[ProjectRole]:
         """By name. Raises `ProjectNotFound`."""
         return await self._roles((await self.project(team, project_id)).project_id)
 
@@ -186,10 +186,10 @@ class EstimateStore:
                 f"{project_id} ({row.name}) is locked: it can be read, but nothing in it can be changed"
             )
 
-    async def _roles(self, project_id: str) -> list[Role]:
+    async def _roles(self, project_id: str) -> list[ProjectRole]:
         role = estimate_roles.c
         query = select(role.name, role.day_rate).where(role.project_id == project_id).order_by(role.name)
-        return [Role(*row) for row in await self._connection.execute(query)]
+        return [ProjectRole(*row) for row in await self._connection.execute(query)]
 
     async def _items(self, project_id: str) -> list[WbsItem]:
         item = estimate_items.c
@@ -224,7 +224,7 @@ class EstimateStore:
 
 async def bound_project(tx: AsyncConnection, thread: Thread) -> Project | None:
     """The project that a thread is about; while that is locked, nothing may be changed from the thread."""
-    project_id = (await Bindings(tx).of(thread)).get(PROJECT_BINDING)
+    project_id = (await ThreadBindings(tx).of(thread)).get(PROJECT_BINDING)
     return await EstimateStore(tx).project(thread.team, project_id) if project_id else None
 
 
@@ -237,7 +237,7 @@ def _quote(row: Row[Any]) -> Quote:
     return Quote(row.number, row.discount_percent, row.tax_percent, figures)
 
 
-def _checked(project_id: str, roles: Sequence[Role], given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(project_id: str, roles: Sequence[ProjectRole], given: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an item as they may be stored."""
     row = {**given}
     if "title" in row and not (title := storable(row["title"]).strip()):

@@ -14,14 +14,14 @@ from threadline.estimates.model import (
     ProjectDetails,
     ProjectLocked,
     ProjectNotFound,
+    ProjectRole,
     Quote,
-    Role,
     WbsItem,
     stale_quotes,
 )
 from threadline.estimates.store import EstimateStore, bound_project
 from threadline.models.model import ToolKind
-from threadline.threads.thread_bindings import Bindings
+from threadline.threads.store import ThreadBindings
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
@@ -89,7 +89,7 @@ async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
 ) -> ToolResult:
     project = await EstimateStore(context.tx).project(context.team, project_id)
-    await Bindings(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
+    await ThreadBindings(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
     return ToolResult(
         data=_project(project),
         display_text=f"This thread is about {_named(project)} now.{_locked(project)}",
@@ -211,7 +211,7 @@ async def use_project_in_thread(context: ToolContext, project_id: str | None) ->
             return bound
         raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
     named = await EstimateStore(context.tx).project(context.team, project_id or "")
-    await Bindings(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
+    await ThreadBindings(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
     return named
 
 
@@ -267,7 +267,7 @@ def _project(project: Project) -> dict[str, Any]:
     return vars(project).copy()
 
 
-def _role(role: Role) -> dict[str, Any]:
+def _role(role: ProjectRole) -> dict[str, Any]:
     return {"role": role.name, "day_rate": _exact(role.day_rate)}
 
 

@@ -24,7 +24,7 @@ _BETWEEN_HEADINGS = " › "
 _KEYS = ("title", "type", "authority", "effective", "expires")
 
 
-class UnreadableDocument(Permanent):
+class UnreadableSource(Permanent):
     """A file or page is not a document; the message says why, and what to do."""
 
 
@@ -37,29 +37,29 @@ def parse_document(source: str, content: bytes) -> Document:
         source: where it is from, with `/` between folders.
 
     Raises:
-        UnreadableDocument: it is too large, not UTF-8, has no text, or its front matter is wrong.
+        UnreadableSource: it is too large, not UTF-8, has no text, or its front matter is wrong.
     """
     text = _text(source, content)
     try:
         return _document(source, text)
-    except UnreadableDocument:
+    except UnreadableSource:
         raise
     except Exception as error:  # PyYAML lets through whatever its constructors run into, and so do their values
-        raise UnreadableDocument(
+        raise UnreadableSource(
             f"The front matter of {source} cannot be read: write plain text, numbers and dates."
         ) from error
 
 
-def too_large(source: str) -> UnreadableDocument:
+def too_large(source: str) -> UnreadableSource:
     """The refusal of a file with more than `MAX_FILE_BYTES` bytes."""
-    return UnreadableDocument(f"{source} is larger than {MAX_FILE_BYTES // 1024**2} MB: split it.")
+    return UnreadableSource(f"{source} is larger than {MAX_FILE_BYTES // 1024**2} MB: split it.")
 
 
 def _document(source: str, text: str) -> Document:
     body, given = _split_front_matter(source, text)
     title, body = _title(source, given.get("title"), body)
     if not body:
-        raise UnreadableDocument(f"{source} has no text: add text, or remove it.")
+        raise UnreadableSource(f"{source} has no text: add text, or remove it.")
     return Document(title, source, body, _terms(source, given))
 
 
@@ -69,9 +69,9 @@ def _text(source: str, content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableDocument(f"{source} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from error
+        raise UnreadableSource(f"{source} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from error
     if len(text) > MAX_CHARACTERS:
-        raise UnreadableDocument(
+        raise UnreadableSource(
             f"{source} has {len(text):,} characters, and the maximum is {MAX_CHARACTERS:,}: split it."
         )
     return text.replace("\r\n", "\n").replace("\x00", "")
@@ -87,21 +87,21 @@ def _split_front_matter(source: str, text: str) -> tuple[str, Mapping[str, Any]]
     if end is None:
         if not rest.lstrip().startswith(tuple(f"{key}:" for key in _KEYS)):
             return text, {}  # a rule above a text, and no front matter at all
-        raise UnreadableDocument(f"{source} does not close its front matter: end it with a line of {_FENCE}.")
+        raise UnreadableSource(f"{source} does not close its front matter: end it with a line of {_FENCE}.")
     return "\n".join(lines[end + 1 :]), _front_matter(source, "\n".join(lines[:end]))
 
 
 def _front_matter(source: str, words: str) -> Mapping[str, Any]:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(words, yaml.SafeLoader)):
-            raise UnreadableDocument(f"The front matter of {source} uses aliases (*name): write them out.")
+            raise UnreadableSource(f"The front matter of {source} uses aliases (*name): write them out.")
         given = yaml.safe_load(words)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableDocument(f"The front matter of {source} is not valid YAML: {_yaml_fault(error)}.") from error
+        raise UnreadableSource(f"The front matter of {source} is not valid YAML: {_yaml_fault(error)}.") from error
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise UnreadableDocument(f"The front matter of {source} is not a list of keys: write one `title: …` per line.")
+        raise UnreadableSource(f"The front matter of {source} is not a list of keys: write one `title: …` per line.")
     return {str(key).lower(): value for key, value in given.items()}
 
 
@@ -127,7 +127,7 @@ def _terms(source: str, given: Mapping[str, Any]) -> DocumentTerms:
     terms = DocumentTerms.of(_type(source, given.get("type")))
     terms = replace(terms, effective=_day(source, given, "effective"), expires=_day(source, given, "expires"))
     if terms.effective and terms.expires and terms.expires < terms.effective:
-        raise UnreadableDocument(f"{source} expires before it is effective: correct one of the dates.")
+        raise UnreadableSource(f"{source} expires before it is effective: correct one of the dates.")
     if (authority := given.get("authority")) is not None:
         terms = replace(terms, authority=_authority(source, authority))
     return terms
@@ -140,13 +140,13 @@ def _type(source: str, given: Any) -> DocumentType:
         return DocumentType(str(given).strip().lower())
     except ValueError:
         known = ", ".join(DocumentType)
-        raise UnreadableDocument(f"{source} has the type {str(given)[:60]!r}: write one of {known}.") from None
+        raise UnreadableSource(f"{source} has the type {str(given)[:60]!r}: write one of {known}.") from None
 
 
 def _authority(source: str, given: Any) -> float:
     number = isinstance(given, int | float) and not isinstance(given, bool)
     if not number or not 0 <= given <= 1:
-        raise UnreadableDocument(f"`authority` of {source} is {str(given)[:60]!r}: write a number from 0 to 1.")
+        raise UnreadableSource(f"`authority` of {source} is {str(given)[:60]!r}: write a number from 0 to 1.")
     return float(given)
 
 
@@ -156,7 +156,7 @@ def _day(source: str, given: Mapping[str, Any], key: str) -> date | None:
         return value.date()
     if value is None or isinstance(value, date):
         return value
-    raise UnreadableDocument(f"`{key}` of {source} is {str(value)[:60]!r}: write a date as 2026-01-31.")
+    raise UnreadableSource(f"`{key}` of {source} is {str(value)[:60]!r}: write a date as 2026-01-31.")
 
 
 # -- chunks ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, parse_document, split_document, too_large
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableSource, parse_document, split_document, too_large
 from threadline.knowledge.model import Chunk, Document, normalise_source
 from threadline.knowledge.store import KnowledgeStore, StoredSource
 from threadline.models.embeddings import Embedder
@@ -28,7 +28,7 @@ _EDITION = b"2\n"
 """Goes into each hash. Raise it when documents are split in another way: then each document is stored anew."""
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""Reads a web page as Markdown. Raises `UnreadableDocument`."""
+"""Reads a web page as Markdown. Raises `UnreadableSource`."""
 
 
 class SourceOutcome(StrEnum):
@@ -44,8 +44,8 @@ OnProgress = Callable[[int, str, SourceOutcome], None]
 
 
 @dataclass(frozen=True)
-class SourceFile:
-    """A file or page that may be a document. `read` raises `UnreadableDocument` if it is none."""
+class DocumentSource:
+    """A file or page that may be a document. `read` raises `UnreadableSource` if it is none."""
 
     source: str
     root: str
@@ -56,7 +56,7 @@ class SourceFile:
 class CollectedSources:
     """What a command's paths hold. `roots` are the folders and lists: stored documents that are gone from them go."""
 
-    files: Sequence[SourceFile]
+    files: Sequence[DocumentSource]
     roots: Sequence[str]
 
 
@@ -103,7 +103,7 @@ async def ingest(
     for file in sources.files:
         try:
             outcome = await _ingest_file(database, team, file, stored.get(file.source), optional)
-        except UnreadableDocument as error:
+        except UnreadableSource as error:
             report.refusals.append(str(error))
             refused.add(file.source)
             outcome = SourceOutcome.REFUSED
@@ -125,7 +125,7 @@ async def ingest(
 
 
 async def _ingest_file(
-    database: Database, team: str, file: SourceFile, stored: StoredSource | None, embedder: "_OptionalEmbedder"
+    database: Database, team: str, file: DocumentSource, stored: StoredSource | None, embedder: "_OptionalEmbedder"
 ) -> SourceOutcome:
     content = await file.read()
     content_hash = hashlib.sha256(_EDITION + content).hexdigest()
@@ -146,7 +146,7 @@ async def _delete_missing(database: Database, team: str, root: str, kept: Collec
         return await KnowledgeStore(work.tx).delete_missing(team, root, kept)
 
 
-def _is_emptied(root: str, files: Sequence[SourceFile], stored: Mapping[str, StoredSource]) -> bool:
+def _is_emptied(root: str, files: Sequence[DocumentSource], stored: Mapping[str, StoredSource]) -> bool:
     """Whether a folder or list had documents and has none now."""
     had = any(_is_within(each.ingest_root, root) for each in stored.values())
     return had and not any(_is_within(file.root, root) for file in files)
@@ -192,7 +192,7 @@ def collect_sources(paths: Sequence[Path], fetch: Fetch) -> CollectedSources:
     Raises:
         Permanent: a path does not exist, its name is not UTF-8, or two folders have the same name.
     """
-    files: dict[str, SourceFile] = {}
+    files: dict[str, DocumentSource] = {}
     roots: dict[str, Path] = {}
     for path in paths:
         name = _name(path)
@@ -220,7 +220,7 @@ def _name(path: Path) -> str:
     return normalise_source(name)
 
 
-def _under(path: Path, name: str, fetch: Fetch) -> Iterator[SourceFile]:
+def _under(path: Path, name: str, fetch: Fetch) -> Iterator[DocumentSource]:
     if not path.is_dir():
         yield from _of_file(path, name, path.parent, name, fetch)
         return
@@ -231,13 +231,13 @@ def _under(path: Path, name: str, fetch: Fetch) -> Iterator[SourceFile]:
             yield from _of_file(each, f"{name}/{inside.as_posix()}", path, name, fetch)
 
 
-def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> Iterator[SourceFile]:
+def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> Iterator[DocumentSource]:
     if (escaped := _escaped(source)) != source:
         yield _refused(escaped, root, f"The name of {escaped} is not UTF-8: rename it.")
         return
     source = normalise_source(source)
     if path.suffix.lower() != LIST:
-        yield SourceFile(source, root, partial(_read, path, source, folder))
+        yield DocumentSource(source, root, partial(_read, path, source, folder))
         return
     try:
         addresses = _addresses(_content(path, source, folder))
@@ -245,11 +245,11 @@ def _of_file(path: Path, source: str, folder: Path, root: str, fetch: Fetch) -> 
         why = f"The list {source} cannot be read: it is not UTF-8 at byte {error.start}. {_LIST_KEPT}"
         yield _refused(source, root, why)
         return
-    except UnreadableDocument as error:
+    except UnreadableSource as error:
         yield _refused(source, root, f"{error} {_LIST_KEPT}")
         return
     for address in addresses:
-        yield SourceFile(normalise_source(address), source, partial(fetch, address))
+        yield DocumentSource(normalise_source(address), source, partial(fetch, address))
 
 
 def _escaped(name: str) -> str:
@@ -257,11 +257,11 @@ def _escaped(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def _refused(source: str, root: str, why: str) -> SourceFile:
+def _refused(source: str, root: str, why: str) -> DocumentSource:
     async def read() -> bytes:
-        raise UnreadableDocument(why)
+        raise UnreadableSource(why)
 
-    return SourceFile(source, root, read)
+    return DocumentSource(source, root, read)
 
 
 def _addresses(content: bytes) -> list[str]:
@@ -277,11 +277,11 @@ def _content(path: Path, source: str, folder: Path) -> bytes:
     """The file's bytes. A link that leads out of the folder is refused, so that no other file can be shown."""
     try:
         if not path.resolve().is_relative_to(folder.resolve()):
-            raise UnreadableDocument(f"{source} is a link to a file outside its folder: put the file itself there.")
+            raise UnreadableSource(f"{source} is a link to a file outside its folder: put the file itself there.")
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise UnreadableDocument(f"{source} cannot be read: {error.strerror or error}.") from error
+        raise UnreadableSource(f"{source} cannot be read: {error.strerror or error}.") from error
     if len(content) > MAX_FILE_BYTES:
         raise too_large(source)
     return content

@@ -13,7 +13,7 @@ from aiohttp.resolver import ThreadedResolver
 from lxml import etree
 from yarl import URL
 
-from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableDocument, too_large
+from threadline.knowledge.documents import MAX_FILE_BYTES, UnreadableSource, too_large
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, connect=10)
 """Seconds for a whole page. A slow one is refused, and its stored text is kept."""
@@ -62,7 +62,7 @@ class WebFetcher:
         """A page as Markdown in UTF-8.
 
         Raises:
-            UnreadableDocument: it is no address, none of the public network, not there, or no text; or it is too large
+            UnreadableSource: it is no address, none of the public network, not there, or no text; or it is too large
                 or too slow.
         """
         try:
@@ -70,13 +70,13 @@ class WebFetcher:
         except _Inside:
             raise _refused_inside(address) from None
         except TimeoutError:
-            raise UnreadableDocument(f"{address} did not answer within {_TIMEOUT.total:.0f} seconds.") from None
+            raise UnreadableSource(f"{address} did not answer within {_TIMEOUT.total:.0f} seconds.") from None
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, _Inside):
                 raise _refused_inside(address) from None
-            raise UnreadableDocument(f"{address} could not be reached: check it, and the network.") from error
+            raise UnreadableSource(f"{address} could not be reached: check it, and the network.") from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise UnreadableDocument(f"{address} could not be read ({type(error).__name__}).") from error
+            raise UnreadableSource(f"{address} could not be read ({type(error).__name__}).") from error
 
     async def _follow(self, address: str) -> bytes:
         at = URL(address)
@@ -87,16 +87,16 @@ class WebFetcher:
                 if not moved:
                     return await _read(address, response)
                 at = at.join(URL(moved))
-        raise UnreadableDocument(
+        raise UnreadableSource(
             f"{address} redirects more than {_MAX_REDIRECTS} times: use the address of the final page."
         )
 
     def _check(self, at: URL) -> None:
         """Looks at the host as it is connected to: a `URL` has made plain digits of the full-width ones."""
         if at.scheme not in ("http", "https") or not at.host:
-            raise UnreadableDocument(f"{str(at)[:200]} is not a web address: write it as https://….")
+            raise UnreadableSource(f"{str(at)[:200]} is not a web address: write it as https://….")
         if at.user or at.password:
-            raise UnreadableDocument(
+            raise UnreadableSource(
                 f"The address of a page of {at.host} has a user or a password, which the bot would show to people: "
                 "use a page that needs none."
             )
@@ -115,10 +115,10 @@ async def open_web_fetcher(*, allow_private: bool = False) -> AsyncIterator[WebF
 
 async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
     if response.status != 200:
-        raise UnreadableDocument(f"{address} answered with HTTP {response.status}: check the address.")
+        raise UnreadableSource(f"{address} answered with HTTP {response.status}: check the address.")
     kind = response.content_type.lower()
     if kind not in (*_TEXTS, *_HTML):
-        raise UnreadableDocument(f"{address} is {kind}, not a page of text: use an address of Markdown or HTML.")
+        raise UnreadableSource(f"{address} is {kind}, not a page of text: use an address of Markdown or HTML.")
     content = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         content += chunk
@@ -129,9 +129,9 @@ async def _read(address: str, response: aiohttp.ClientResponse) -> bytes:
     try:
         words = content.decode(response.charset or "utf-8")
     except (UnicodeDecodeError, LookupError):
-        raise UnreadableDocument(f"{address} is not {response.charset or 'UTF-8'} text.") from None
+        raise UnreadableSource(f"{address} is not {response.charset or 'UTF-8'} text.") from None
     if len(words) > MAX_HTML:
-        raise UnreadableDocument(f"{address} has more than {MAX_HTML:,} characters of HTML: name a smaller page.")
+        raise UnreadableSource(f"{address} has more than {MAX_HTML:,} characters of HTML: name a smaller page.")
     return (await asyncio.to_thread(html_to_markdown, words)).encode()
 
 
@@ -150,8 +150,8 @@ def _public(host: str) -> bool:
     return (mapped or address).is_global and not address.is_multicast
 
 
-def _refused_inside(address: str) -> UnreadableDocument:
-    return UnreadableDocument(f"{address} is in a private network: give --allow-private to read such pages.")
+def _refused_inside(address: str) -> UnreadableSource:
+    return UnreadableSource(f"{address} is in a private network: give --allow-private to read such pages.")
 
 
 # -- HTML --------------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from threadline.slack.files import SharedFile
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.thread_bindings import Bindings
+from threadline.threads.store import ThreadBindings
 from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, Change, Operation, Risk, ToolResult
@@ -243,7 +243,7 @@ def guess_title(text: str, name: str) -> str:
 
 async def _bind_thread(tx: Transaction, thread: Thread, rfp_id: str, user_id: str) -> str:
     """The RFP that the thread is about; one that was about none, or about one that is deleted, gets this one."""
-    store, bound = RfpStore(tx), await Bindings(tx).bind_first(thread, BINDING, rfp_id, user_id)
+    store, bound = RfpStore(tx), await ThreadBindings(tx).bind_first(thread, BINDING, rfp_id, user_id)
     try:
         return (await store.get(thread.team, bound)).rfp_id
     except RfpNotFound:

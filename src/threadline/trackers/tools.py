@@ -54,14 +54,14 @@ class Create(BaseModel):
     labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
 
 
-class Comment(BaseModel):
+class AddComment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     key: Key
     text: Annotated[str, Field(min_length=1, max_length=_LONGEST_TEXT)]
 
 
-class Transition(BaseModel):
+class MoveTicket(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     key: Key
@@ -136,7 +136,7 @@ async def create(context: ToolContext, given: Create) -> ToolResult:
     return _made(await context.services[JiraClient].create(new, operation_mark(context)))
 
 
-async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | None:
+async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult | None:
     comment = await context.services[JiraClient].find_comment(given.key.upper(), operation_mark(context))
     return _said(comment) if comment else None
 
@@ -152,12 +152,12 @@ async def _find_comment(context: ToolContext, given: Comment) -> ToolResult | No
     settle_seconds=_SETTLES,
     remote=True,
 )
-async def comment(context: ToolContext, given: Comment) -> ToolResult:
+async def comment(context: ToolContext, given: AddComment) -> ToolResult:
     text = _signed(given.text, context)
     return _said(await context.services[JiraClient].comment(given.key.upper(), text, operation_mark(context)))
 
 
-async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
+async def _find_moved(context: ToolContext, given: MoveTicket) -> ToolResult:
     """A ticket that is elsewhere may have been moved and put back by a person, whose word is not undone unasked."""
     ticket = (await context.services[JiraClient].ticket(given.key.upper())).ticket
     if ticket.status.casefold() != given.status.strip().casefold():
@@ -178,7 +178,7 @@ async def _find_moved(context: ToolContext, given: Transition) -> ToolResult:
     settle_seconds=_SETTLES,
     remote=True,
 )
-async def transition(context: ToolContext, given: Transition) -> ToolResult:
+async def transition(context: ToolContext, given: MoveTicket) -> ToolResult:
     return _moved(await context.services[JiraClient].move(given.key.upper(), given.status))
 
 
