@@ -731,9 +731,9 @@ CREATE TABLE thumbs (
 -- Decisions
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- One round of the decision engine in a turn. `decided` is the model's answer; it may quote people, and is removed with
--- their messages. `sources` lose their texts when the turn is finished. `factors` and `course` are set once the evidence
--- is scored, `outcome` once the turn is finished.
+-- One round of the decision engine in a turn. `decision` is the model's answer; it may quote people, and is removed with
+-- their messages. `sources` lose their texts when the turn is finished. `factors` and `next_step` are set once the
+-- evidence is judged, `outcome` once the turn is finished.
 CREATE TABLE decisions (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     turn int NOT NULL,
@@ -741,22 +741,22 @@ CREATE TABLE decisions (
     inputs_hash text NOT NULL,
     prompt_version text NOT NULL,
     variant text NOT NULL DEFAULT '',
-    action text NOT NULL,
-    decided jsonb NOT NULL,
+    type text NOT NULL,
+    decision jsonb NOT NULL,
     threshold_high double precision NOT NULL,
     threshold_low double precision NOT NULL,
     sources jsonb NOT NULL DEFAULT '[]',
     retrieval jsonb,
     factors jsonb,
     confidence double precision,
-    course text NOT NULL DEFAULT '',
+    next_step text NOT NULL DEFAULT '',
     reason text NOT NULL DEFAULT '',
     outcome text NOT NULL DEFAULT '',
     cost_usd double precision NOT NULL DEFAULT 0,
-    at timestamptz NOT NULL DEFAULT now(),
+    decided_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (conversation_id, turn, round)
 );
-CREATE INDEX decisions_age_idx ON decisions (at);
+CREATE INDEX decisions_age_idx ON decisions (decided_at);
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Handovers

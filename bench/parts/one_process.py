@@ -28,7 +28,7 @@ from threadline.conversations.react_loop import MAX_TURNS, react
 from threadline.conversations.turn_route import closing
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.decisions.model import Course
+from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
@@ -121,7 +121,7 @@ class OneTurn:
         if step.course is None:
             await self._steps.run(self._talk.deciding.look_up, asked)
             step = await self._steps.run(self._talk.deciding.weigh, asked)
-        if step.course not in (None, Course.PROCEED):
+        if step.course not in (None, NextStep.PROCEED):
             raise RuntimeError(f"a turn that was to be answered is not: {step.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:

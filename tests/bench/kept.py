@@ -20,7 +20,7 @@ _TALKED = {
         SELECT turn, step, tool_name, status FROM agent_tool_executions WHERE thread_ts = :ts ORDER BY turn, step
     """,
     "decisions": """
-        SELECT d.turn, d.round, d.action, d.course, d.outcome FROM decisions d
+        SELECT d.turn, d.round, d.type, d.next_step, d.outcome FROM decisions d
         JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY d.turn, d.round
     """,
     "turns": r"""

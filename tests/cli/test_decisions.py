@@ -10,10 +10,21 @@ from tests.cli.command import MACHINE, Command
 from tests.decisions.outcome_samples import surely
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention
 from threadline.cli import decision_plot
+from threadline.conversations import conversation_row
 from threadline.db.engine import Database
-from threadline.decisions.calibration import Calibration, calibration
-from threadline.decisions.confidence import Thresholds
-from threadline.decisions.model import Action, Course, Decided, Deliberation, Reason, Result, Verdict, handed_over
+from threadline.decisions.model import (
+    Decision,
+    DecisionOutcome,
+    DecisionRound,
+    DecisionType,
+    EscalationReason,
+    Judgement,
+    NextStep,
+    Thresholds,
+    escalation,
+)
+from threadline.decisions.reports import Calibration, calibrate
+from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import PostStore
@@ -39,17 +50,20 @@ async def decided(
     turn: int,
     confidence: float,
     thumb: str = "",
-    verdict: Verdict | None = None,
-    outcome: Result = Result.ANSWERED,
+    verdict: Judgement | None = None,
+    outcome: DecisionOutcome = DecisionOutcome.ANSWERED,
     **more: Any,
 ) -> None:
     """A turn of that confidence, with a thumb on its answer."""
-    made = Deliberation(1, Decided(Action.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more)
+    made = DecisionRound(
+        1, Decision(DecisionType.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more
+    )
     async with talk.database.begin() as work:
-        await work.decisions.keep(THREAD, turn, made)
-        told = verdict or Verdict(Course.PROCEED, confidence)
-        await work.decisions.weighed(THREAD, turn, 1, surely(confidence), told)
-        await work.decisions.settled(THREAD, turn, outcome, 0.01)
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+        await store.add(row.id, turn, made)
+        told = verdict or Judgement(NextStep.PROCEED, confidence)
+        await store.add_judgement(row.id, turn, 1, surely(confidence), told)
+        await store.close(row.id, turn, outcome, 0.01)
         key, ts = f"talk:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
         await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 1.0, 60.0)
         await PostStore(work.tx).record_posted(key, ts)
@@ -70,7 +84,9 @@ async def test_without_decisions_report_and_tune_say_so(run: Command, database: 
 async def test_report_shows_counts_calibration_and_wrong_decisions(run: Command, talk: StoredConversation) -> None:
     await decided(talk, 1, 0.9, "+1", variant="calm")
     await decided(talk, 2, 0.8, "-1", variant="bold")
-    await decided(talk, 3, 0.4, "-1", handed_over(0.4, Reason.LOW_CONFIDENCE), Result.ESCALATED, variant="bold")
+    await decided(
+        talk, 3, 0.4, "-1", escalation(0.4, EscalationReason.LOW_CONFIDENCE), DecisionOutcome.ESCALATED, variant="bold"
+    )
     done = run("report", "--since", "2")
     assert (done.returncode, done.stderr) == (0, "")
     assert "REASON_ONLY" in done.stdout
@@ -95,7 +111,7 @@ async def test_calibration_is_drawn_as_a_picture(run: Command, talk: StoredConve
 
 @pytest.fixture
 def some() -> Calibration:
-    found = calibration([(0.9, True), (0.4, False)])
+    found = calibrate([(0.9, True), (0.4, False)])
     assert found
     return found
 

@@ -12,7 +12,7 @@ from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind, WordKind
 from threadline.db.engine import Database
-from threadline.decisions.model import Reason, Retrieval
+from threadline.decisions.model import EscalationReason, Retrieval
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
@@ -29,7 +29,7 @@ def steps(scene: ConversationScene) -> list[str]:
 
 async def escalated(scene: ConversationScene) -> list[tuple[int, str]]:
     """The turns that end with a person, and why."""
-    rows = await scene.rows("SELECT turn, reason FROM decisions WHERE course = 'escalate' ORDER BY turn, round")
+    rows = await scene.rows("SELECT turn, reason FROM decisions WHERE next_step = 'escalate' ORDER BY turn, round")
     return [(each.turn, each.reason) for each in rows]
 
 
@@ -106,14 +106,14 @@ async def test_an_answer_that_cannot_be_made_ends_with_a_person(database: Databa
         await scene.until_known("waiting for the model")
         await scene.later(minutes=11)
         assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
-        assert await escalated(scene) == [(1, Reason.RESPONSE_ERROR)]
+        assert await escalated(scene) == [(1, EscalationReason.RESPONSE_ERROR)]
 
 
 async def test_turn_whose_model_says_nothing_is_handed_over(database: Database) -> None:
     async with conversation(database, *[ModelReply("")] * 4, decides=True) as scene:
         await scene.say("create a proposal")
         assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
-        assert await escalated(scene) == [(1, Reason.RESPONSE_ERROR)]
+        assert await escalated(scene) == [(1, EscalationReason.RESPONSE_ERROR)]
         assert [each.step for each in scene.requests("pass_on")] == [2]
 
 
@@ -130,7 +130,7 @@ async def test_a_critical_tool_that_fails_for_good_brings_a_person_beside_the_an
     script = calls("calendar.book:1"), calls("calendar.book:2"), ModelReply("That is how it ended.")
     async with conversation(database, *script, tools={"calendar.book": book}, decides=True) as scene:
         assert (await scene.ask("book a meeting with me tomorrow at ten")).startswith("That is how it ended.")
-        assert await escalated(scene) == ([] if ends_well else [(1, Reason.TOOL_FAILURE)])
+        assert await escalated(scene) == ([] if ends_well else [(1, EscalationReason.TOOL_FAILURE)])
         if not ends_well:
             await handed_over(scene)
 
@@ -144,7 +144,7 @@ async def test_success_in_the_same_reply_does_not_undo_a_critical_failure(databa
     script = calls("crm.update:1", "crm.update:2"), ModelReply("The second one is done.")
     async with conversation(database, *script, tools={"crm.update": update}, decides=True) as scene:
         await scene.ask("put both on record")
-        assert await escalated(scene) == [(1, Reason.TOOL_FAILURE)]
+        assert await escalated(scene) == [(1, EscalationReason.TOOL_FAILURE)]
 
 
 async def test_only_questions_to_the_bot_are_decided(database: Database) -> None:

@@ -5,14 +5,25 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.conversation_store import REPORTER, STRANGER, THREAD, StoredConversation, identity, mention
+from threadline.conversations import conversation_row
 from threadline.db.engine import Database
-from threadline.decisions.confidence import Factors, Thresholds
-from threadline.decisions.model import Action, Course, Decided, Deliberation, Result, Verdict
-from threadline.decisions.outcomes import Label, Outcome
+from threadline.decisions.model import (
+    Decision,
+    DecisionOutcome,
+    DecisionRound,
+    DecisionType,
+    Factors,
+    Judgement,
+    NextStep,
+    Thresholds,
+)
+from threadline.decisions.reports import JudgedDecision, Label
+from threadline.decisions.store import DecisionStore
+from threadline.handovers.store import judged_since
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, reaction_id
 from threadline.threads.store import PostStore
 
-DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price")
+DECIDED = Decision(DecisionType.RETRIEVE, "It asks for a price.", query="Starter price")
 ANSWER, SECOND_PART, WORD = "1700000900.000100", "1700000900.000200", "1700000900.000300"
 
 
@@ -42,21 +53,22 @@ async def post(talk: StoredConversation, key: str, ts: str) -> None:
         await PostStore(work.tx).record_posted(f"talk:{THREAD.key}:{key}", ts)
 
 
-async def outcomes(talk: StoredConversation, team: str = "") -> list[Outcome]:
+async def outcomes(talk: StoredConversation, team: str = "") -> list[JudgedDecision]:
     async with talk.database.begin() as work:
-        return await work.decision_reports.since(datetime.now(UTC) - timedelta(days=1), team)
+        return await judged_since(work.tx, datetime.now(UTC) - timedelta(days=1), team)
 
 
 async def votes(talk: StoredConversation) -> tuple[int, int]:
     (found,) = await outcomes(talk)
-    return found.ups, found.downs
+    return found.thumbs_up, found.thumbs_down
 
 
 async def decide(talk: StoredConversation, turn: int = 1, round_: int = 1) -> None:
-    made = Deliberation(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
+    made = DecisionRound(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
     async with talk.database.begin() as work:
-        await work.decisions.keep(THREAD, turn, made)
-        await work.decisions.weighed(THREAD, turn, round_, Factors(0.95, 0.1, 0.8), Verdict(Course.PROCEED, 0.905))
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+        await store.add(row.id, turn, made)
+        await store.add_judgement(row.id, turn, round_, Factors(0.95, 0.1, 0.8), Judgement(NextStep.PROCEED, 0.905))
 
 
 @pytest.fixture
@@ -67,7 +79,8 @@ async def talk(database: Database) -> StoredConversation:
     await talk.take_up(1)
     await decide(talk)
     async with database.begin() as work:
-        await work.decisions.settled(THREAD, 1, Result.ANSWERED, 0.25)
+        row = await conversation_row.locked(work.tx, THREAD)
+        await DecisionStore(work.tx).close(row.id, 1, DecisionOutcome.ANSWERED, 0.25)
     for key, ts in (("turn:1", ANSWER), ("turn:1#2", SECOND_PART), ("throttled:turn:1:x", WORD)):
         await post(talk, key, ts)
     return talk
@@ -77,9 +90,13 @@ async def test_decision_is_read_with_its_result_and_ratings(talk: StoredConversa
     await talk.store(thumb(1))
     (found,) = await outcomes(talk)
     assert (found.thread, found.turn, found.round, found.variant, found.prompt_version) == (THREAD, 1, 1, "calm", "v1")
-    assert (found.decided, found.thresholds, found.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
-    assert (found.verdict, found.result, found.cost_usd) == (Verdict(Course.PROCEED, 0.905), Result.ANSWERED, 0.25)
-    assert (found.ups, found.downs, found.label) == (1, 0, Label.GOOD)
+    assert (found.decision, found.thresholds, found.factors) == (DECIDED, Thresholds(0.8, 0.4), Factors(0.95, 0.1, 0.8))
+    assert (found.judgement, found.outcome, found.cost_usd) == (
+        Judgement(NextStep.PROCEED, 0.905),
+        DecisionOutcome.ANSWERED,
+        0.25,
+    )
+    assert (found.thumbs_up, found.thumbs_down, found.label) == (1, 0, Label.GOOD)
 
 
 async def test_last_thumb_counts_in_any_order_of_arrival(talk: StoredConversation) -> None:
@@ -121,9 +138,9 @@ async def test_thumb_on_another_message_does_not_count(talk: StoredConversation,
 async def test_thumb_stored_before_its_answer_counts_later(talk: StoredConversation) -> None:
     await decide(talk, 2)
     await talk.store(thumb(1, on="1700000950.000100"))
-    assert [each.ups for each in await outcomes(talk)] == [0, 0]
+    assert [each.thumbs_up for each in await outcomes(talk)] == [0, 0]
     await post(talk, "turn:2", "1700000950.000100")
-    assert [(each.turn, each.ups) for each in await outcomes(talk)] == [(1, 0), (2, 1)]
+    assert [(each.turn, each.thumbs_up) for each in await outcomes(talk)] == [(1, 0), (2, 1)]
 
 
 async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -> None:

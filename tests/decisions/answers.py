@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from threadline.decisions.model import Source
+
 RIGHT: Mapping[str, Any] = {
     "decision": "REASON_ONLY",
     "reasoning": "They say thanks.",
@@ -19,6 +21,10 @@ RIGHT: Mapping[str, Any] = {
     "sensitivity": "none",
     "intent_clear": True,
 }
+
+
+def passage(title: str, section: str = "", text: str = "") -> Source:
+    return Source(title, section, "a document", "faq", text)
 
 
 def answer(**changes: Any) -> str:

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.decisions.engine import LONGEST_QUERY
-from threadline.decisions.model import Action, Course, Reason
+from threadline.decisions.engine import MAX_QUERY
+from threadline.decisions.model import DecisionType, EscalationReason, NextStep
 from threadline.knowledge import search as search_module
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.search import look_up
@@ -49,27 +49,27 @@ async def test_expired_price_is_not_found(engine: Engine) -> None:
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
     old = PRICE.replace("type: pricing", f"type: pricing\nexpires: {yesterday}").replace("29", "19")
     await documents(engine, old=old)
-    assert (await engine.decided(QUESTION)).course is Course.CLARIFY
+    assert (await engine.decided(QUESTION)).course is NextStep.CLARIFY
     assert await found(engine) == []
     await engine.settled(OutcomeKind.CLARIFIED)
     await documents(engine, new=PRICE)
-    assert (await engine.decided(QUESTION, 2)).course is Course.PROCEED
+    assert (await engine.decided(QUESTION, 2)).course is NextStep.PROCEED
     assert await found(engine, 2) == ["kb/new.md"]
 
 
 async def test_contradicting_documents_bring_a_person(engine: Engine) -> None:
     other = PRICE.replace("29", "39").replace("# Prices", "# Leaflet")
     await documents(engine, prices=PRICE, leaflet=other)
-    assert (await engine.decided(QUESTION)).course is Course.ESCALATE
+    assert (await engine.decided(QUESTION)).course is NextStep.ESCALATE
     factors, verdict = await engine.weighed()
     assert factors.conflict
-    assert verdict.reason is Reason.LOW_CONFIDENCE
+    assert verdict.reason is EscalationReason.LOW_CONFIDENCE
     assert await found(engine) == ["kb/leaflet.md", "kb/prices.md"]
 
 
 async def test_orders_in_a_document_reach_the_agent_as_text_and_decide_nothing(engine: Engine) -> None:
     await documents(engine, prices=f"{PRICE}\n\n{ORDERS}")
-    assert (await engine.decided(QUESTION)).course is Course.PROCEED
+    assert (await engine.decided(QUESTION)).course is NextStep.PROCEED
     assert all(ORDERS not in str(sent.conversation.prompts) for sent in engine.talk.model.forms)
     await engine.talk.think()
     (shown,) = [str(message["content"]) for message in engine.talk.sent() if ORDERS in str(message.get("content"))]
@@ -77,7 +77,7 @@ async def test_orders_in_a_document_reach_the_agent_as_text_and_decide_nothing(e
     engine.decides("REASON_ONLY", sensitivity="claims")
     await engine.talk.answer()
     claim = "I want a refund for the entire year"
-    assert (await engine.decided(claim, 2)).course is Course.ESCALATE
+    assert (await engine.decided(claim, 2)).course is NextStep.ESCALATE
 
 
 async def test_claim_at_the_end_of_a_long_message_is_read(engine: Engine) -> None:
@@ -119,7 +119,7 @@ async def test_any_message_is_decided_and_kept(engine: Engine, words: str) -> No
     retrieve = decided({}) | {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": words or "nothing"}
     engine.answers(json.dumps(retrieve))
     step = await engine.decided(words)
-    assert step.course in (Course.PROCEED, Course.CLARIFY)
-    actions = {made.decided.action for made in await engine.kept()}
-    assert actions == ({Action.RETRIEVE} if words.strip() else set()), "a blank message is left to the agent"
-    assert ("are left out here" in str(engine.talk.model.forms)) == (len(words) > LONGEST_QUERY)
+    assert step.course in (NextStep.PROCEED, NextStep.CLARIFY)
+    actions = {made.decision.type for made in await engine.kept()}
+    assert actions == ({DecisionType.RETRIEVE} if words.strip() else set()), "a blank message is left to the agent"
+    assert ("are left out here" in str(engine.talk.model.forms)) == (len(words) > MAX_QUERY)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.decisions.calibration import BINS, Bin, calibration
+from threadline.decisions.reports import BINS, CalibrationBin, calibrate
 
 
 def test_scores_match_a_calculation_by_hand() -> None:
-    found = calibration([(0.9, True), (0.8, True), (0.85, False), (0.3, False), (0.35, True)])
+    found = calibrate([(0.9, True), (0.8, True), (0.85, False), (0.3, False), (0.35, True)])
     assert found
     # The squares 0.01, 0.04, 0.7225, 0.09 and 0.4225, divided by five.
     assert found.brier == pytest.approx(0.257)
@@ -19,18 +19,18 @@ def test_scores_match_a_calculation_by_hand() -> None:
 
 
 def test_bound_belongs_to_the_upper_bin_and_1_to_the_last() -> None:
-    found = calibration([(1.0, True), (0.9, True), (0.5, False)])
+    found = calibrate([(1.0, True), (0.9, True), (0.5, False)])
     assert found
-    assert found.bins == (Bin(0.5, 0.6, 1, 0.5, 0.0), Bin(0.9, 1.0, 2, 0.95, 1.0))
+    assert found.bins == (CalibrationBin(0.5, 0.6, 1, 0.5, 0.0), CalibrationBin(0.9, 1.0, 2, 0.95, 1.0))
 
 
 def test_no_cases_have_no_calibration() -> None:
-    assert calibration([]) is None
+    assert calibrate([]) is None
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=200))
 def test_scores_are_bounded_and_every_case_is_in_one_bin(cases: list[tuple[float, bool]]) -> None:
-    found, reordered = calibration(cases), calibration(sorted(cases))
+    found, reordered = calibrate(cases), calibrate(sorted(cases))
     assert found
     assert reordered
     assert (found.brier, found.ece) == pytest.approx((reordered.brier, reordered.ece))

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.decisions.confidence import (
+from threadline.decisions.model import (
+    ConfidenceLevel,
     Factors,
-    Level,
     Thresholds,
-    composite,
+    confidence,
+    confidence_level,
     context_completeness,
-    level,
     tool_success_rate,
 )
 
@@ -25,13 +25,13 @@ ROUNDING = 2e-6
 
 @given(st.builds(Factors, st.none() | ANY, ANY, ANY, ANY, st.booleans(), st.booleans()))
 def test_confidence_is_between_0_and_1_for_any_evidence(factors: Factors) -> None:
-    assert 0 <= composite(factors) <= 1
+    assert 0 <= confidence(factors) <= 1
 
 
 @pytest.mark.parametrize(("flag", "share"), [("conflict", 0.5), ("retrieval_failed", 0.7)])
 @given(factors=FACTORS)
 def test_conflict_and_failed_retrieval_lower_confidence(flag: str, share: float, factors: Factors) -> None:
-    without, with_it = (composite(Factors(**asdict(factors) | {flag: value})) for value in (False, True))
+    without, with_it = (confidence(Factors(**asdict(factors) | {flag: value})) for value in (False, True))
     assert with_it == pytest.approx(share * without, abs=ROUNDING)
 
 
@@ -39,35 +39,35 @@ def test_conflict_and_failed_retrieval_lower_confidence(flag: str, share: float,
 @given(factors=FACTORS, values=st.tuples(UNIT, UNIT))
 def test_confidence_never_falls_with_better_evidence(name: str, factors: Factors, values: tuple[float, float]) -> None:
     ordered = sorted(values, reverse=name == "query_complexity")
-    worse, better = (composite(Factors(**asdict(factors) | {name: value})) for value in ordered)
+    worse, better = (confidence(Factors(**asdict(factors) | {name: value})) for value in ordered)
     assert worse <= better
 
 
 @pytest.mark.parametrize("source", [(0, 1), (None, None)], ids=["with a source", "without a source"])
 def test_worst_evidence_is_0_and_best_is_1(source: tuple[float | None, float | None]) -> None:
     worst, best = source
-    assert composite(Factors(worst, 1, 0, 0)) == 0
-    assert composite(Factors(best, 0, 1, 1)) == 1
+    assert confidence(Factors(worst, 1, 0, 0)) == 0
+    assert confidence(Factors(best, 0, 1, 1)) == 1
 
 
 @given(UNIT, UNIT, UNIT)
 def test_source_as_good_as_the_rest_changes_nothing(complexity: float, context: float, tools: float) -> None:
     without = Factors(None, complexity, context, tools)
-    with_source = replace(without, source_quality=composite(without))
-    assert composite(with_source) == pytest.approx(composite(without), abs=ROUNDING)
+    with_source = replace(without, source_quality=confidence(without))
+    assert confidence(with_source) == pytest.approx(confidence(without), abs=ROUNDING)
 
 
 @pytest.mark.parametrize(
-    ("factors", "confidence"),
+    ("factors", "expected"),
     [(Factors(0.95, 0.1, 0.8), 0.905), (Factors(0.7, 0.4, 0.6), 0.71), (Factors(0.6, 0.8, 0.5), 0.57)],
 )
-def test_example_flows_of_the_design_follow_its_formula(factors: Factors, confidence: float) -> None:
-    assert composite(factors) == pytest.approx(confidence)
+def test_example_flows_of_the_design_follow_its_formula(factors: Factors, expected: float) -> None:
+    assert confidence(factors) == pytest.approx(expected)
 
 
 def test_confidence_equal_to_a_threshold_reaches_it() -> None:
-    reached = [level(value, Thresholds()) for value in (0.75, 0.749999, 0.5, 0.499999)]
-    assert reached == [Level.HIGH, Level.MEDIUM, Level.MEDIUM, Level.LOW]
+    reached = [confidence_level(value, Thresholds()) for value in (0.75, 0.749999, 0.5, 0.499999)]
+    assert reached == [ConfidenceLevel.HIGH, ConfidenceLevel.MEDIUM, ConfidenceLevel.MEDIUM, ConfidenceLevel.LOW]
 
 
 @pytest.mark.parametrize(("high", "low"), [(0.5, 0.75), (1.1, 0.5), (0.75, 0.0), (nan, 0.5), (inf, 0.5)])

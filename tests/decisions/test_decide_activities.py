@@ -13,8 +13,7 @@ from threadline.conversations.decision_contract import Escalate, Step
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.db.engine import Database
-from threadline.decisions.confidence import ESCALATED
-from threadline.decisions.model import FALLBACK, Course, Reason, Result
+from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import Permanent, Transient
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge import tools as qa
@@ -35,7 +34,7 @@ def engine(talk: ConversationActivityScene) -> Engine:
 async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engine) -> None:
     await engine.hears("thanks")
     first = await engine.step("decide")
-    assert first.course is Course.PROCEED
+    assert first.course is NextStep.PROCEED
     engine.decides("ESCALATE", escalation_reason="never")
     assert await engine.step("decide", attempt=2) == first
     (call,) = await engine.talk.rows("SELECT purpose, turn, step, cost_usd FROM model_calls")
@@ -49,55 +48,65 @@ async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engi
 async def test_two_invalid_answers_bring_a_person(engine: Engine) -> None:
     engine.answers("no JSON at all", json.dumps(decided({}) | {"decision": "RETRIEVE"}))
     step = await engine.decided("what does it cost?")
-    assert step.course is Course.ESCALATE
+    assert step.course is NextStep.ESCALATE
     assert "no JSON at all" in str(engine.talk.model.forms[-1].conversation.messages)
     assert len(await engine.talk.rows("SELECT 1 FROM model_calls")) == 2
     _, verdict = await engine.weighed()
-    assert verdict.confidence <= ESCALATED
-    assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(Reason.DECIDED)
+    assert verdict.confidence <= ESCALATION_CAP
+    assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(EscalationReason.DECIDED)
 
 
 async def test_third_question_in_a_row_becomes_an_escalation(engine: Engine) -> None:
     engine.decides("CLARIFY", clarifying_question="Which plan do you mean?", intent_clear=False)
     for turn in (1, 2):
-        assert (await engine.decided(f"I need help {turn}", turn)).course is Course.CLARIFY
+        assert (await engine.decided(f"I need help {turn}", turn)).course is NextStep.CLARIFY
         assert await engine.settled(OutcomeKind.CLARIFIED, turn) == "Which plan do you mean?"
-    assert (await engine.decided("just help me", 3)).course is Course.ESCALATE
-    assert await engine.settled(OutcomeKind.ESCALATED, 3) == decision_texts.handed_over(Reason.LOW_CONFIDENCE)
+    assert (await engine.decided("just help me", 3)).course is NextStep.ESCALATE
+    assert await engine.settled(OutcomeKind.ESCALATED, 3) == decision_texts.handed_over(EscalationReason.LOW_CONFIDENCE)
     rows = await engine.talk.rows("SELECT outcome FROM decisions ORDER BY turn")
-    assert [row["outcome"] for row in rows] == [Result.CLARIFIED, Result.CLARIFIED, Result.ESCALATED]
+    assert [row["outcome"] for row in rows] == [
+        DecisionOutcome.CLARIFIED,
+        DecisionOutcome.CLARIFIED,
+        DecisionOutcome.ESCALATED,
+    ]
 
 
-@pytest.mark.parametrize(("sensitivity", "course"), [("asks", Course.PROCEED), ("claims", Course.ESCALATE)])
-async def test_sensitive_word_means_what_the_model_says(engine: Engine, sensitivity: str, course: Course) -> None:
+@pytest.mark.parametrize(("sensitivity", "course"), [("asks", NextStep.PROCEED), ("claims", NextStep.ESCALATE)])
+async def test_sensitive_word_means_what_the_model_says(engine: Engine, sensitivity: str, course: NextStep) -> None:
     engine.decides("REASON_ONLY", sensitivity=sensitivity)
     assert (await engine.decided("and the refunds?")).course is course
 
 
 @pytest.mark.parametrize(
     ("words", "course"),
-    [("there was a DATA  BREACH", Course.ESCALATE), ("I have an issue to pursue", Course.PROCEED)],
+    [("there was a DATA  BREACH", NextStep.ESCALATE), ("I have an issue to pursue", NextStep.PROCEED)],
 )
-async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine, words: str, course: Course) -> None:
+async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine, words: str, course: NextStep) -> None:
     await engine.hears(words)
     engine.talk.model.fail_next(9, status=503, form="decision")
     with pytest.raises(Transient):
         await engine.step("decide")
     assert (await engine.step("give_up_deciding")).course is course
-    if course is Course.ESCALATE:
-        assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(Reason.SENSITIVE_TOPIC)
+    if course is NextStep.ESCALATE:
+        assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(
+            EscalationReason.SENSITIVE_TOPIC
+        )
 
 
 async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -> None:
     await engine.decided("thanks")
-    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, Reason.RESPONSE_ERROR))
+    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, EscalationReason.RESPONSE_ERROR))
     done = answers.until_then([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
     said = await engine.settled(OutcomeKind.ESCALATED, text=done)
-    assert said.startswith(FALLBACK)
+    assert said.startswith(ERROR_REPLY)
     assert "`calendar.book`: done. Booked APT-1." in said
-    (row,) = await engine.talk.rows("SELECT course, reason, confidence, outcome FROM decisions")
-    assert (row["course"], row["reason"], row["outcome"]) == ("escalate", Reason.RESPONSE_ERROR, "escalated")
-    assert row["confidence"] <= ESCALATED
+    (row,) = await engine.talk.rows("SELECT next_step, reason, confidence, outcome FROM decisions")
+    assert (row["next_step"], row["reason"], row["outcome"]) == (
+        "escalate",
+        EscalationReason.RESPONSE_ERROR,
+        "escalated",
+    )
+    assert row["confidence"] <= ESCALATION_CAP
 
 
 @pytest.mark.parametrize("tool", ["", "lamps_list", "lamps_create"])
@@ -141,7 +150,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
 
 async def test_without_a_model_nothing_is_decided(make_talk: Callable[..., ConversationActivityScene]) -> None:
     engine = engine_of(make_talk(with_model=False))
-    assert await engine.decided("hello") == Step(Course.PROCEED, decides=False)
+    assert await engine.decided("hello") == Step(NextStep.PROCEED, decides=False)
     assert await engine.kept() == []
 
 
@@ -173,7 +182,7 @@ async def test_decision_is_made_although_slack_does_not_say_who_asks(
 ) -> None:
     engine = engine_of(talk, lead=failure)
     step = await engine.decided("I will sue you for a refund")
-    assert step.course is Course.ESCALATE
+    assert step.course is NextStep.ESCALATE
     assert (await engine.step("give_up_deciding")) == step
 
 
@@ -195,7 +204,7 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
 async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) -> None:
     talk = engine.talk
     await engine.hears("list the lamps, please")
-    assert (await engine.whole()).course is Course.PROCEED
+    assert (await engine.whole()).course is NextStep.PROCEED
     await talk.think()
     await talk.said("only the red ones", "and I will sue you over the last one")
     await talk.think(step=2)
@@ -203,7 +212,7 @@ async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) ->
     assert said[-1] == "only the red ones"
     await engine.settled(OutcomeKind.ANSWERED, answered_at=2)
     await talk.begin(2)
-    assert (await engine.whole(2)).course is Course.ESCALATE
+    assert (await engine.whole(2)).course is NextStep.ESCALATE
 
 
 async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: Engine) -> None:

@@ -5,26 +5,31 @@ from dataclasses import replace
 import pytest
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
+from threadline.conversations import conversation_row
 from threadline.db.engine import Database
-from threadline.decisions.confidence import Factors, Thresholds
 from threadline.decisions.model import (
-    Action,
-    Course,
-    Decided,
-    Deliberation,
-    Reason,
-    Result,
+    Decision,
+    DecisionOutcome,
+    DecisionRound,
+    DecisionType,
+    EscalationReason,
+    Factors,
+    Judgement,
+    NextStep,
     Retrieval,
     Source,
-    Verdict,
-    handed_over,
+    Thresholds,
+    escalation,
 )
+from threadline.decisions.store import DecisionStore
 
-DECIDED = Decided(Action.RETRIEVE, "It asks for a price.", query="Starter price", complexity=0.1, own_confidence=0.9)
-FIRST = Deliberation(1, DECIDED, Thresholds(), "abc", "v1", "calm")
+DECIDED = Decision(
+    DecisionType.RETRIEVE, "It asks for a price.", query="Starter price", complexity=0.1, model_confidence=0.9
+)
+FIRST = DecisionRound(1, DECIDED, Thresholds(), "abc", "v1", "calm")
 PRICE = Source("Pricing", "Starter", "pricing.md", "pricing", "Starter is 29 a month.", 0.9)
 FACTORS = Factors(0.95, 0.1, 0.8)
-PROCEED = Verdict(Course.PROCEED, 0.905)
+PROCEED = Judgement(NextStep.PROCEED, 0.905)
 
 
 @pytest.fixture
@@ -35,65 +40,77 @@ async def talk(database: Database) -> StoredConversation:
     return talk
 
 
-async def kept(talk: StoredConversation) -> list[Deliberation]:
+async def kept(talk: StoredConversation) -> list[DecisionRound]:
     async with talk.database.begin() as work:
-        return await work.decisions.of(THREAD, 1)
+        row = await conversation_row.locked(work.tx, THREAD)
+        return await DecisionStore(work.tx).rounds(row.id, 1)
 
 
-async def keep(talk: StoredConversation, turn: int, *rounds: Deliberation, outcome: Result | None = None) -> None:
+async def keep(
+    talk: StoredConversation, turn: int, *rounds: DecisionRound, outcome: DecisionOutcome | None = None
+) -> None:
     async with talk.database.begin() as work:
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
         for each in rounds:
-            await work.decisions.keep(THREAD, turn, each)
+            await store.add(row.id, turn, each)
         if outcome:
-            await work.decisions.settled(THREAD, turn, outcome, 0.25)
+            await store.close(row.id, turn, outcome, 0.25)
 
 
 async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: StoredConversation) -> None:
     retrieval = Retrieval(0.95, critical=True, suspicious=((0, 1),))
-    await keep(talk, 1, FIRST, replace(FIRST, decided=replace(DECIDED, action=Action.REASON_ONLY)))
+    await keep(talk, 1, FIRST, replace(FIRST, decision=replace(DECIDED, type=DecisionType.REASON_ONLY)))
     async with talk.database.begin() as work:
-        await work.decisions.found(THREAD, 1, 1, [PRICE], retrieval)
-        await work.decisions.found(THREAD, 1, 1, [], Retrieval(failed=True))
-        await work.decisions.weighed(THREAD, 1, 1, FACTORS, PROCEED)
-        await work.decisions.weighed(THREAD, 1, 1, FACTORS, handed_over(0.3, Reason.LOW_CONFIDENCE))
-    whole = replace(FIRST, sources=(PRICE,), retrieval=retrieval, factors=FACTORS, verdict=PROCEED)
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+        await store.add_sources(row.id, 1, 1, [PRICE], retrieval)
+        await store.add_sources(row.id, 1, 1, [], Retrieval(failed=True))
+        await store.add_judgement(row.id, 1, 1, FACTORS, PROCEED)
+        await store.add_judgement(row.id, 1, 1, FACTORS, escalation(0.3, EscalationReason.LOW_CONFIDENCE))
+    whole = replace(FIRST, sources=(PRICE,), retrieval=retrieval, factors=FACTORS, judgement=PROCEED)
     assert await kept(talk) == [whole]
 
 
 async def test_later_escalation_changes_the_last_round_only(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST, replace(FIRST, round=2))
     async with talk.database.begin() as work:
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
         for each in (1, 2):
-            await work.decisions.weighed(THREAD, 1, each, FACTORS, PROCEED)
-        await work.decisions.escalated(THREAD, 1, handed_over(0.905, Reason.TOOL_FAILURE))
+            await store.add_judgement(row.id, 1, each, FACTORS, PROCEED)
+        await store.escalate(row.id, 1, escalation(0.905, EscalationReason.TOOL_FAILURE))
     first, last = await kept(talk)
-    assert first.verdict == PROCEED
-    assert last.verdict == Verdict(Course.ESCALATE, 0.35, Reason.TOOL_FAILURE)
+    assert first.judgement == PROCEED
+    assert last.judgement == Judgement(NextStep.ESCALATE, 0.35, EscalationReason.TOOL_FAILURE)
 
 
 async def test_settled_turn_keeps_names_of_sources_without_texts(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST)
     async with talk.database.begin() as work:
-        await work.decisions.found(THREAD, 1, 1, [PRICE], Retrieval(0.9))
-    await keep(talk, 1, outcome=Result.ANSWERED)
+        row = await conversation_row.locked(work.tx, THREAD)
+        await DecisionStore(work.tx).add_sources(row.id, 1, 1, [PRICE], Retrieval(0.9))
+    await keep(talk, 1, outcome=DecisionOutcome.ANSWERED)
     (made,) = await kept(talk)
     assert made.sources == (replace(PRICE, text=""),)
     async with talk.database.begin() as work:
-        assert await work.decisions.known_sources(THREAD, 2) == [replace(PRICE, text="", score=0.0)]
-        assert await work.decisions.known_sources(THREAD, 1) == []
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+        assert await store.recent_sources(row.id, 2) == [replace(PRICE, text="", score=0.0)]
+        assert await store.recent_sources(row.id, 1) == []
 
 
 async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: StoredConversation) -> None:
-    asked = replace(FIRST, decided=replace(DECIDED, action=Action.CLARIFY))
-    for turn, outcome in enumerate((Result.CLARIFIED, Result.ANSWERED, Result.CLARIFIED, Result.CLARIFIED), start=1):
+    asked = replace(FIRST, decision=replace(DECIDED, type=DecisionType.CLARIFY))
+    for turn, outcome in enumerate(
+        (DecisionOutcome.CLARIFIED, DecisionOutcome.ANSWERED, DecisionOutcome.CLARIFIED, DecisionOutcome.CLARIFIED),
+        start=1,
+    ):
         await keep(talk, turn, asked, outcome=outcome)
     async with talk.database.begin() as work:
-        counts = [await work.decisions.questions_in_a_row(THREAD, turn) for turn in range(1, 6)]
+        row = await conversation_row.locked(work.tx, THREAD)
+        counts = [await DecisionStore(work.tx).consecutive_questions(row.id, turn) for turn in range(1, 6)]
     assert counts == [0, 1, 0, 1, 2]
 
 
 async def test_deleting_a_message_deletes_its_quotes(talk: StoredConversation) -> None:
-    await keep(talk, 1, FIRST, outcome=Result.ANSWERED)
+    await keep(talk, 1, FIRST, outcome=DecisionOutcome.ANSWERED)
     await talk.store(deletion(0))
     (made,) = await kept(talk)
-    assert (made.decided.action, made.decided.query, made.decided.reasoning) == (Action.RETRIEVE, "", "")
+    assert (made.decision.type, made.decision.query, made.decision.reasoning) == (DecisionType.RETRIEVE, "", "")

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.decisions.answers import RIGHT, answer
-from threadline.decisions.model import LONGEST_REASONING, Action, Decided
-from threadline.decisions.parsing import Unreadable, form, read
+from threadline.decisions.engine import InvalidDecision, decision_schema, parse_decision
+from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -26,9 +26,9 @@ JSON = st.recursive(
 @example("```")
 @example("\ud800")
 def test_text_without_an_answer_is_unreadable(text: str) -> None:
-    found = read(text)
-    assert isinstance(found, Unreadable)
-    assert all(found.faults)
+    found = parse_decision(text)
+    assert isinstance(found, InvalidDecision)
+    assert all(found.problems)
 
 
 @given(st.sampled_from(sorted(RIGHT)), JSON)
@@ -38,42 +38,42 @@ def test_text_without_an_answer_is_unreadable(text: str) -> None:
 @example("reasoning", "\ud800\x00")
 @example("tools_needed", ["\x00"] * 1_000)
 def test_any_value_in_a_field_is_read_in_bounds_or_refused(name: str, value: Any) -> None:
-    found = read(answer(**{name: value}))
-    if isinstance(found, Unreadable):
-        assert found.faults
+    found = parse_decision(answer(**{name: value}))
+    if isinstance(found, InvalidDecision):
+        assert found.problems
         return
     assert 0 <= found.complexity <= 1
-    assert 0 <= found.own_confidence <= 1
+    assert 0 <= found.model_confidence <= 1
     texts = [found.reasoning, found.query, found.question, found.escalation_reason, *found.tools, *found.document_types]
-    assert all(len(each) <= LONGEST_REASONING for each in texts)
+    assert all(len(each) <= MAX_SENTENCE for each in texts)
     assert "\x00" not in "".join(texts)
     assert "".join(texts).encode("utf-8")
 
 
 @pytest.mark.parametrize("missing", sorted(RIGHT))
 def test_missing_field_is_named(missing: str) -> None:
-    found = read(json.dumps({name: value for name, value in RIGHT.items() if name != missing}))
-    assert isinstance(found, Unreadable)
-    (fault,) = found.faults
-    assert missing in fault
+    found = parse_decision(json.dumps({name: value for name, value in RIGHT.items() if name != missing}))
+    assert isinstance(found, InvalidDecision)
+    (problem,) = found.problems
+    assert missing in problem
 
 
 @pytest.mark.parametrize("around", ["{}", "```json\n{}\n```", "Here it is:\n```\n{}\n```\nThat is all.", "\n {} \n"])
 @pytest.mark.parametrize("reasoning", ["They sent ```json {}``` and ask.", "It has {braces} and `ticks`."])
 def test_code_block_around_an_answer_is_removed_and_one_within_kept(around: str, reasoning: str) -> None:
-    found = read(around.replace("{}", answer(reasoning=reasoning), 1))
-    assert isinstance(found, Decided)
+    found = parse_decision(around.replace("{}", answer(reasoning=reasoning), 1))
+    assert isinstance(found, Decision)
     assert found.reasoning == reasoning
 
 
-@pytest.mark.parametrize("action", Action)
-def test_each_action_is_read_with_its_fields(action: Action) -> None:
+@pytest.mark.parametrize("type_", DecisionType)
+def test_each_type_is_read_with_its_fields(type_: DecisionType) -> None:
     written = {"tools_needed": ["crm_read"], "document_types": ["pricing"], "retrieval_query": "price"}
-    found = read(
-        answer(decision=action, retrieval_needed=True, clarifying_question="?", escalation_reason="!", **written)
+    found = parse_decision(
+        answer(decision=type_, retrieval_needed=True, clarifying_question="?", escalation_reason="!", **written)
     )
-    assert isinstance(found, Decided)
-    assert (found.action, found.tools, found.query) == (action, ("crm_read",), "price")
+    assert isinstance(found, Decision)
+    assert (found.type, found.tools, found.query) == (type_, ("crm_read",), "price")
     assert (found.question, found.escalation_reason, found.document_types) == ("?", "!", ("pricing",))
 
 
@@ -89,12 +89,12 @@ def test_each_action_is_read_with_its_fields(action: Action) -> None:
     ],
 )
 def test_unfitting_value_is_not_guessed(name: str, value: Any) -> None:
-    assert isinstance(read(answer(**{name: value})), Unreadable)
+    assert isinstance(parse_decision(answer(**{name: value})), InvalidDecision)
 
 
 @pytest.mark.parametrize("types", [(), ("pricing", "policy")])
 def test_form_is_strict_and_requires_all_that_is_read(types: tuple[str, ...]) -> None:
-    schema = form(types)
+    schema = decision_schema(types)
     fields = schema["properties"]
     assert schema["additionalProperties"] is False
     assert set(schema["required"]) == set(fields) == set(RIGHT)

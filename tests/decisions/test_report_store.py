@@ -7,9 +7,11 @@ import pytest
 
 from tests.conversations.test_rating_store import decide, outcomes
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention, says, ts
+from threadline.conversations import conversation_row
 from threadline.db.engine import Database
-from threadline.decisions.model import Reason, Result, handed_over
-from threadline.decisions.outcomes import Label
+from threadline.decisions.model import DecisionOutcome, EscalationReason, escalation
+from threadline.decisions.reports import Label
+from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import HandoverRef
 from threadline.threads.store import PostStore
 
@@ -24,8 +26,9 @@ async def talk(database: Database) -> StoredConversation:
     await talk.take_up(1)
     await decide(talk)
     async with database.begin() as work:
-        await work.decisions.escalated(THREAD, 1, handed_over(0.4, Reason.LOW_CONFIDENCE))
-        await work.decisions.settled(THREAD, 1, Result.ESCALATED, 0.25)
+        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+        await store.escalate(row.id, 1, escalation(0.4, EscalationReason.LOW_CONFIDENCE))
+        await store.close(row.id, 1, DecisionOutcome.ESCALATED, 0.25)
         await work.handovers.open(THREAD, 1, REPORTER)
     return talk
 
@@ -57,29 +60,29 @@ async def test_open_handover_has_no_label(talk: StoredConversation) -> None:
 async def test_answer_under_the_card_was_needed(talk: StoredConversation) -> None:
     await take(talk)
     await answer(talk)
-    assert await labels(talk) == [Label.NEEDED]
+    assert await labels(talk) == [Label.ESCALATION_NEEDED]
     await take(talk, close=True)
-    assert await labels(talk) == [Label.NEEDED]
+    assert await labels(talk) == [Label.ESCALATION_NEEDED]
 
 
 async def test_answer_in_the_thread_was_needed(talk: StoredConversation) -> None:
     await take(talk, close=True)
     later = datetime.now(UTC).timestamp() - float(ts(0)) + 60
     await talk.store(says(later, "Here you are.", sender_id=PERSON))
-    assert await labels(talk) == [Label.NEEDED]
+    assert await labels(talk) == [Label.ESCALATION_NEEDED]
 
 
 async def test_messages_before_the_handover_or_after_its_end_are_no_answer(talk: StoredConversation) -> None:
     await talk.store(says(0.5, "I am here, too.", sender_id=PERSON))
     await take(talk, close=True)
-    assert await labels(talk) == [Label.NEEDLESS]
+    assert await labels(talk) == [Label.ESCALATION_NOT_NEEDED]
     await answer(talk, DESK, "9.0")
-    assert await labels(talk) == [Label.NEEDLESS]
+    assert await labels(talk) == [Label.ESCALATION_NOT_NEEDED]
 
 
 async def test_only_the_last_round_of_recent_decisions_of_the_workspace_is_read(talk: StoredConversation) -> None:
     await decide(talk, round_=2)
     assert [each.round for each in await outcomes(talk, THREAD.team)] == [2]
     assert await outcomes(talk, "T9") == []
-    await talk.do("UPDATE decisions SET at = now() - interval '2 days'")
+    await talk.do("UPDATE decisions SET decided_at = now() - interval '2 days'")
     assert await outcomes(talk) == []

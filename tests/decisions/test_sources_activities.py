@@ -13,7 +13,7 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.operator_contract import PassOn
 from threadline.db.engine import Database
-from threadline.decisions.model import Course, Reason, Retrieval
+from threadline.decisions.model import EscalationReason, NextStep, Retrieval
 from threadline.errors import Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.documents import split_document
@@ -56,12 +56,12 @@ async def first_round(engine: Engine) -> None:
     engine.documents.retrieval = Retrieval(0.5)
     engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query="Enterprise", query_complexity=0.1)
     await engine.hears(QUESTION)
-    assert (await retrieve(engine)).course is Course.RETRIEVE_MORE
+    assert (await retrieve(engine)).course is NextStep.RETRIEVE_MORE
 
 
 async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) -> None:
     await engine.hears(QUESTION)
-    assert (await engine.whole()).course is Course.PROCEED
+    assert (await engine.whole()).course is NextStep.PROCEED
     assert engine.documents.asked == [QUESTION]
     replies(engine, "It costs 990 a month [1].")
     await engine.talk.think()
@@ -72,16 +72,16 @@ async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) 
     assert (source.title, source.text) == ("Plans", ""), "texts are not kept after the turn"
 
 
-@pytest.mark.parametrize(("complexity", "course"), [(0.0, Course.PROCEED), (0.1, Course.CLARIFY)])
+@pytest.mark.parametrize(("complexity", "course"), [(0.0, NextStep.PROCEED), (0.1, NextStep.CLARIFY)])
 async def test_second_round_without_retrieval_rests_on_the_first(
-    engine: Engine, complexity: float, course: Course
+    engine: Engine, complexity: float, course: NextStep
 ) -> None:
     await first_round(engine)
     engine.decides("REASON_ONLY", query_complexity=complexity)
     assert (await engine.step("decide", 1, 2)).course is course
     factors, _ = await engine.weighed()
     assert factors.source_quality == 0.5
-    if course is Course.PROCEED:
+    if course is NextStep.PROCEED:
         await engine.talk.think()
         assert any(PRICES.text in str(each) for each in engine.talk.sent())
         assert (await engine.settled(OutcomeKind.ANSWERED, answered_at=1)).endswith("Plans – Enterprise")
@@ -117,9 +117,9 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
     await engine.decided(f"{question}, in detail?" if detail else f"{question}?")
     replies(engine, "\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
     await engine.talk.think()
-    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, Reason.TOOL_FAILURE))
+    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, EscalationReason.TOOL_FAILURE))
     said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1)
-    notice = decision_texts.handed_over(Reason.TOOL_FAILURE)
+    notice = decision_texts.handed_over(EscalationReason.TOOL_FAILURE)
     assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
     assert any("Paragraph 9" in each.text for each in engine.talk.posted()) is detail
     assert detail or len(said) <= answers.LIMIT
@@ -135,7 +135,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
     await engine.hears("please list what the Starter plan has")
     if decides:
         engine.decides("REASON_ONLY")
-        assert (await engine.whole()).course is Course.PROCEED
+        assert (await engine.whole()).course is NextStep.PROCEED
 
     async def answering(turn: Turn) -> None:
         await turn.call("qa_answer", question="Starter plan")
@@ -148,7 +148,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
 
 async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(engine: Engine) -> None:
     await engine.hears("the price of the proposal")
-    assert (await engine.whole()).course is Course.PROCEED
+    assert (await engine.whole()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as work:
         await work.transcripts.append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
     await engine.talk.run(engine.talk.operator.pass_on, PassOn(engine.talk.thread, 1, 0))
@@ -158,14 +158,16 @@ async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(e
 async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine: Engine) -> None:
     engine.documents.found, engine.documents.retrieval = (), Retrieval(0.0)
     step = await engine.decided("what is the price of the Ultra plan?")
-    assert step.course is Course.CLARIFY
+    assert step.course is NextStep.CLARIFY
     assert [each.round for each in await engine.kept()] == [1, 2]
     assert len(engine.documents.asked) == 2
     assert await engine.settled(OutcomeKind.CLARIFIED) == decision_texts.SAY_MORE
 
 
-@pytest.mark.parametrize(("contradicts", "course"), [(True, Course.ESCALATE), (False, Course.PROCEED)])
-async def test_suspicious_passages_are_compared_by_the_model(engine: Engine, contradicts: bool, course: Course) -> None:
+@pytest.mark.parametrize(("contradicts", "course"), [(True, NextStep.ESCALATE), (False, NextStep.PROCEED)])
+async def test_suspicious_passages_are_compared_by_the_model(
+    engine: Engine, contradicts: bool, course: NextStep
+) -> None:
     async def comparing(turn: Turn) -> None:
         await turn.text_only(json.dumps({"contradiction": contradicts, "reasoning": "Because."}))
 
@@ -196,9 +198,9 @@ async def test_failed_retrieval_costs_confidence_or_escalates_if_critical(
     factors, verdict = await engine.weighed()
     assert factors.retrieval_failed
     if critical:
-        assert (step.course, verdict.reason) == (Course.ESCALATE, Reason.RETRIEVAL_FAILURE)
+        assert (step.course, verdict.reason) == (NextStep.ESCALATE, EscalationReason.RETRIEVAL_FAILURE)
         return
-    assert step.course is Course.PROCEED
+    assert step.course is NextStep.PROCEED
     assert verdict.confidence == pytest.approx(0.7 * (0.2 * 0.9 + 0.3 * 2 / 3 + 0.2) / 0.7, abs=1e-6)
     await engine.talk.think()
     assert any("cannot be asked right now" in str(each) for each in engine.talk.sent())

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from tests.evals.labelled import Example
 from tests.support.conversation_store import THREAD, StoredConversation, mention
+from threadline.conversations import conversation_row
 from threadline.db.engine import Database
 from threadline.decisions import engine
-from threadline.decisions.confidence import Thresholds
-from threadline.decisions.engine import Decision
-from threadline.decisions.model import Action, Decided, Deliberation
+from threadline.decisions.model import Decision, DecisionRound, DecisionType, Thresholds
+from threadline.decisions.store import DecisionStore
 from threadline.errors import Transient
 from threadline.models.chat_model import ChatModel
 from threadline.models.client import OpenAIConfig, OpenAIModel
@@ -41,21 +41,22 @@ class Judge:
 
 @dataclass(frozen=True)
 class Made:
-    """`kept`: what was read again of the decision."""
+    """`kept`: what was read again of the decision. `problems`: what was wrong with the model's last answer."""
 
     example: Example
     decision: Decision
-    kept: Decided | None
+    problems: tuple[str, ...]
+    kept: Decision | None
 
     @property
-    def pair(self) -> tuple[Action, Action]:
+    def pair(self) -> tuple[DecisionType, DecisionType]:
         """The right decision, and the one that was made."""
-        return self.example.right, self.decision.decided.action
+        return self.example.right, self.decision.type
 
     @property
     def valid(self) -> bool:
-        """It was made in the form that is asked for, without a fault, and is on record as it was made."""
-        return not self.decision.faults and self.kept == self.decision.decided
+        """It was made in the form that is asked for, without a problem, and is on record as it was made."""
+        return not self.problems and self.kept == self.decision
 
 
 @asynccontextmanager
@@ -94,7 +95,7 @@ async def decide_all(
     """
     few = asyncio.Semaphore(AT_ONCE)
 
-    async def one(example: Example) -> Decision:
+    async def one(example: Example) -> tuple[Decision, tuple[str, ...]]:
         async with few:
             return await _patiently(example, model, pause)
 
@@ -103,12 +104,12 @@ async def decide_all(
         mention(0, "The first word of the conversation that the decisions are kept in.")
     )
     return [
-        Made(example, decision, await _kept(database, turn, example, decision.decided))
-        for turn, (example, decision) in enumerate(zip(examples, decisions, strict=True), 1)
+        Made(example, decision, problems, await _kept(database, turn, example, decision))
+        for turn, (example, (decision, problems)) in enumerate(zip(examples, decisions, strict=True), 1)
     ]
 
 
-async def _patiently(example: Example, model: ChatModel, pause: Pause) -> Decision:
+async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[Decision, tuple[str, ...]]:
     for attempt in range(1, TRIES):
         try:
             return await engine.decide(example.situation, asking(model, [], attempt))
@@ -117,11 +118,12 @@ async def _patiently(example: Example, model: ChatModel, pause: Pause) -> Decisi
     return await engine.decide(example.situation, asking(model, [], TRIES))
 
 
-async def _kept(database: Database, turn: int, example: Example, decided: Decided) -> Decided | None:
-    version = engine.version(engine.prompt("decide"))
-    made = Deliberation(1, decided, Thresholds(), example.situation.hash, version)
+async def _kept(database: Database, turn: int, example: Example, decided: Decision) -> Decision | None:
+    version = engine.prompt_version(engine.prompt("decide"))
+    made = DecisionRound(1, decided, Thresholds(), example.situation.hash, version)
     async with database.begin() as work:
-        await work.decisions.keep(THREAD, turn, made)
+        row = await conversation_row.locked(work.tx, THREAD)
+        await DecisionStore(work.tx).add(row.id, turn, made)
     async with database.begin() as work:
-        rounds = await work.decisions.of(THREAD, turn)
-    return rounds[0].decided if rounds == [made] else None
+        rounds = await DecisionStore(work.tx).rounds(row.id, turn)
+    return rounds[0].decision if rounds == [made] else None

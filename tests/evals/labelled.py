@@ -13,9 +13,8 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from threadline.decisions import sensitive_topics as sensitive
-from threadline.decisions.engine import Known, Offered, Said, Situation
-from threadline.decisions.model import Action
+from threadline.decisions.engine import OfferedTool, Situation
+from threadline.decisions.model import DecisionType, Source, sensitive_topics
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import DocumentType
 
@@ -102,7 +101,7 @@ class Questions:
 class Example:
     """A query in its situation, and the decision that is right; `about`: what makes it hard, in a word or two."""
 
-    right: Action
+    right: DecisionType
     situation: Situation
     design: bool = False
     about: str = ""
@@ -134,8 +133,8 @@ def decisions(path: Path = DECISIONS) -> tuple[Example, ...]:
         WrongSet: a labelled set cannot be used.
     """
     read = _read(path, _Decisions)
-    tools = tuple(Offered(name, says) for name, says in read.tools.items())
-    labelled = [(action, each) for action in Action for each in getattr(read, action.lower())]
+    tools = tuple(OfferedTool(name, says) for name, says in read.tools.items())
+    labelled = [(action, each) for action in DecisionType for each in getattr(read, action.lower())]
     _demand_once(path, [" / ".join([*_said(each), each.query]) for _, each in labelled])
     return tuple(Example(action, _situation(each, tools), each.design, each.about) for action, each in labelled)
 
@@ -153,13 +152,13 @@ def _said(asked: _Query) -> list[str]:
     return [text for said in asked.recent for text in said.values()]
 
 
-def _situation(asked: _Query, tools: tuple[Offered, ...]) -> Situation:
+def _situation(asked: _Query, tools: tuple[OfferedTool, ...]) -> Situation:
     return Situation(
         asked.query,
-        tuple(Said(author, text) for said in asked.recent for author, text in said.items()),
-        sources=tuple(Known(each.title, each.section, each.text) for each in asked.sources),
+        tuple(f"{author}: {text}" for said in asked.recent for author, text in said.items()),
+        sources=tuple(Source(each.title, each.section, each.title, "", each.text) for each in asked.sources),
         tools=tools,
-        sensitive=sensitive.words_in(asked.query),
+        sensitive=sensitive_topics(asked.query),
         types=tuple(DocumentType),
     )
 

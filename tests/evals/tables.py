@@ -12,7 +12,7 @@ from tests.evals.deciding import Judge, Made
 from tests.evals.labelled import Kind
 from tests.evals.metrics import Place
 from tests.evals.retrieving import Answered, Measured
-from threadline.decisions.model import Action
+from threadline.decisions.model import DecisionType
 
 _PLUMBING = (
     "OPENAI_API_KEY is not set, so the devstack's script has decided, by a few words. This checks the plumbing alone: "
@@ -46,17 +46,17 @@ def decisions(console: Console, judge: Judge, made: Sequence[Made]) -> None:
     invalid = [each for each in made if not each.valid]
     _line(console, f"Valid, and kept as they were made: {len(made) - len(invalid)} of {len(made)}")
     for each in invalid:
-        _line(console, f"  {each.example.situation.query}: {'; '.join(each.decision.faults) or 'kept otherwise'}")
+        _line(console, f"  {each.example.situation.query}: {'; '.join(each.problems) or 'kept otherwise'}")
 
 
-def _confusion(title: str, pairs: Sequence[tuple[Action, Action]]) -> Table:
+def _confusion(title: str, pairs: Sequence[tuple[DecisionType, DecisionType]]) -> Table:
     table, counts = _table(title), metrics.confusion(pairs)
-    for column in ("right", "of", "share", *Action):
+    for column in ("right", "of", "share", *DecisionType):
         table.add_column(column, no_wrap=True)
-    for right in Action:
+    for right in DecisionType:
         of_right = [pair for pair in pairs if pair[0] is right]
         share = f"{metrics.share_right(of_right):.2f}" if of_right else "–"
-        table.add_row(right, str(len(of_right)), share, *(str(counts[right, given] or "") for given in Action))
+        table.add_row(right, str(len(of_right)), share, *(str(counts[right, given] or "") for given in DecisionType))
     table.add_row("all", str(len(pairs)), f"{metrics.share_right(pairs):.2f}")
     return table
 

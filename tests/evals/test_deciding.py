@@ -12,8 +12,7 @@ from tests.evals import deciding, labelled, tables
 from tests.evals.__main__ import arguments, run, status
 from tests.evals.deciding import Made
 from threadline.db.engine import Database
-from threadline.decisions.engine import Decision
-from threadline.decisions.model import Action, Decided
+from threadline.decisions.model import Decision, DecisionType
 from threadline.errors import Transient
 from threadline.settings import OpenAISettings
 from threadline_devstack.models import ModelSandbox, Turn
@@ -56,7 +55,7 @@ async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: Mod
         [made] = await deciding.decide_all(labelled.decisions()[:1], judge.model, database)
         shown = told(lambda console: tables.decisions(console, judge, [made]))
     assert not judge.scripted
-    assert (made.valid, made.pair) == (False, (Action.RETRIEVE, Action.ESCALATE))
+    assert (made.valid, made.pair) == (False, (DecisionType.RETRIEVE, DecisionType.ESCALATE))
     assert "RETRIEVE, and not ESCALATE: What's your enterprise pricing?" in shown
     assert "kept as they were made: 0 of 1" in shown
     assert status([made], scripted=True, floor=0.85) == 1
@@ -117,9 +116,9 @@ def decided(wrong: int) -> Sequence[Made]:
     """All examples decided right, but for so many."""
     made = []
     for place, example in enumerate(labelled.decisions()):
-        other = Action.CLARIFY if example.right is not Action.CLARIFY else Action.RETRIEVE
-        decided = Decided(other if place < wrong else example.right, "It is so.")
-        made.append(Made(example, Decision(decided), decided))
+        other = DecisionType.CLARIFY if example.right is not DecisionType.CLARIFY else DecisionType.RETRIEVE
+        decided = Decision(other if place < wrong else example.right, "It is so.")
+        made.append(Made(example, decided, (), decided))
     return made
 
 

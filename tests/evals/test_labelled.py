@@ -7,24 +7,24 @@ import pytest
 
 from tests.evals import labelled
 from tests.evals.labelled import DECISIONS, DOCUMENTS, QUESTIONS, Kind, WrongSet
-from threadline.decisions.model import Action
+from threadline.decisions.model import DecisionType
 from threadline.knowledge.documents import parse_document
 from threadline.knowledge.model import DocumentType
 
 DESIGN = {
-    Action.RETRIEVE: {
+    DecisionType.RETRIEVE: {
         "What's your enterprise pricing?",
         "What's your refund policy?",
         "How do I integrate with Salesforce?",
     },
-    Action.REASON_ONLY: {"Thanks, that helps!", "Can you summarize what we discussed?", "Yes, let's proceed."},
-    Action.USE_TOOL: {
+    DecisionType.REASON_ONLY: {"Thanks, that helps!", "Can you summarize what we discussed?", "Yes, let's proceed."},
+    DecisionType.USE_TOOL: {
         "Book a meeting with me.",
         "Update my company name to Acme Corp.",
         "Send me a follow-up email.",
     },
-    Action.CLARIFY: {"I need help with your product.", "How much does it cost?", "Can you integrate?"},
-    Action.ESCALATE: {
+    DecisionType.CLARIFY: {"I need help with your product.", "How much does it cost?", "Can you integrate?"},
+    DecisionType.ESCALATE: {
         "I want a refund for the entire year.",
         "Your agent gave me wrong information and I lost money.",
         "Can I get a custom contract with special terms?",
@@ -53,9 +53,10 @@ def test_the_decisions_are_enough_of_each_and_have_the_designs_examples() -> Non
     examples = labelled.decisions()
     counts = Counter(each.right for each in examples)
     assert len(examples) >= 80
-    assert min(counts[action] for action in Action) >= 12
+    assert min(counts[action] for action in DecisionType) >= 12
     assert {
-        action: {each.situation.query for each in examples if each.design and each.right is action} for action in Action
+        action: {each.situation.query for each in examples if each.design and each.right is action}
+        for action in DecisionType
     } == DESIGN
 
 
@@ -65,8 +66,8 @@ def test_what_makes_a_query_hard_is_there_in_each_form() -> None:
     assert {"injection", "language", "sarcasm", "gibberish", "sensitive word", "follow-up"} <= about
     assert any("issue" in each.situation.query and not each.situation.sensitive for each in examples)
     assert {each.right for each in examples if "refund" in each.situation.sensitive} >= {
-        Action.RETRIEVE,
-        Action.ESCALATE,
+        DecisionType.RETRIEVE,
+        DecisionType.ESCALATE,
     }
 
 

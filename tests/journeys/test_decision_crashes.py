@@ -11,6 +11,8 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import AGAIN, CrashScene
+from threadline.conversations import conversation_row
+from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
 from threadline_devstack.stack import Stack
@@ -38,10 +40,11 @@ class PriceScene(CrashScene):
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
         async with self._database.begin() as work:
-            rounds = await work.decisions.of(self.thread(root), 1)
+            conversation = await conversation_row.id_of(work.tx, self.thread(root))
+            rounds = await DecisionStore(work.tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None
-        return made is not None, bool(made and made.sources), bool(made and made.verdict)
+        return made is not None, bool(made and made.sources), bool(made and made.judgement)
 
     async def decisions_asked(self, words: str) -> int:
         return sum(words in json.dumps(each["messages"]) for each in await self.model.forms())

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
+from tests.decisions.answers import passage
 from tests.models.asking import BOTH, Answering, Make, asked
-from threadline.decisions import conflicts as comparing
-from threadline.decisions.engine import Known, Offered, Situation, decide
-from threadline.decisions.model import Action
+from threadline.decisions.engine import COMPARISON_SCHEMA, OfferedTool, Situation, decide, find_conflict
+from threadline.decisions.model import DecisionType
 from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import Form
 from threadline.models.model import Usage
 from threadline.models.structured import asking
 from threadline_devstack.models import ModelSandbox, Turn
 
-BOOK = Situation("Book a meeting with me.", tools=(Offered("calendar_book", "Book a meeting."),))
+BOOK = Situation("Book a meeting with me.", tools=(OfferedTool("calendar_book", "Book a meeting."),))
 
 
 @BOTH
@@ -26,8 +26,8 @@ async def test_decision_is_made_over_either_api(
     make: Make, sandbox: ModelSandbox, api: str, types: tuple[str, ...]
 ) -> None:
     paid = list[Usage]()
-    made = await decide(replace(BOOK, types=types), asking(make(api=api), paid))
-    assert (made.decided.action, made.decided.tools, made.faults) == (Action.USE_TOOL, ("calendar_book",), ())
+    made, problems = await decide(replace(BOOK, types=types), asking(make(api=api), paid))
+    assert (made.type, made.tools, problems) == (DecisionType.USE_TOOL, ("calendar_book",), ())
     assert paid[0].output_tokens > 0
     [exchange] = sandbox.forms
     assert (exchange.conversation.form, dict(exchange.conversation.tools)) == ("decision", {})
@@ -41,17 +41,17 @@ async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: Mode
 
     sandbox.script(nonsense, form="decision")
     paid = list[Usage]()
-    made = await decide(BOOK, asking(make(api=api), paid))
-    assert (made.decided.action, len(paid)) == (Action.ESCALATE, 2)
+    made, _ = await decide(BOOK, asking(make(api=api), paid))
+    assert (made.type, len(paid)) == (DecisionType.ESCALATE, 2)
     assert "I would rather not." in json.dumps(sandbox.forms[-1].conversation.messages)
 
 
 @BOTH
 async def test_passages_are_compared_over_either_api(make: Make, sandbox: ModelSandbox, api: str) -> None:
-    ten, twelve = Known("Prices", "", "It is $10."), Known("FAQ", "", "It is $12.")
+    ten, twelve = passage("Prices", "", "It is $10."), passage("FAQ", "", "It is $12.")
     ask = asking(make(api=api), [])
-    assert await comparing.conflicting([(ten, twelve)], ask)
-    assert not await comparing.conflicting([(ten, ten)], ask)
+    assert await find_conflict([(ten, twelve)], ask)
+    assert not await find_conflict([(ten, ten)], ask)
     assert not sandbox.refused
 
 
@@ -71,10 +71,10 @@ async def test_form_adds_only_itself_to_a_request(
     make: Make, answering: Answering, bodies: list[Any], api: str
 ) -> None:
     model = make(api=api, base_url=await answering({"error": {"message": "no"}}, status=400))
-    for given in (None, Form(comparing.NAME, comparing.FORM)):
+    for given in (None, Form("comparison", COMPARISON_SCHEMA)):
         with pytest.raises(Permanent):
             await model.ask(asked(form=given))
-    shape = {"name": comparing.NAME, "schema": comparing.FORM, "strict": True}
+    shape = {"name": "comparison", "schema": COMPARISON_SCHEMA, "strict": True}
     added: dict[str, dict[str, Any]] = {
         "responses": {"text": {"format": {"type": "json_schema", **shape}}},
         "chat": {"response_format": {"type": "json_schema", "json_schema": shape}},

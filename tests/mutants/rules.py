@@ -171,7 +171,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "confidence: the weight of a source that is not needed is lost",
-        "threadline/decisions/confidence.py",
+        "threadline/decisions/model.py",
         " / sum(weight for weight, _ in parts)",
         "",
         ("tests/decisions/test_confidence_rules.py::test_worst_evidence_is_0_and_best_is_1[without a source]",),

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
+from threadline.conversations import conversation_row
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.decision_contract import Round, Step
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.situation import Situations
-from threadline.decisions.confidence import Factors
-from threadline.decisions.model import Course, Deliberation, Retrieval, Source, Verdict
+from threadline.decisions.model import DecisionRound, Factors, Judgement, NextStep, Retrieval, Source
+from threadline.decisions.store import DecisionStore
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import REPORTER
@@ -68,23 +69,24 @@ class Engine:
             if step.course is None:
                 await self.step("look_up", turn, number)
                 step = await self.step("weigh", turn, number)
-            if step.course is not Course.RETRIEVE_MORE:
+            if step.course is not NextStep.RETRIEVE_MORE:
                 break
         return step
 
-    async def kept(self, turn: int = 1) -> list[Deliberation]:
+    async def kept(self, turn: int = 1) -> list[DecisionRound]:
         async with self.talk.database.begin() as work:
-            return await work.decisions.of(self.talk.thread, turn)
+            row = await conversation_row.locked(work.tx, self.talk.thread)
+            return await DecisionStore(work.tx).rounds(row.id, turn)
 
-    async def last(self, turn: int = 1) -> Deliberation:
+    async def last(self, turn: int = 1) -> DecisionRound:
         return (await self.kept(turn))[-1]
 
-    async def weighed(self, turn: int = 1) -> tuple[Factors, Verdict]:
+    async def weighed(self, turn: int = 1) -> tuple[Factors, Judgement]:
         """The evidence of the last round, and what followed."""
         last = await self.last(turn)
         assert last.factors
-        assert last.verdict
-        return last.factors, last.verdict
+        assert last.judgement
+        return last.factors, last.judgement
 
     async def settled(self, kind: OutcomeKind, turn: int = 1, text: str = "", answered_at: int = 0) -> str:
         request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at)

@@ -8,7 +8,7 @@ import pytest
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.conversations.contract import SUMMARISE, THINK
-from threadline.decisions.confidence import Thresholds
+from threadline.decisions.model import Thresholds
 from threadline.decisions.variant_settings import variants
 from threadline.decisions.variants import Variant
 from threadline.errors import Permanent

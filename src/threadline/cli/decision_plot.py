@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from threadline.decisions.calibration import Calibration
+from threadline.decisions.reports import Calibration
 from threadline.errors import Permanent
 
 _ENDINGS = (".png", ".svg", ".pdf")

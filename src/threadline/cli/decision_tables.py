@@ -8,14 +8,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output as telling
-from threadline.decisions.model import Course
-from threadline.decisions.outcomes import Label
+from threadline.decisions.model import NextStep
 
 if TYPE_CHECKING:
-    from threadline.decisions.calibration import Calibration
-    from threadline.decisions.outcomes import Outcome
-    from threadline.decisions.reports import Report, Tally
-    from threadline.decisions.tuning import Proposal, TooFew
+    from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision, Report
+    from threadline.decisions.tuning import ThresholdProposal
 
 _LISTED = 20
 """Of each list; the newest, and how many more there are."""
@@ -24,16 +21,16 @@ _COLUMNS = ("", "decisions", "went on", "asked", "escalated", "👍", "👎", "r
 
 
 def report(found: "Report") -> None:
-    rows = [(action.value, tally) for action, tally in found.actions]
-    _tallies("Decisions", [*rows, ("total", found.whole)])
-    if found.whole.calibration:
-        _reliability(found.whole.calibration)
+    rows = [(type_.value, stats) for type_, stats in found.types]
+    _tallies("Decisions", [*rows, ("total", found.total)])
+    if found.total.calibration:
+        _reliability(found.total.calibration)
     else:
         telling.line(
             "There is no calibration yet: no answer has more thumbs one way than the other, and no escalation for low "
             "confidence was answered or closed by a person."
         )
-    _listed("Escalated without need", found.needless)
+    _listed("Escalated without need", found.not_needed)
     _listed("Answered, but should have been escalated", found.missed)
     if len(found.variants) > 1:
         _tallies(
@@ -41,22 +38,23 @@ def report(found: "Report") -> None:
         )
 
 
-def proposal(found: "Proposal | TooFew") -> None:
-    from threadline.decisions.tuning import TooFew
+def proposal(found: "ThresholdProposal | None", examples: int) -> None:
+    """Args: `examples`: how many judged decisions there are to propose by."""
+    from threadline.decisions.tuning import MIN_EXAMPLES
 
-    if isinstance(found, TooFew):
-        counted = f"Judged decisions by confidence: {found.count}"
-        telling.line(f"{counted}; {found.missing} more are needed before thresholds are proposed.")
+    if found is None:
+        counted = f"Judged decisions by confidence: {examples}"
+        telling.line(f"{counted}; {MIN_EXAMPLES - examples} more are needed before thresholds are proposed.")
         return
-    now, then = found.now, found.then
-    present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.cost_now:.3f})."
-    telling.line(f"Judged decisions by confidence: {found.lessons}. {present}")
+    now, then = found.current, found.proposed
+    present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f})."
+    telling.line(f"Judged decisions by confidence: {examples}. {present}")
     if then == now:
         telling.line("No other thresholds have a lower cost.")
         return
-    telling.line(f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.cost_then:.3f}).")
-    telling.line(f"Of {found.weighed} decisions {found.changed} would change:")
-    for before, after, count in found.moves:
+    telling.line(f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.proposed_cost:.3f}).")
+    telling.line(f"Of {found.judged} decisions {found.changed} would change:")
+    for before, after, count in found.changes:
         telling.line(f"  {count}: {before.value} → {after.value}")
     telling.line(
         f"Nothing was changed. To apply it, set THREADLINE_DECISION_HIGH={then.high:g} and "
@@ -64,26 +62,22 @@ def proposal(found: "Proposal | TooFew") -> None:
     )
 
 
-def _tallies(title: str, rows: "Sequence[tuple[str, Tally]]") -> None:
+def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
     table = Table(*_COLUMNS, title=title, title_justify="left")
     for name, tally in rows:
-        asked = tally.courses[Course.CLARIFY] + tally.courses[Course.RETRIEVE_MORE]
+        asked = tally.next_steps[NextStep.CLARIFY] + tally.next_steps[NextStep.RETRIEVE_MORE]
         scores = tally.calibration
         table.add_row(
             escape(name),
             str(tally.decisions),
-            *(str(count) for count in (tally.courses[Course.PROCEED], asked, tally.courses[Course.ESCALATE])),
-            *(str(tally.ups), str(tally.downs)),
-            "–" if tally.share_right is None else f"{tally.share_right:.0%} of {_labelled(tally)}",
+            *(str(count) for count in (tally.next_steps[NextStep.PROCEED], asked, tally.next_steps[NextStep.ESCALATE])),
+            *(str(tally.thumbs_up), str(tally.thumbs_down)),
+            "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}",
             f"{scores.brier:.3f}" if scores else "–",
             f"{scores.ece:.3f}" if scores else "–",
             f"${tally.cost_usd:.4f}",
         )
     telling.console.print(table)
-
-
-def _labelled(tally: "Tally") -> int:
-    return sum(count for label, count in tally.labels.items() if label is not Label.UNLABELLED)
 
 
 def _reliability(calibration: "Calibration") -> None:
@@ -101,12 +95,12 @@ def _reliability(calibration: "Calibration") -> None:
     telling.console.print(table)
 
 
-def _listed(title: str, outcomes: "Sequence[Outcome]") -> None:
+def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
     telling.line(f"{title}: {len(outcomes) or 'none'}")
     for each in outcomes[:_LISTED]:
-        sure = f"{each.verdict.confidence:.2f}" if each.verdict else "–"
-        why = f", {each.verdict.reason.value}" if each.verdict and each.verdict.reason else ""
-        words = textwrap.shorten(each.decided.reasoning, 100, placeholder=" …")
-        telling.line(f"  {each.key}: {each.decided.action.value}, {sure}{why}. {words}")
+        sure = f"{each.judgement.confidence:.2f}" if each.judgement else "–"
+        why = f", {each.judgement.reason.value}" if each.judgement and each.judgement.reason else ""
+        words = textwrap.shorten(each.decision.reasoning, 100, placeholder=" …")
+        telling.line(f"  {each.key}: {each.decision.type.value}, {sure}{why}. {words}")
     if len(outcomes) > _LISTED:
         telling.line(f"  … and {len(outcomes) - _LISTED} more")

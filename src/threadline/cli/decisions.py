@@ -12,7 +12,7 @@ from threadline.cli import output as telling
 from threadline.cli.running_stack import adopt_running_stack
 
 if TYPE_CHECKING:
-    from threadline.decisions.outcomes import Outcome
+    from threadline.decisions.reports import JudgedDecision
 
 app = typer.Typer(help="Report on the decision engine, and propose thresholds.", no_args_is_help=True)
 
@@ -34,7 +34,7 @@ def report(
     ] = None,
     team: Team = "",
 ) -> None:
-    """Report how often each action was decided, its calibration, wrong escalations, and the variants."""
+    """Report how often each type was decided, its calibration, wrong escalations, and the variants."""
     from threadline.cli import decision_plot
     from threadline.decisions import reports
 
@@ -43,10 +43,10 @@ def report(
         telling.line(_NOTHING)
         return
     decision_tables.report(found)
-    if plot and found.whole.calibration is None:
+    if plot and found.total.calibration is None:
         telling.line("There is no plot, because there is no calibration yet.")
-    elif plot and found.whole.calibration:
-        decision_plot.draw(found.whole.calibration, plot)
+    elif plot and found.total.calibration:
+        decision_plot.draw(found.total.calibration, plot)
         telling.progress(f"{plot} shows the calibration.")
 
 
@@ -58,19 +58,22 @@ def tune(
 ) -> None:
     """Propose thresholds from people's feedback, and show what would change. Nothing is changed."""
     from threadline.decisions import tuning
+    from threadline.decisions.reports import training_examples
 
     outcomes = [each for each in _outcomes(since, team) if variant in ("", each.variant)]
     if not outcomes:
         telling.line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
         return
-    decision_tables.proposal(tuning.proposal(outcomes, outcomes[-1].thresholds))
+    proposal = tuning.propose_thresholds(outcomes, outcomes[-1].thresholds)
+    decision_tables.proposal(proposal, len(training_examples(outcomes)))
 
 
-def _outcomes(days: float, team: str) -> "list[Outcome]":
-    async def read() -> "list[Outcome]":
+def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
+    async def read() -> "list[JudgedDecision]":
+        from threadline.handovers.store import judged_since
         from threadline.wiring.cli_services import open_database
 
         async with open_database() as database, database.begin() as work:
-            return await work.decision_reports.since(datetime.now(UTC) - timedelta(days=days), team)
+            return await judged_since(work.tx, datetime.now(UTC) - timedelta(days=days), team)
 
     return asyncio.run(read())

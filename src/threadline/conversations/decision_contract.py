@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from temporalio import activity
 
-from threadline.decisions.model import Course, Reason
+from threadline.decisions.model import EscalationReason, NextStep
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
 
@@ -36,7 +36,7 @@ class Step:
     `about`: the decision in a few words without anybody's, for Temporal's UI.
     """
 
-    course: Course | None = None
+    course: NextStep | None = None
     decides: bool = True
     about: str = ""
 
@@ -47,7 +47,7 @@ class Escalate:
 
     thread: Thread
     turn: int
-    reason: Reason
+    reason: EscalationReason
 
 
 class DecisionActivities(ABC):

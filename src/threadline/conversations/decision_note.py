@@ -2,7 +2,7 @@
 
 import json
 
-from threadline.decisions.model import Action, Course, Deliberation
+from threadline.decisions.model import DecisionRound, DecisionType, NextStep
 from threadline.models.model import Message, Role
 
 _FOUND = (
@@ -16,9 +16,9 @@ _AWAY = (
 _TOOLS = "[Decision] What fits this request: {}."
 
 
-def note(made: Deliberation | None) -> Message | None:
+def note(made: DecisionRound | None) -> Message | None:
     """None where there is nothing to tell."""
-    if made is None or made.verdict is None or made.verdict.course is not Course.PROCEED:
+    if made is None or made.judgement is None or made.judgement.next_step is not NextStep.PROCEED:
         return None
     if made.retrieval and made.retrieval.failed:
         return Message(Role.SYSTEM, _AWAY)
@@ -28,6 +28,6 @@ def note(made: Deliberation | None) -> Message | None:
             for number, each in enumerate(made.sources, 1)
         ]
         return Message(Role.SYSTEM, _FOUND + json.dumps(shown, ensure_ascii=False, indent=1))
-    if made.decided.action is Action.USE_TOOL and made.decided.tools:
-        return Message(Role.SYSTEM, _TOOLS.format(", ".join(made.decided.tools)))
+    if made.decision.type is DecisionType.USE_TOOL and made.decision.tools:
+        return Message(Role.SYSTEM, _TOOLS.format(", ".join(made.decision.tools)))
     return None

@@ -11,11 +11,11 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.decision_contract import ROUNDS, DecisionActivities, Escalate, Round, Step
     from threadline.conversations.model import answers
     from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
-    from threadline.decisions.model import Course, Reason
+    from threadline.decisions.model import EscalationReason, NextStep
 
 from threadline.threads.calls import attempt, call, fault_of
 
-_ENDS = {Course.CLARIFY: OutcomeKind.CLARIFIED, Course.ESCALATE: OutcomeKind.ESCALATED}
+_ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
 _FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
 _BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
 
@@ -34,9 +34,9 @@ class TurnDecision:
         for number in range(1, ROUNDS + 1):
             step = await self._round(Round(self._turn.thread, self._turn.turn, number))
             self._decides = step.decides
-            if step.course is not Course.RETRIEVE_MORE:
+            if step.course is not NextStep.RETRIEVE_MORE:
                 break
-        if kind := _ENDS.get(step.course or Course.PROCEED):
+        if kind := _ENDS.get(step.course or NextStep.PROCEED):
             self.outcome = Outcome(kind, "")
 
     async def behind(self, outcome: Outcome) -> Outcome:
@@ -70,10 +70,10 @@ class TurnDecision:
             return await call(DecisionActivities.give_up_deciding, asked, summary="continue without a decision")
 
 
-def _trouble(outcome: Outcome) -> Reason | None:
+def _trouble(outcome: Outcome) -> EscalationReason | None:
     if outcome.kind in _FAILED:
-        return Reason.RESPONSE_ERROR
-    return Reason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
+        return EscalationReason.RESPONSE_ERROR
+    return EscalationReason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
 
 
 def _critical_failure(executions: Sequence[Execution]) -> bool:

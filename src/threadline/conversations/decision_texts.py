@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.decisions.model import FALLBACK, Action, Course, Deliberation, Reason, Source
+from threadline.decisions.model import ERROR_REPLY, DecisionRound, DecisionType, EscalationReason, NextStep, Source
 from threadline.knowledge.model import SECTION
 
 SAY_MORE = "I want to get this right: could you tell me a little more about what you need?"
 """Asked where the model has no question of its own."""
 _PASSED_ON = "I have handed it over to a person, with the conversation so far. The answer will come in this thread."
 _WHY = {
-    Reason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
-    Reason.SENSITIVE_TOPIC: "This is not for me to decide.",
-    Reason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
-    Reason.TOOL_FAILURE: "Something that I need for this did not work.",
-    Reason.DECIDED: "This needs a person.",
+    EscalationReason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
+    EscalationReason.SENSITIVE_TOPIC: "This is not for me to decide.",
+    EscalationReason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
+    EscalationReason.TOOL_FAILURE: "Something that I need for this did not work.",
+    EscalationReason.DECIDED: "This needs a person.",
 }
 _MARK = re.compile(r"\[(\d{1,2})\]")
 _MOST, _LONGEST = 10, 100
@@ -25,17 +25,17 @@ _MARKS = 100
 """Characters for what Slack's marks may take."""
 
 
-def said(kind: OutcomeKind, made: Deliberation | None) -> str:
+def said(kind: OutcomeKind, made: DecisionRound | None) -> str:
     """The whole answer of a turn that ends with its decision."""
     if kind is OutcomeKind.CLARIFIED:
-        return (made.decided.question if made and made.decided.action is Action.CLARIFY else "") or SAY_MORE
-    return handed_over(made.verdict.reason if made and made.verdict else None)
+        return (made.decision.question if made and made.decision.type is DecisionType.CLARIFY else "") or SAY_MORE
+    return handed_over(made.judgement.reason if made and made.judgement else None)
 
 
-def passed_on(made: Deliberation | None) -> str:
+def passed_on(made: DecisionRound | None) -> str:
     """Told behind an answer where a person takes over beside it, since something critical has failed."""
-    verdict = made.verdict if made else None
-    return handed_over(verdict.reason) if verdict and verdict.course is Course.ESCALATE else ""
+    verdict = made.judgement if made else None
+    return handed_over(verdict.reason) if verdict and verdict.next_step is NextStep.ESCALATE else ""
 
 
 def fitting(before: str, answer: str, end: str, *, detail: bool) -> str:
@@ -50,11 +50,11 @@ def fitting(before: str, answer: str, end: str, *, detail: bool) -> str:
     return "\n\n".join(filter(None, (before, answer, end)))
 
 
-def handed_over(reason: Reason | None) -> str:
+def handed_over(reason: EscalationReason | None) -> str:
     """Told to who asks when a person takes over."""
-    if reason is Reason.RESPONSE_ERROR:
-        return FALLBACK
-    return f"{_WHY.get(reason or Reason.DECIDED, _WHY[Reason.DECIDED])} {_PASSED_ON}"
+    if reason is EscalationReason.RESPONSE_ERROR:
+        return ERROR_REPLY
+    return f"{_WHY.get(reason or EscalationReason.DECIDED, _WHY[EscalationReason.DECIDED])} {_PASSED_ON}"
 
 
 def sources_of(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:

@@ -22,7 +22,7 @@ from threadline.conversations.model.conversation import (
 from threadline.conversations.ratings import Thumbs
 from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
-from threadline.decisions.store import Decisions
+from threadline.decisions.store import DecisionStore
 from threadline.handovers.store import Handovers
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import Thread
@@ -267,4 +267,4 @@ async def _forget_words(
         keys = [turn_id(thread, turn) for turn in turns]
         await MemoryStore(connection).forget_said(thread.team, keys)
         await TurnPlans(connection).forget_told(conversation_id)
-        await Decisions(connection).forget_words(conversation_id)
+        await DecisionStore(connection).delete_content(conversation_id)

@@ -7,8 +7,8 @@ from typing import Any
 
 import structlog
 
+from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
-from threadline.conversations import replies
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.model import answers
@@ -16,7 +16,8 @@ from threadline.conversations.model.conversation import ConversationMarks, Outco
 from threadline.conversations.turn_plans import Plan, Spent
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.decisions.model import Course, Deliberation, Result, concluded
+from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
+from threadline.decisions.store import DecisionStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
 from threadline.operator.model import protocol
@@ -37,11 +38,11 @@ _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 _BY_DECISION = (OutcomeKind.CLARIFIED, OutcomeKind.ESCALATED)
 _THEIRS = (OutcomeKind.ANSWERED, OutcomeKind.FAILED, OutcomeKind.SPEECHLESS, *_BY_DECISION)
 _RESULTS = {
-    OutcomeKind.CLARIFIED: Result.CLARIFIED,
-    OutcomeKind.ESCALATED: Result.ESCALATED,
-    OutcomeKind.STOPPED: Result.FAILED,
-    OutcomeKind.FAILED: Result.FAILED,
-    OutcomeKind.SPEECHLESS: Result.FAILED,
+    OutcomeKind.CLARIFIED: DecisionOutcome.CLARIFIED,
+    OutcomeKind.ESCALATED: DecisionOutcome.ESCALATED,
+    OutcomeKind.STOPPED: DecisionOutcome.FAILED,
+    OutcomeKind.FAILED: DecisionOutcome.FAILED,
+    OutcomeKind.SPEECHLESS: DecisionOutcome.FAILED,
 }
 _LEFT = "(This was not said: a person had taken the thread over.)"
 _log = structlog.get_logger(__name__)
@@ -56,8 +57,9 @@ class Settling:
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
+            row = await conversation_row.locked(work.tx, thread)
             plan = await work.turn_plans.of(thread, turn)
-            made = concluded(await work.decisions.of(thread, turn))
+            made = last_round(await DecisionStore(work.tx).rounds(row.id, turn))
             request = await _taken_back(work, request, plan)
             request, left = await _taken_over(work, request)
             answer, end, own = await _answer(work, request, plan, made)
@@ -127,7 +129,7 @@ async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest
 
 
 async def _answer(
-    work: Work, request: SettleRequest, plan: Plan | None, made: Deliberation | None
+    work: Work, request: SettleRequest, plan: Plan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -154,16 +156,17 @@ async def _answer(
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
-async def _decided(work: Work, request: SettleRequest, made: Deliberation, user: str, *, left: bool) -> None:
+async def _decided(work: Work, request: SettleRequest, made: DecisionRound, user: str, *, left: bool) -> None:
     """What came of the turn's decision; one that ends with a person waits for them from now on."""
-    result = _RESULTS.get(request.kind, Result.ANSWERED)
+    result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
     if left:
-        result = Result.TAKEN_OVER
-    elif made.verdict and made.verdict.course is Course.ESCALATE and result is not Result.FAILED:
-        result = Result.ESCALATED
+        result = DecisionOutcome.TAKEN_OVER
+    elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
+        result = DecisionOutcome.ESCALATED
         await work.handovers.open(request.thread, request.turn, user)
     spent = await work.turn_plans.spent(request.thread, request.turn)
-    await work.decisions.settled(request.thread, request.turn, result, spent.cost_usd)
+    row = await conversation_row.locked(work.tx, request.thread)
+    await DecisionStore(work.tx).close(row.id, request.turn, result, spent.cost_usd)
 
 
 async def _written_down(work: Work, request: SettleRequest, user: str, answer: str, end: str) -> str:

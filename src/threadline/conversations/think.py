@@ -7,7 +7,7 @@ from functools import cached_property
 
 import structlog
 
-from threadline.conversations import blocks, intent, replies
+from threadline.conversations import blocks, conversation_row, intent, replies
 from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
@@ -19,7 +19,8 @@ from threadline.conversations.prompt_building import Question, TakingUp, has_wor
 from threadline.conversations.summary import Summaries
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
-from threadline.decisions.model import concluded
+from threadline.decisions.model import last_round
+from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.errors import ContextTooLong
@@ -171,8 +172,9 @@ class Thinking:
         if request.agent is not Agent.COPILOT:
             return []
         async with self._database.begin() as work:
-            rounds = await work.decisions.of(request.thread, request.turn)
-        told = evidence.note(concluded(rounds))
+            conversation = await conversation_row.id_of(work.tx, request.thread)
+            rounds = await DecisionStore(work.tx).rounds(conversation, request.turn)
+        told = evidence.note(last_round(rounds))
         return [told] if told else []
 
     async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from threadline.conversations.message_reading import Stays, TakenUp
 from threadline.conversations.transcript_store import DELETED
-from threadline.decisions import sensitive_topics as sensitive
+from threadline.decisions.model import sensitive_topics
 from threadline.jobs.model import is_job_question
 from threadline.operator.model import scope as questions
 from threadline.operator.model.memory import fact_to_remember
@@ -81,7 +81,7 @@ def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
         if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
         if route.agent is Agent.COPILOT and (
-            (route.overhears and taken.addressed) or sensitive.words_in(taken.text, sensitive_words)
+            (route.overhears and taken.addressed) or sensitive_topics(taken.text, sensitive_words)
         ):
             return True
         return bool(scope) and find_rfp_ids(taken.text)[:1] not in ((), (scope,))

@@ -10,8 +10,6 @@ from threadline.conversations.trace_store import TurnTraces
 from threadline.conversations.transcript_store import BYTES, Transcripts
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.rate_limits import Limits
-from threadline.decisions.report_store import DecisionReports
-from threadline.decisions.store import Decisions
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.store import Handovers
@@ -28,14 +26,6 @@ class Work:
     @cached_property
     def bindings(self) -> ThreadBindings:
         return ThreadBindings(self.tx)
-
-    @cached_property
-    def decisions(self) -> Decisions:
-        return Decisions(self.tx)
-
-    @cached_property
-    def decision_reports(self) -> DecisionReports:
-        return DecisionReports(self.tx)
 
     @cached_property
     def estimates(self) -> EstimateStore:

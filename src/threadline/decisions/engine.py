@@ -1,44 +1,47 @@
-"""What to do with a question, by a model that sees the whole situation; never by keywords alone.
+"""Situation and `decide`: what to do with a question, by a model that sees the whole situation, never by keywords.
 
-The model decides in a strict form. What is invalid it is shown once more with its faults; after that a person takes
-over. Everything that people, records and documents say reaches it as JSON strings, out of which no text can break.
+The model answers in a strict form. An invalid answer is shown to it once more with its problems; after that a person
+takes over. Everything that people, records and documents say reaches it as JSON strings, out of which no text can
+break.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
-from threadline.decisions import parsing as answer
-from threadline.decisions.model import Action, Decided, Sensitivity, faults
-from threadline.decisions.parsing import Unreadable
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sensitivity, Source, validate
 from threadline.models.chat_model import Ask
+from threadline.slack.model import clean_text
 
-LONGEST_QUERY = 12_000
+MAX_QUERY = 12_000
 """Characters of a query that the model is shown: the head and the tail of a longer one."""
-_LONGEST_SAID, _LONGEST_SOURCE = 1_000, 1_200
+_MAX_LINE, _MAX_SOURCE = 1_000, 1_200
+MAX_PAIRS = 4
+"""Pairs of passages that are compared. They come with the best passages first, and each is a call of the model."""
+_MAX_COMPARED = 2_000
+_MAX_TOOLS, _MAX_PROBLEMS = 20, 10
 _UNDECIDED = "No valid decision could be made."
+_DECISION, _COMPARISON = "decision", "comparison"
+"""Names of the two forms."""
+COMPARISON_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"contradiction": {"type": "boolean"}, "reasoning": {"type": "string"}},
+    "required": ["contradiction", "reasoning"],
+    "additionalProperties": False,
+}
+_FENCED = re.compile(r"[^{`]*```(?:json)?(.*)```", re.DOTALL)
+"""A block of code around the answer; fences within its sentences belong to them."""
 
 
 @dataclass(frozen=True)
-class Said:
-    author: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Known:
-    """A source that was retrieved before; its text is empty where only its name is remembered."""
-
-    title: str
-    section: str
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Offered:
+class OfferedTool:
     """A tool by its name as the model is shown it."""
 
     name: str
@@ -47,16 +50,18 @@ class Offered:
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision is made with. `recent` are the last messages, oldest first; `lead`: who asks, in a few lines.
+    """What a decision is made with.
 
-    `sensitive` are the topics that the query names; `types` the types of documents that there are.
+    `recent`: the last messages, oldest first, each with its author in front. `lead`: who asks, in a few lines.
+    `sources`: what was retrieved before; a text is empty where only the name is remembered. `sensitive`: the topics
+    that the query names. `types`: the types of documents that there are.
     """
 
     query: str
-    recent: tuple[Said, ...] = ()
+    recent: tuple[str, ...] = ()
     lead: str = ""
-    sources: tuple[Known, ...] = ()
-    tools: tuple[Offered, ...] = ()
+    sources: tuple[Source, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
     sensitive: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
@@ -65,56 +70,54 @@ class Situation:
         """The same for the same situation alone: 64 hexadecimal digits."""
         return sha256(json.dumps(asdict(self), sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def shown(self) -> str:
+    def as_json(self) -> str:
         """As the model reads it: one JSON document."""
-        told = {
-            "query": _ends(self.query),
-            "recent_conversation": [f"{each.author}: {each.text[:_LONGEST_SAID]}" for each in self.recent],
+        shown = {
+            "query": _head_and_tail(self.query),
+            "recent_conversation": [line[:_MAX_LINE] for line in self.recent],
             "lead_context": self.lead,
             "sources_already_retrieved": [
-                asdict(replace(each, text=each.text[:_LONGEST_SOURCE])) for each in self.sources
+                {"title": each.title, "section": each.section, "text": each.text[:_MAX_SOURCE]} for each in self.sources
             ],
             "tools": {each.name: each.description for each in self.tools},
             "document_types": self.types,
             "sensitive_words_in_the_query": self.sensitive,
         }
-        return json.dumps(told, ensure_ascii=False, indent=1)
+        return json.dumps(shown, ensure_ascii=False, indent=1)
 
 
-@dataclass(frozen=True)
-class Decision:
-    """`faults`: what was wrong with the last answer; a valid one has none."""
-
-    decided: Decided
-    faults: tuple[str, ...] = ()
+# -- Deciding ------------------------------------------------------------------------------------------------------
 
 
-async def decide(situation: Situation, ask: Ask, instructions: str = "") -> Decision:
+async def decide(situation: Situation, ask: Ask, instructions: str = "") -> tuple[Decision, tuple[str, ...]]:
     """Decide what to do with a query; whatever the model writes, there is a decision.
 
     Args:
         instructions: others than the product's own.
 
+    Returns:
+        the decision, and what was wrong with the model's last answer: nothing where the decision is its own.
+
     Raises:
         Permanent | Transient: the model cannot be asked.
     """
-    told, form = instructions or prompt("decide"), answer.form(situation.types)
-    questions, wrong = [situation.shown()], tuple[str, ...]()
-    for last in (False, True):
-        text = await ask(told, questions, answer.NAME, form)
-        read = answer.read(text)
-        wrong = read.faults if isinstance(read, Unreadable) else _faults(read, situation, insists=last)
-        if not wrong and isinstance(read, Decided):
-            return Decision(read)
-        questions = [questions[0], text, _mend(wrong)]
-    return Decision(undecided(situation.sensitive), wrong)
+    instructions, schema = instructions or prompt("decide"), decision_schema(situation.types)
+    messages, problems = [situation.as_json()], tuple[str, ...]()
+    for retry in (False, True):
+        text = await ask(instructions, messages, _DECISION, schema)
+        found = parse_decision(text)
+        problems = found.problems if isinstance(found, InvalidDecision) else _problems(found, situation, retry=retry)
+        if not problems and isinstance(found, Decision):
+            return found, ()
+        messages = [messages[0], text, _correction(problems)]
+    return default_escalation(situation.sensitive), problems
 
 
-def undecided(sensitive: Sequence[str] = ()) -> Decided:
+def default_escalation(sensitive: Sequence[str] = ()) -> Decision:
     """A person decides, since nothing valid was decided; a sensitive word is then taken at its worst."""
     sensitivity = Sensitivity.CLAIMS if sensitive else Sensitivity.NONE
-    return Decided(
-        Action.ESCALATE,
+    return Decision(
+        DecisionType.ESCALATE,
         _UNDECIDED,
         escalation_reason=_UNDECIDED,
         complexity=1.0,
@@ -129,15 +132,15 @@ def prompt(name: str) -> str:
     return (files(__package__) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
-def version(instructions: str) -> str:
-    """By which instructions are known where a decision is kept: 12 hexadecimal digits."""
+def prompt_version(instructions: str) -> str:
+    """Names the instructions in a stored decision: 12 hexadecimal digits."""
     return sha256(instructions.encode()).hexdigest()[:12]
 
 
-def _faults(decided: Decided, situation: Situation, *, insists: bool) -> tuple[str, ...]:
-    """Args: `insists`: it was asked before, so that what it says of sensitive words again, it means."""
-    found = faults(decided, {each.name for each in situation.tools})
-    if situation.sensitive and decided.sensitivity is Sensitivity.NONE and not insists:
+def _problems(decision: Decision, situation: Situation, *, retry: bool) -> tuple[str, ...]:
+    """Args: `retry`: it was asked before. What it then says of sensitive words once more, it means."""
+    found = validate(decision, {each.name for each in situation.tools})
+    if situation.sensitive and decision.sensitivity is Sensitivity.NONE and not retry:
         words = ", ".join(situation.sensitive)
         found.append(
             f"The query has sensitive words ({words}): sensitivity is asks or claims, by what is meant. Say none again "
@@ -146,12 +149,127 @@ def _faults(decided: Decided, situation: Situation, *, insists: bool) -> tuple[s
     return tuple(found)
 
 
-def _mend(wrong: Sequence[str]) -> str:
-    return "This is not valid. Answer again in the same form:\n" + "\n".join(f"- {each}" for each in wrong)
+def _correction(problems: Sequence[str]) -> str:
+    return "This is not valid. Answer again in the same form:\n" + "\n".join(f"- {each}" for each in problems)
 
 
-def _ends(query: str) -> str:
-    if len(query) <= LONGEST_QUERY:
+def _head_and_tail(query: str) -> str:
+    if len(query) <= MAX_QUERY:
         return query
-    half = LONGEST_QUERY // 2
+    half = MAX_QUERY // 2
     return f"{query[:half]}\n[… {len(query) - 2 * half:,} characters are left out here …]\n{query[-half:]}"
+
+
+# -- The form of a decision ----------------------------------------------------------------------------------------
+
+
+class _Answer(BaseModel):
+    """Strict: what a word means is not guessed."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    decision: str
+    reasoning: str
+    tools_needed: list[str]
+    retrieval_needed: bool
+    retrieval_query: str
+    document_types: list[str]
+    clarifying_question: str
+    escalation_reason: str
+    query_complexity: float = Field(ge=0, le=1, allow_inf_nan=False)
+    confidence: float = Field(ge=0, le=1, allow_inf_nan=False)
+    sensitivity: str
+    intent_clear: bool
+
+
+@dataclass(frozen=True)
+class InvalidDecision:
+    """What is wrong, in sentences by which the model can correct it."""
+
+    problems: tuple[str, ...]
+
+
+def decision_schema(types: Sequence[str]) -> Mapping[str, Any]:
+    """The JSON schema of a decision, as strict structured outputs take it; `types` are those of documents."""
+    text, unit = {"type": "string"}, {"type": "number", "minimum": 0, "maximum": 1}
+    properties: dict[str, Any] = {
+        "decision": {"type": "string", "enum": [each.value for each in DecisionType]},
+        "reasoning": text,
+        "tools_needed": {"type": "array", "items": text},
+        "retrieval_needed": {"type": "boolean"},
+        "retrieval_query": text,
+        "document_types": {"type": "array", "items": {"type": "string", "enum": list(types)} if types else text},
+        "clarifying_question": text,
+        "escalation_reason": text,
+        "query_complexity": unit,
+        "confidence": unit,
+        "sensitivity": {"type": "string", "enum": [each.value for each in Sensitivity]},
+        "intent_clear": {"type": "boolean"},
+    }
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def parse_decision(text: str) -> Decision | InvalidDecision:
+    """Read the model's answer, whatever it is, without an exception. Whether the decision makes sense: `validate`."""
+    found = _FENCED.match(text)
+    try:
+        answer = _Answer.model_validate(json.loads(found[1] if found else text))
+        type_ = DecisionType(answer.decision.strip().upper())
+        sensitivity = Sensitivity(answer.sensitivity.strip().lower())
+    except ValidationError as error:
+        return InvalidDecision(tuple(_sentence(each) for each in error.errors()[:_MAX_PROBLEMS]))
+    except (ValueError, RecursionError) as error:
+        return InvalidDecision((f"The answer is not the JSON that was asked for: {str(error)[:200]}",))
+    return Decision(
+        type_,
+        _line(answer.reasoning),
+        tuple(_line(each) for each in answer.tools_needed[:_MAX_TOOLS]),
+        _line(answer.retrieval_query) if answer.retrieval_needed or type_ is DecisionType.RETRIEVE else "",
+        _line(answer.clarifying_question),
+        _line(answer.escalation_reason),
+        answer.query_complexity,
+        answer.confidence,
+        sensitivity,
+        answer.intent_clear,
+        tuple(_line(each) for each in answer.document_types[:_MAX_TOOLS]),
+    )
+
+
+def _line(text: str) -> str:
+    """Made storable: JSON can say what neither Postgres nor an API takes."""
+    return " ".join(clean_text(text).split())[:MAX_SENTENCE]
+
+
+def _sentence(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "the answer"
+    return f"{where}: {error['msg']}"
+
+
+# -- Comparing passages --------------------------------------------------------------------------------------------
+
+
+async def find_conflict(pairs: Sequence[tuple[Source, Source]], ask: Ask) -> bool:
+    """Ask the model whether one of the pairs holds a contradiction.
+
+    An answer that cannot be read counts as one: the pair is suspicious, and a person is better asked once too often.
+
+    Args:
+        pairs: those that a cheap check has found suspicious.
+
+    Raises:
+        Permanent | Transient: the model cannot be asked.
+    """
+    for pair in pairs[:MAX_PAIRS]:
+        shown = [{"document": each.title, "section": each.section, "text": each.text[:_MAX_COMPARED]} for each in pair]
+        question = json.dumps(shown, ensure_ascii=False, indent=1)
+        if _contradicts(await ask(prompt("compare"), [question], _COMPARISON, COMPARISON_SCHEMA)):
+            return True
+    return False
+
+
+def _contradicts(text: str) -> bool:
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return not (isinstance(answer, dict) and answer.get("contradiction") is False)

@@ -1,21 +1,50 @@
-"""What the decision engine says of a question, and what follows from it. Rules that may change: run in activities."""
+"""Decision, the confidence in it, and what follows from it. Pure.
 
+The confidence is one number, computed from evidence and never taken from the model's own feeling. The formula and the
+thresholds are the source design's (docs/designs.md). Its printed results for the three example flows do not follow from
+its formula: they are 0.905, 0.71 and 0.57.
+"""
+
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
+from math import isnan
 
-from threadline.decisions.confidence import ESCALATED, Factors, Level, Thresholds, composite, level
 from threadline.knowledge.model import citation
 
-RECENT = 5
+RECENT_MESSAGES = 5
 """Messages of the conversation that a decision is made with."""
-LONGEST_REASONING = 500
+MAX_SENTENCE = 500
 """Characters that are kept of each sentence of the model's."""
-FALLBACK = "I'm experiencing technical difficulties. A team member will assist you."
-"""Said where no answer could be made; the design's sentence."""
+ERROR_REPLY = "I'm experiencing technical difficulties. A team member will assist you."
+"""The answer where none could be made; the design's sentence."""
+
+SOURCE_WEIGHT, SIMPLICITY_WEIGHT, CONTEXT_WEIGHT, TOOLS_WEIGHT = 0.3, 0.2, 0.3, 0.2
+"""They sum to 1."""
+CONFLICT_FACTOR = 0.5
+NO_RETRIEVAL_FACTOR = 0.7
+"""Applies where a retrieval that is not critical has failed and the turn goes on without."""
+ESCALATION_CAP = 0.35
+"""The highest confidence that an escalation is stored with."""
+
+SENSITIVE_TOPICS = {
+    "refund": r"refund(?:s|ed|ing|able)?",
+    "legal": r"legal(?:ly|ity|ities)?",
+    "complaint": r"complain(?:t|ts|s|ed|ing)?",
+    "sue": r"su(?:e|es|ed|ing)",
+    "compensation": r"compensat(?:e|es|ed|ing|ion|ions)",
+}
+"""The design's words, with their inflections."""
+_MAX_SEARCHED = 50_000
+"""Characters of a text in which sensitive topics are searched."""
 
 
-class Action(StrEnum):
+# -- A decision ----------------------------------------------------------------------------------------------------
+
+
+class DecisionType(StrEnum):
     """What to do with a question; the values are the design's."""
 
     RETRIEVE = "RETRIEVE"
@@ -25,8 +54,8 @@ class Action(StrEnum):
     ESCALATE = "ESCALATE"
 
 
-class Reason(StrEnum):
-    """Why a person takes over; the names are the design's, the last one stands for the engine's own words."""
+class EscalationReason(StrEnum):
+    """Why a person takes over; the names are the design's, except for the engine's own decision."""
 
     LOW_CONFIDENCE = "confidence_below_threshold"
     SENSITIVE_TOPIC = "sensitive_topic"
@@ -46,8 +75,8 @@ class Sensitivity(StrEnum):
     """They claim, complain or threaten: a person takes over."""
 
 
-class Course(StrEnum):
-    """What becomes of the turn."""
+class NextStep(StrEnum):
+    """What the turn does next."""
 
     PROCEED = "proceed"
     CLARIFY = "clarify"
@@ -55,47 +84,7 @@ class Course(StrEnum):
     ESCALATE = "escalate"
 
 
-@dataclass(frozen=True)
-class Decided:
-    """The model's answer, read and valid. `complexity` and `own_confidence` in [0, 1].
-
-    `tools` are names as the model is shown them. `query` is what to look up, `question` what to ask the person.
-    """
-
-    action: Action
-    reasoning: str
-    tools: tuple[str, ...] = ()
-    query: str = ""
-    question: str = ""
-    escalation_reason: str = ""
-    complexity: float = 0.0
-    own_confidence: float = 0.0
-    sensitivity: Sensitivity = Sensitivity.NONE
-    intent_clear: bool = True
-    document_types: tuple[str, ...] = ()
-    """In which the answer would stand."""
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a turn and its conversation have used up: more is retrieved once a turn, and `questions` are asked so often
-    in a row."""
-
-    retrieved_more: bool = False
-    questions: int = 0
-    questions_allowed: int = 2
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What follows from a decision: `confidence` is as it is stored, `reason` is there where `course` is ESCALATE."""
-
-    course: Course
-    confidence: float
-    reason: Reason | None = None
-
-
-class Result(StrEnum):
+class DecisionOutcome(StrEnum):
     """What came of a decision, once its turn is settled, or a person has taken over."""
 
     ANSWERED = "answered"
@@ -103,6 +92,27 @@ class Result(StrEnum):
     ESCALATED = "escalated"
     TAKEN_OVER = "taken_over"
     FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The model's answer, valid in its form. `complexity` and `model_confidence` are in [0, 1].
+
+    `tools` are names as the model is shown them. `query` is what to look up, `question` what to ask the person.
+    `document_types`: where the answer would stand.
+    """
+
+    type: DecisionType
+    reasoning: str
+    tools: tuple[str, ...] = ()
+    query: str = ""
+    question: str = ""
+    escalation_reason: str = ""
+    complexity: float = 0.0
+    model_confidence: float = 0.0
+    sensitivity: Sensitivity = Sensitivity.NONE
+    intent_clear: bool = True
+    document_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What looking up came to. `quality` in [0, 1]; `failed`: the knowledge could not be asked.
+    """The result of a look-up. `quality` in [0, 1]; `failed`: the documents could not be searched.
 
     `critical`: a question of this kind may not be answered without it. `suspicious`: passages that may contradict each
     other, as pairs of their places among the sources.
@@ -140,14 +150,56 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
-class Deliberation:
-    """One round of a turn's decision, as it is kept; it counts from 1.
+class Factors:
+    """The evidence, each in [0, 1].
 
-    `retrieval` is None where nothing was looked up, `factors` and `verdict` until the evidence is weighed.
+    `source_quality` is None where the decision needs no source, or its source could not be asked; `retrieval_critical`:
+    and may not be answered without it.
+    """
+
+    source_quality: float | None
+    query_complexity: float
+    context_completeness: float
+    tool_success_rate: float = 1.0
+    conflict: bool = False
+    retrieval_failed: bool = False
+    retrieval_critical: bool = False
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From `high` on a decision proceeds; below `low` it escalates.
+
+    Raises:
+        ValueError: they are not 0 < low <= high <= 1.
+    """
+
+    high: float = 0.75
+    low: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high <= 1:
+            raise ValueError(f"the thresholds must be 0 < low <= high <= 1, and they are {self.low} and {self.high}")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What follows from a decision. `confidence` is as it is stored; `reason` is set where `next_step` is ESCALATE."""
+
+    next_step: NextStep
+    confidence: float
+    reason: EscalationReason | None = None
+
+
+@dataclass(frozen=True)
+class DecisionRound:
+    """One round of a turn's decision, as it is stored; rounds count from 1.
+
+    `retrieval` is None where nothing was looked up; `factors` and `judgement` are None until the evidence is judged.
     """
 
     round: int
-    decided: Decided
+    decision: Decision
     thresholds: Thresholds
     inputs_hash: str
     prompt_version: str
@@ -155,13 +207,14 @@ class Deliberation:
     sources: tuple[Source, ...] = ()
     retrieval: Retrieval | None = None
     factors: Factors | None = None
-    verdict: Verdict | None = None
+    judgement: Judgement | None = None
 
 
-def concluded(rounds: Sequence[Deliberation]) -> Deliberation | None:
-    """A turn's last round, with what was found for it: a round that looked nothing up rests on what one before it did.
+def last_round(rounds: Sequence[DecisionRound]) -> DecisionRound | None:
+    """A turn's last round with its sources. A round without a look-up has those of the round before it.
 
-    None where nothing was decided.
+    Returns:
+        None where nothing was decided.
     """
     if not rounds:
         return None
@@ -169,69 +222,176 @@ def concluded(rounds: Sequence[Deliberation]) -> Deliberation | None:
     return replace(last, sources=found.sources, retrieval=found.retrieval) if found else last
 
 
-def faults(decided: Decided, tools: Collection[str]) -> list[str]:
-    """What is wrong with a decision, in sentences that the model can mend it by.
+# -- Confidence ----------------------------------------------------------------------------------------------------
+
+
+class ConfidenceLevel(StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+def confidence(factors: Factors) -> float:
+    """The confidence in [0, 1]; without a source its weight is spread over the others."""
+    parts = [
+        (SIMPLICITY_WEIGHT, 1 - _unit(factors.query_complexity)),
+        (CONTEXT_WEIGHT, _unit(factors.context_completeness)),
+        (TOOLS_WEIGHT, _unit(factors.tool_success_rate)),
+    ]
+    if factors.source_quality is not None:
+        parts.append((SOURCE_WEIGHT, _unit(factors.source_quality)))
+    mean = sum(weight * value for weight, value in parts) / sum(weight for weight, _ in parts)
+    mean *= CONFLICT_FACTOR if factors.conflict else 1.0
+    mean *= NO_RETRIEVAL_FACTOR if factors.retrieval_failed else 1.0
+    return _unit(round(mean, 6))
+
+
+def confidence_level(value: float, thresholds: Thresholds) -> ConfidenceLevel:
+    """What a confidence means under these thresholds."""
+    if value >= thresholds.high:
+        return ConfidenceLevel.HIGH
+    return ConfidenceLevel.MEDIUM if value >= thresholds.low else ConfidenceLevel.LOW
+
+
+def context_completeness(*, lead: bool, history: bool, intent: bool) -> float:
+    """How much is known of who asks: a third each for who it is (on record or in Slack), a history of the thread, and
+    a clear intent."""
+    return round((lead + history + intent) / 3, 6)
+
+
+def tool_success_rate(succeeded: int, failed: int) -> float:
+    """Of this thread's executions; 1 where none ran."""
+    return 1.0 if succeeded + failed == 0 else succeeded / (succeeded + failed)
+
+
+def _unit(value: float) -> float:
+    return 0.0 if isnan(value) else min(1.0, max(0.0, value))
+
+
+# -- Rules ---------------------------------------------------------------------------------------------------------
+
+
+def validate(decision: Decision, tools: Collection[str]) -> list[str]:
+    """What is wrong with a decision, in sentences by which the model can correct it.
 
     Args:
         tools: the names that exist and are allowed.
     """
-    found = [*_lacking(decided), *_unknown(decided, tools)]
-    for name, value in (("query_complexity", decided.complexity), ("confidence", decided.own_confidence)):
+    problems = [*_missing(decision), *_unknown_tools(decision, tools)]
+    for name, value in (("query_complexity", decision.complexity), ("confidence", decision.model_confidence)):
         if not 0 <= value <= 1:
-            found.append(f"{name} is {value}: it must be a number from 0 to 1.")
-    return found
+            problems.append(f"{name} is {value}: it must be a number from 0 to 1.")
+    return problems
 
 
-def verdict(decided: Decided, factors: Factors, thresholds: Thresholds, spent: Spent) -> Verdict:
-    """What becomes of a turn by its decision and the evidence for it.
+def judge(
+    decision: Decision,
+    factors: Factors,
+    thresholds: Thresholds,
+    *,
+    retrieved_more: bool = False,
+    questions: int = 0,
+    questions_allowed: int = 2,
+) -> Judgement:
+    """What the turn does next, by its decision and the evidence for it.
 
     RETRIEVE is judged after its retrieval. A clarification never escalates on its score alone until the questions that
-    are allowed are used up; more is retrieved or asked at most once a turn.
+    are allowed are used up.
+
+    Args:
+        retrieved_more: the turn has retrieved more already, which it does once.
+        questions: how often in a row the bot has asked back.
+        questions_allowed: how often it may.
     """
-    sure = composite(factors)
-    if reason := _for_a_person(decided, factors):
-        return handed_over(sure, reason)
-    may_ask = spent.questions < spent.questions_allowed
-    if decided.action is Action.CLARIFY:
-        return Verdict(Course.CLARIFY, sure) if may_ask else handed_over(sure, Reason.LOW_CONFIDENCE)
-    match level(sure, thresholds):
-        case Level.HIGH:
-            return Verdict(Course.PROCEED, sure)
-        case Level.LOW:
-            return handed_over(sure, Reason.LOW_CONFIDENCE)
+    value = confidence(factors)
+    if reason := _person_needed(decision, factors):
+        return escalation(value, reason)
+    may_ask = questions < questions_allowed
+    if decision.type is DecisionType.CLARIFY:
+        return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
+    match confidence_level(value, thresholds):
+        case ConfidenceLevel.HIGH:
+            return Judgement(NextStep.PROCEED, value)
+        case ConfidenceLevel.LOW:
+            return escalation(value, EscalationReason.LOW_CONFIDENCE)
     if factors.retrieval_failed:
-        return Verdict(Course.PROCEED, sure)  # as the design has it: less sure, and without
-    if decided.action is Action.RETRIEVE and not spent.retrieved_more:
-        return Verdict(Course.RETRIEVE_MORE, sure)
-    return Verdict(Course.CLARIFY, sure) if may_ask else handed_over(sure, Reason.LOW_CONFIDENCE)
+        return Judgement(NextStep.PROCEED, value)  # as the design has it: less sure, and without
+    if decision.type is DecisionType.RETRIEVE and not retrieved_more:
+        return Judgement(NextStep.RETRIEVE_MORE, value)
+    return Judgement(NextStep.CLARIFY, value) if may_ask else escalation(value, EscalationReason.LOW_CONFIDENCE)
 
 
-def handed_over(confidence: float, reason: Reason) -> Verdict:
+def escalation(value: float, reason: EscalationReason) -> Judgement:
     """An escalation, whose confidence is capped."""
-    return Verdict(Course.ESCALATE, min(confidence, ESCALATED), reason)
+    return Judgement(NextStep.ESCALATE, min(value, ESCALATION_CAP), reason)
 
 
-def _for_a_person(decided: Decided, factors: Factors) -> Reason | None:
+def sensitive_topics(text: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """The topics that a text names, in any case and inflection, standing alone: "issue" does not name "sue".
+
+    They are evidence for the model, which says what is meant by them.
+
+    Args:
+        more: further words, each with the endings of English verbs and nouns.
+    """
+    searched = text[:_MAX_SEARCHED]
+    return tuple(name for name, pattern in _topic_patterns(tuple(more)) if pattern.search(searched))
+
+
+def _person_needed(decision: Decision, factors: Factors) -> EscalationReason | None:
     """Why a person takes over, however sure the decision is; None where its confidence decides."""
-    if decided.sensitivity is Sensitivity.CLAIMS:
-        return Reason.SENSITIVE_TOPIC
-    if decided.action is Action.ESCALATE:
-        return Reason.DECIDED
-    return Reason.RETRIEVAL_FAILURE if factors.retrieval_failed and factors.retrieval_critical else None
+    if decision.sensitivity is Sensitivity.CLAIMS:
+        return EscalationReason.SENSITIVE_TOPIC
+    if decision.type is DecisionType.ESCALATE:
+        return EscalationReason.DECIDED
+    return EscalationReason.RETRIEVAL_FAILURE if factors.retrieval_failed and factors.retrieval_critical else None
 
 
-def _lacking(decided: Decided) -> list[str]:
-    """What the action needs, and the decision has not."""
+def _missing(decision: Decision) -> list[str]:
+    """What the decision needs and does not have."""
     needs = {
-        Action.USE_TOOL: ("".join(decided.tools), "USE_TOOL needs tools_needed: name at least one tool of the list."),
-        Action.RETRIEVE: (decided.query, "RETRIEVE needs retrieval_query: say what to look up."),
-        Action.CLARIFY: (decided.question, "CLARIFY needs clarifying_question: say what to ask the person."),
-        Action.ESCALATE: (decided.escalation_reason, "ESCALATE needs escalation_reason: say why a person takes over."),
+        DecisionType.USE_TOOL: (
+            "".join(decision.tools),
+            "USE_TOOL needs tools_needed: name at least one tool of the list.",
+        ),
+        DecisionType.RETRIEVE: (decision.query, "RETRIEVE needs retrieval_query: say what to look up."),
+        DecisionType.CLARIFY: (
+            decision.question,
+            "CLARIFY needs clarifying_question: say what to ask the person.",
+        ),
+        DecisionType.ESCALATE: (
+            decision.escalation_reason,
+            "ESCALATE needs escalation_reason: say why a person takes over.",
+        ),
     }
-    given, fault = needs.get(decided.action, ("-", ""))
-    return [] if given.strip() else [fault]
+    given, problem = needs.get(decision.type, ("-", ""))
+    return [] if given.strip() else [problem]
 
 
-def _unknown(decided: Decided, tools: Collection[str]) -> list[str]:
-    unknown = [each for each in decided.tools if each not in tools] if decided.action is Action.USE_TOOL else []
+def _unknown_tools(decision: Decision, tools: Collection[str]) -> list[str]:
+    unknown = [each for each in decision.tools if each not in tools] if decision.type is DecisionType.USE_TOOL else []
     return [f"There is no tool {', '.join(unknown)}: use names of the list alone."] if unknown else []
+
+
+@lru_cache(maxsize=8)
+def _topic_patterns(more: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """One for each topic, since they overlap: "legal action" names "legal", too."""
+    added = {each: _inflected(each) for each in more if each.strip() and each not in SENSITIVE_TOPICS}
+    return tuple((name, _whole_word(inflected)) for name, inflected in (SENSITIVE_TOPICS | added).items())
+
+
+def _whole_word(word: str) -> re.Pattern[str]:
+    """An underscore is no part of a word, but Slack's mark of italics; a hyphen joins words."""
+    return re.compile(rf"(?<![^\W_])(?:{word})(?![^\W_])", re.IGNORECASE)
+
+
+def _inflected(words: str) -> str:
+    """With its last word's regular endings: disputed, policies, cancelling."""
+    spaced = r"\s+".join(re.escape(each) for each in words.split())
+    if ending := re.search(r"(?<=\w)e$", spaced, re.IGNORECASE):
+        return rf"{spaced[: ending.start()]}(?:e|es|e's|ed|e?ing)"
+    if ending := re.search(r"(?<=[^\Waeiou])y$", spaced, re.IGNORECASE):
+        return rf"{spaced[: ending.start()]}(?:y|y's|ies|ied|ying)"
+    if ending := re.search(r"(?<=[aeiou])[bdfgklmnprtvz]$", spaced, re.IGNORECASE):
+        return rf"{spaced}(?:s|es|'s|{ending[0]}?(?:ed|ing))?"
+    return rf"{spaced}(?:s|es|'s|ed|ing)?"

@@ -1,80 +1,229 @@
-"""What the decisions of some days came to: how often each, how well calibrated, where a person was needed. Pure."""
+"""Report: how decisions turned out, judged by what people did. A model judges nothing here. Pure.
+
+A confidence of 0.8 should be right in eight of ten cases. The Brier score is Brier's of 1950 for two outcomes; the
+expected calibration error (ECE) has bins of equal width.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 
-from threadline.decisions.calibration import Calibration, calibration
-from threadline.decisions.model import Action, Course
-from threadline.decisions.outcomes import Label, Outcome
+from threadline.decisions.model import (
+    Decision,
+    DecisionOutcome,
+    DecisionType,
+    EscalationReason,
+    Factors,
+    Judgement,
+    NextStep,
+    Thresholds,
+    confidence,
+)
+from threadline.slack.model import Thread
+
+BINS = 10
+
+
+class Label(StrEnum):
+    """What people did says this of a decision; most decisions stay without a label."""
+
+    GOOD = "good"
+    """Answered, and more thumbs are up than down."""
+    BAD = "should_have_been_escalated"
+    """Answered, and more thumbs are down than up."""
+    ESCALATION_NEEDED = "needed"
+    """Escalated, and a person answered."""
+    ESCALATION_NOT_NEEDED = "need_not_have_been_escalated"
+    """Escalated, and a person closed it without an answer, or more thumbs are down than up."""
+    UNLABELLED = ""
 
 
 @dataclass(frozen=True)
-class Tally:
+class JudgedDecision:
+    """A turn's last round, and what came of it.
+
+    `thumbs_up` and `thumbs_down` count people. `cost_usd` is the whole turn's. `person_answered`: a person to whom the
+    turn was given has answered; `closed`: they are done with it.
+    """
+
+    thread: Thread
+    turn: int
+    round: int
+    variant: str
+    prompt_version: str
+    decision: Decision
+    thresholds: Thresholds
+    factors: Factors | None
+    judgement: Judgement | None
+    outcome: DecisionOutcome | None
+    thumbs_up: int
+    thumbs_down: int
+    cost_usd: float
+    decided_at: datetime
+    person_answered: bool = False
+    closed: bool = False
+
+    @property
+    def key(self) -> str:
+        """The thread's, with the turn."""
+        return f"{self.thread.key}:{self.turn}"
+
+    @property
+    def escalated(self) -> bool:
+        return self.judgement is not None and self.judgement.next_step is NextStep.ESCALATE
+
+    @property
+    def label(self) -> Label:
+        if self.escalated:
+            return self._label_of_escalation()
+        if self.outcome is not DecisionOutcome.ANSWERED or self.thumbs_up == self.thumbs_down:
+            return Label.UNLABELLED
+        return Label.GOOD if self.thumbs_up > self.thumbs_down else Label.BAD
+
+    @property
+    def training_example(self) -> tuple[float, bool] | None:
+        """The confidence by the evidence, before any cap, and whether it was right to answer, or would have been.
+
+        None without a label, and where something else than the confidence has decided: a sensitive topic, an error,
+        the engine's own word.
+        """
+        if self.factors is None or self.judgement is None or self.label is Label.UNLABELLED:
+            return None
+        if self.escalated and self.judgement.reason is not EscalationReason.LOW_CONFIDENCE:
+            return None
+        return confidence(self.factors), self.label in (Label.GOOD, Label.ESCALATION_NOT_NEEDED)
+
+    def _label_of_escalation(self) -> Label:
+        if self.person_answered:
+            return Label.ESCALATION_NEEDED
+        needless = self.closed or self.thumbs_down > self.thumbs_up
+        return Label.ESCALATION_NOT_NEEDED if needless else Label.UNLABELLED
+
+
+def training_examples(judged: Sequence[JudgedDecision]) -> list[tuple[float, bool]]:
+    """Those that there are; see `JudgedDecision.training_example`."""
+    return [example for each in judged if (example := each.training_example) is not None]
+
+
+# -- Calibration ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """The cases with a confidence in [low, high), the last bin's in [low, 1]. `confidence` and `right` are means."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    right: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`brier` and `ece` in [0, 1], 0 is best; `bins` are those that hold a case."""
+
+    count: int
+    brier: float
+    ece: float
+    bins: tuple[CalibrationBin, ...]
+
+
+def calibrate(cases: Sequence[tuple[float, bool]]) -> Calibration | None:
+    """How far confidences are from what came of them.
+
+    Args:
+        cases: a confidence in [0, 1], and whether it was right.
+
+    Returns:
+        None without any case.
+    """
+    if not cases:
+        return None
+    sorted_in: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for case in cases:
+        sorted_in[min(int(case[0] * BINS), BINS - 1)].append(case)
+    bins = tuple(_bin(place, held) for place, held in enumerate(sorted_in) if held)
+    return Calibration(
+        len(cases),
+        sum((value - right) ** 2 for value, right in cases) / len(cases),
+        sum(each.count * abs(each.right - each.confidence) for each in bins) / len(cases),
+        bins,
+    )
+
+
+def _bin(place: int, held: Sequence[tuple[float, bool]]) -> CalibrationBin:
+    values, right = sum(value for value, _ in held), sum(right for _, right in held)
+    return CalibrationBin(place / BINS, (place + 1) / BINS, len(held), values / len(held), right / len(held))
+
+
+# -- The report ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DecisionStats:
     """Counts of some decisions. `cost_usd`: of their turns in all."""
 
     decisions: int
-    courses: Counter[Course]
+    next_steps: Counter[NextStep]
     labels: Counter[Label]
-    ups: int
-    downs: int
+    thumbs_up: int
+    thumbs_down: int
     cost_usd: float
     calibration: Calibration | None
 
     @property
+    def labelled(self) -> int:
+        return sum(self.labels.values()) - self.labels[Label.UNLABELLED]
+
+    @property
     def share_right(self) -> float | None:
-        """Of what is labelled, how much was decided as people would have it; None without labels."""
-        labelled = sum(self.labels.values()) - self.labels[Label.UNLABELLED]
-        return (self.labels[Label.GOOD] + self.labels[Label.NEEDED]) / labelled if labelled else None
+        """The share of the labelled decisions that were as people would have them; None without labels."""
+        right = self.labels[Label.GOOD] + self.labels[Label.ESCALATION_NEEDED]
+        return right / self.labelled if self.labelled else None
 
 
 @dataclass(frozen=True)
 class Report:
-    """`actions`: how often each was decided, with its tally. `variants`: by name and version of the prompt.
+    """`types`: how often each was decided, with its counts. `variants`: by name and version of the prompt.
 
-    `needless` are the escalations that need not have been, `missed` what should have been one; newest first.
+    `not_needed` are the escalations that need not have been, `missed` the answers that should have been one; newest
+    first.
     """
 
-    whole: Tally
-    actions: tuple[tuple[Action, Tally], ...]
-    variants: tuple[tuple[str, str, Tally], ...]
-    needless: tuple[Outcome, ...]
-    missed: tuple[Outcome, ...]
+    total: DecisionStats
+    types: tuple[tuple[DecisionType, DecisionStats], ...]
+    variants: tuple[tuple[str, str, DecisionStats], ...]
+    not_needed: tuple[JudgedDecision, ...]
+    missed: tuple[JudgedDecision, ...]
 
 
-def report(outcomes: Sequence[Outcome]) -> Report | None:
+def report(judged: Sequence[JudgedDecision]) -> Report | None:
     """None where nothing was decided."""
-    if not outcomes:
+    if not judged:
         return None
-    newest = sorted(outcomes, key=lambda each: each.at, reverse=True)
-    variants = sorted({(each.variant, each.prompt_version) for each in outcomes})
+    newest = sorted(judged, key=lambda each: each.decided_at, reverse=True)
+    by_type = {type_: [each for each in judged if each.decision.type is type_] for type_ in DecisionType}
+    variants = sorted({(each.variant, each.prompt_version) for each in judged})
+    by_variant = {key: [each for each in judged if (each.variant, each.prompt_version) == key] for key in variants}
     return Report(
-        _tally(outcomes),
-        tuple(
-            (action, _tally(mine))
-            for action in Action
-            if (mine := [each for each in outcomes if each.decided.action is action])
-        ),
-        tuple(
-            (
-                name,
-                version,
-                _tally([each for each in outcomes if (each.variant, each.prompt_version) == (name, version)]),
-            )
-            for name, version in variants
-        ),
-        tuple(each for each in newest if each.label is Label.NEEDLESS),
+        _stats(judged),
+        tuple((type_, _stats(found)) for type_, found in by_type.items() if found),
+        tuple((name, version, _stats(found)) for (name, version), found in by_variant.items()),
+        tuple(each for each in newest if each.label is Label.ESCALATION_NOT_NEEDED),
         tuple(each for each in newest if each.label is Label.BAD),
     )
 
 
-def _tally(outcomes: Sequence[Outcome]) -> Tally:
-    return Tally(
-        len(outcomes),
-        Counter(each.verdict.course for each in outcomes if each.verdict),
-        Counter(each.label for each in outcomes),
-        sum(each.ups for each in outcomes),
-        sum(each.downs for each in outcomes),
-        sum(each.cost_usd for each in outcomes),
-        calibration([lesson for each in outcomes if (lesson := each.lesson) is not None]),
+def _stats(judged: Sequence[JudgedDecision]) -> DecisionStats:
+    return DecisionStats(
+        len(judged),
+        Counter(each.judgement.next_step for each in judged if each.judgement),
+        Counter(each.label for each in judged),
+        sum(each.thumbs_up for each in judged),
+        sum(each.thumbs_down for each in judged),
+        sum(each.cost_usd for each in judged),
+        calibrate(training_examples(judged)),
     )

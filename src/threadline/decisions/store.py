@@ -1,4 +1,4 @@
-"""What the decision engine has decided in each turn, with what evidence, and what came of it."""
+"""DecisionStore: each turn's decision, round by round, with its evidence and what came of it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -7,135 +7,158 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Row, and_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.conversations import conversation_row
-from threadline.conversations.tables import conversations
-from threadline.decisions.confidence import Factors, Thresholds
-from threadline.decisions.model import Course, Decided, Deliberation, Reason, Result, Retrieval, Source, Verdict
+from threadline.db.engine import Transaction
+from threadline.decisions.model import (
+    Decision,
+    DecisionOutcome,
+    DecisionRound,
+    EscalationReason,
+    Factors,
+    Judgement,
+    NextStep,
+    Retrieval,
+    Source,
+    Thresholds,
+)
 from threadline.decisions.tables import decisions
-from threadline.slack.model import Thread
 
-_DECIDED = TypeAdapter(Decided)
+_DECISION = TypeAdapter(Decision)
 _RETRIEVAL = TypeAdapter(Retrieval | None)
 _FACTORS = TypeAdapter(Factors | None)
 _SOURCES = TypeAdapter(tuple[Source, ...])
-_NO_WORDS = {"reasoning": "", "query": "", "question": "", "escalation_reason": ""}
-_RECENT = 3
-"""Turns before this one whose sources a decision is told of."""
+_NO_TEXTS = {"reasoning": "", "query": "", "question": "", "escalation_reason": ""}
+_RECENT_TURNS = 3
+"""Turns before this one whose sources a decision is given."""
 _QUESTIONS = text("""
 SELECT count(DISTINCT d.turn) FROM decisions d
 WHERE d.conversation_id = :id AND d.turn < :turn AND d.outcome = 'clarified'
 AND d.turn > coalesce((SELECT max(turn) FROM decisions WHERE conversation_id = :id AND turn < :turn
                        AND outcome NOT IN ('', 'clarified')), 0)
 """)
+_row = decisions.c
 
 
-class Decisions:
-    """What changes a decision holds its conversation's row until the transaction ends; the first word stands."""
+class DecisionStore:
+    """Whoever changes a decision holds its conversation's row. What was written first stands.
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    `conversation_id` is the conversation's row; None, for a thread without one, has no decisions.
+    """
 
-    async def of(self, thread: Thread, turn: int) -> list[Deliberation]:
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def rounds(self, conversation_id: int | None, turn: int) -> list[DecisionRound]:
         """A turn's rounds, in order."""
-        query = select(decisions).join(conversations).where(conversation_row.here(thread), decisions.c.turn == turn)
-        return [_read(row) for row in await self._connection.execute(query.order_by(decisions.c.round))]
+        query = select(decisions).where(_row.conversation_id == conversation_id, _row.turn == turn)
+        return [_round(row) for row in await self._tx.execute(query.order_by(_row.round))]
 
-    async def keep(self, thread: Thread, turn: int, made: Deliberation) -> None:
-        """Write down what was decided in a round, unless it is there; its evidence is weighed later."""
-        row = await conversation_row.locked(self._connection, thread)
+    async def add(self, conversation_id: int, turn: int, made: DecisionRound) -> None:
+        """Store what was decided in a round, unless it is there; its evidence is judged later."""
         new = insert(decisions).values(
-            conversation_id=row.id,
+            conversation_id=conversation_id,
             turn=turn,
             round=made.round,
             inputs_hash=made.inputs_hash,
             prompt_version=made.prompt_version,
             variant=made.variant,
-            action=made.decided.action.value,
-            decided=_DECIDED.dump_python(made.decided, mode="json"),
+            type=made.decision.type.value,
+            decision=_DECISION.dump_python(made.decision, mode="json"),
             threshold_high=made.thresholds.high,
             threshold_low=made.thresholds.low,
         )
-        await self._connection.execute(new.on_conflict_do_nothing())
+        await self._tx.execute(new.on_conflict_do_nothing())
 
-    async def found(
-        self, thread: Thread, turn: int, round_: int, sources: Sequence[Source], retrieval: Retrieval
+    async def add_sources(
+        self, conversation_id: int, turn: int, round_: int, sources: Sequence[Source], retrieval: Retrieval
     ) -> None:
-        """What was looked up in a round."""
+        """Store what was looked up in a round, unless it is there."""
         values = {"sources": [asdict(each) for each in sources], "retrieval": asdict(retrieval)}
-        await self._write(thread, turn, round_, "retrieval", values)
+        which = and_(_of(conversation_id, turn), _row.round == round_, _row.retrieval.is_(None))
+        await self._tx.execute(update(decisions).where(which).values(**values))
 
-    async def weighed(self, thread: Thread, turn: int, round_: int, factors: Factors, verdict: Verdict) -> None:
-        """What the evidence of a round came to, and what follows."""
-        await self._write(thread, turn, round_, "factors", {"factors": asdict(factors), **_verdict(verdict)})
+    async def add_judgement(
+        self, conversation_id: int, turn: int, round_: int, factors: Factors, judgement: Judgement
+    ) -> None:
+        """Store the evidence of a round, and what follows from it, unless it is there."""
+        which = and_(_of(conversation_id, turn), _row.round == round_, _row.factors.is_(None))
+        values = {"factors": asdict(factors), **_judgement_columns(judgement)}
+        await self._tx.execute(update(decisions).where(which).values(**values))
 
-    async def escalated(self, thread: Thread, turn: int, verdict: Verdict) -> None:
+    async def escalate(self, conversation_id: int, turn: int, judgement: Judgement) -> None:
         """A turn's last round ends with a person after all: its answer could not be made, or a tool has failed."""
-        row = await conversation_row.locked(self._connection, thread)
-        last = max((each.round for each in await self.of(thread, turn)), default=0)
-        mine = and_(decisions.c.conversation_id == row.id, decisions.c.turn == turn, decisions.c.round == last)
-        await self._connection.execute(update(decisions).where(mine).values(**_verdict(verdict)))
+        last = max((each.round for each in await self.rounds(conversation_id, turn)), default=0)
+        which = and_(_of(conversation_id, turn), _row.round == last)
+        await self._tx.execute(update(decisions).where(which).values(**_judgement_columns(judgement)))
 
-    async def settled(self, thread: Thread, turn: int, outcome: Result, cost_usd: float) -> None:
-        """What came of a turn's decision; the texts of its sources go."""
-        row = await conversation_row.locked(self._connection, thread)
-        for each in await self.of(thread, turn):
+    async def close(self, conversation_id: int, turn: int, outcome: DecisionOutcome, cost_usd: float) -> None:
+        """Store what came of a turn's decision; the texts of its sources are removed."""
+        for each in await self.rounds(conversation_id, turn):
             sources = [asdict(replace(source, text="")) for source in each.sources]
-            which = and_(
-                decisions.c.conversation_id == row.id, decisions.c.turn == turn, decisions.c.round == each.round
-            )
+            which = and_(_of(conversation_id, turn), _row.round == each.round, _row.outcome == "")
             values = {"outcome": outcome.value, "cost_usd": cost_usd, "sources": sources}
-            await self._connection.execute(update(decisions).where(which, decisions.c.outcome == "").values(**values))
+            await self._tx.execute(update(decisions).where(which).values(**values))
 
-    async def known_sources(self, thread: Thread, turn: int) -> list[Source]:
+    async def mark_taken_over(self, conversation_id: int, turn: int) -> None:
+        """A person has taken the turn over, whatever came of its decision before."""
+        taken_over = update(decisions).values(outcome=DecisionOutcome.TAKEN_OVER.value)
+        await self._tx.execute(taken_over.where(_of(conversation_id, turn)))
+
+    async def recent_sources(self, conversation_id: int | None, turn: int) -> list[Source]:
         """What was found in the last few turns before this one, without texts, each once."""
-        query = (
-            select(decisions.c.sources)
-            .join(conversations)
-            .where(conversation_row.here(thread), decisions.c.turn < turn, decisions.c.turn >= turn - _RECENT)
-            .order_by(decisions.c.turn, decisions.c.round)
-        )
-        kept = (await self._connection.execute(query)).scalars()
-        return list(dict.fromkeys(replace(each, score=0.0) for row in kept for each in _SOURCES.validate_python(row)))
+        before = and_(_row.conversation_id == conversation_id, _row.turn < turn, _row.turn >= turn - _RECENT_TURNS)
+        query = select(_row.sources).where(before).order_by(_row.turn, _row.round)
+        stored = (await self._tx.execute(query)).scalars()
+        return list(dict.fromkeys(replace(each, score=0.0) for row in stored for each in _SOURCES.validate_python(row)))
 
-    async def questions_in_a_row(self, thread: Thread, turn: int) -> int:
-        """How often the turns right before this one have only asked back."""
-        row = await conversation_row.locked(self._connection, thread)
-        return int((await self._connection.execute(_QUESTIONS, {"id": row.id, "turn": turn})).scalar_one())
+    async def consecutive_questions(self, conversation_id: int, turn: int) -> int:
+        """How many of the turns right before this one have only asked back."""
+        found = await self._tx.execute(_QUESTIONS, {"id": conversation_id, "turn": turn})
+        return int(found.scalar_one())
 
-    async def forget_words(self, conversation_id: int) -> None:
-        """Somebody has deleted words that a decision may quote: what it says goes, what it decided stays."""
-        mine = decisions.c.conversation_id == conversation_id
-        changed = update(decisions).where(mine).values(decided=decisions.c.decided.op("||")(_NO_WORDS))
-        await self._connection.execute(changed)
-
-    async def _write(self, thread: Thread, turn: int, round_: int, unless: str, values: dict[str, Any]) -> None:
-        """Unless it is there: an earlier try has written it."""
-        row = await conversation_row.locked(self._connection, thread)
-        mine = and_(decisions.c.conversation_id == row.id, decisions.c.turn == turn, decisions.c.round == round_)
-        await self._connection.execute(update(decisions).where(mine, decisions.c[unless].is_(None)).values(**values))
+    async def delete_content(self, conversation_id: int) -> None:
+        """Somebody has deleted words that a decision may quote: its texts are removed, its values stay."""
+        without = _row.decision.op("||")(_NO_TEXTS)
+        mine = _row.conversation_id == conversation_id
+        await self._tx.execute(update(decisions).where(mine).values(decision=without))
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    reason = verdict.reason.value if verdict.reason else ""
-    return {"confidence": verdict.confidence, "course": verdict.course.value, "reason": reason}
+def _of(conversation_id: int, turn: int) -> Any:
+    return and_(_row.conversation_id == conversation_id, _row.turn == turn)
 
 
-def _read(row: Row[Any]) -> Deliberation:
-    verdict = None
-    if row.course:
-        reason = Reason(row.reason) if row.reason else None
-        verdict = Verdict(Course(row.course), row.confidence, reason)
-    return Deliberation(
+def _judgement_columns(judgement: Judgement) -> dict[str, Any]:
+    reason = judgement.reason.value if judgement.reason else ""
+    return {"confidence": judgement.confidence, "next_step": judgement.next_step.value, "reason": reason}
+
+
+def _round(row: Row[Any]) -> DecisionRound:
+    return DecisionRound(
         row.round,
-        _DECIDED.validate_python(row.decided),
+        decision_of(row),
         Thresholds(row.threshold_high, row.threshold_low),
         row.inputs_hash,
         row.prompt_version,
         row.variant,
         _SOURCES.validate_python(row.sources),
         _RETRIEVAL.validate_python(row.retrieval),
-        _FACTORS.validate_python(row.factors),
-        verdict,
+        factors_of(row),
+        judgement_of(row),
     )
+
+
+def decision_of(row: Row[Any]) -> Decision:
+    """The decision of a row of the table."""
+    return _DECISION.validate_python(row.decision)
+
+
+def factors_of(row: Row[Any]) -> Factors | None:
+    """The evidence of a row of the table; None until it is judged."""
+    return _FACTORS.validate_python(row.factors)
+
+
+def judgement_of(row: Row[Any]) -> Judgement | None:
+    """What follows from the decision of a row of the table; None until it is judged."""
+    if not row.next_step:
+        return None
+    return Judgement(NextStep(row.next_step), row.confidence, EscalationReason(row.reason) if row.reason else None)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from threadline.decisions.confidence import Thresholds
+from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import Variant
 from threadline.errors import Permanent
 from threadline.settings import DecisionSettings

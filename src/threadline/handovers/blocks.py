@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from threadline.decisions.model import Reason
+from threadline.decisions.model import EscalationReason
 from threadline.handovers.model import CLOSE, TAKE, HandoverRef, button_value
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import Block, Rendered, context, fallback, link, mention, notice, plain, section
@@ -14,12 +14,12 @@ _LONGEST_QUESTION, _LONGEST_LINE, _LONGEST_DETAIL = 1_500, 200, 400
 DELETED = "(deleted by its author)"
 _POSTED_THERE = "Messages here are posted in the other thread until the handover is closed."
 _WHY = {
-    Reason.LOW_CONFIDENCE: "the agent is not sure enough",
-    Reason.SENSITIVE_TOPIC: "the topic is sensitive",
-    Reason.RETRIEVAL_FAILURE: "the documents cannot be searched",
-    Reason.TOOL_FAILURE: "a critical tool has failed",
-    Reason.RESPONSE_ERROR: "the agent could not produce an answer",
-    Reason.DECIDED: "the agent asked for a person",
+    EscalationReason.LOW_CONFIDENCE: "the agent is not sure enough",
+    EscalationReason.SENSITIVE_TOPIC: "the topic is sensitive",
+    EscalationReason.RETRIEVAL_FAILURE: "the documents cannot be searched",
+    EscalationReason.TOOL_FAILURE: "a critical tool has failed",
+    EscalationReason.RESPONSE_ERROR: "the agent could not produce an answer",
+    EscalationReason.DECIDED: "the agent asked for a person",
 }
 
 
@@ -34,7 +34,7 @@ class Told:
     user_id: str
     question: str
     recent: Sequence[str] = ()
-    reason: Reason | None = None
+    reason: EscalationReason | None = None
     detail: str = ""
     sources: Sequence[str] = ()
     confidence: float = 0.0
@@ -47,7 +47,7 @@ class Told:
 
 def card(told: Told) -> Rendered:
     """The message with which people are asked to take a thread over, as it is now."""
-    reason = _WHY[told.reason or Reason.DECIDED]
+    reason = _WHY[told.reason or EscalationReason.DECIDED]
     asked = _quoted(told.question, _LONGEST_QUESTION) or "> (the question is no longer available)"
     place = link(told.where, "this thread") if told.where else f"<#{told.ref.thread.channel}>"
     why = f"*Why:* {reason} (confidence {told.confidence:.2f})"

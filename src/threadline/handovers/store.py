@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, select, text, update
+from sqlalchemy import Row, Select, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations
-from threadline.decisions.model import Result
-from threadline.decisions.tables import decisions
+from threadline.db.engine import Transaction
+from threadline.decisions.model import DecisionOutcome, Thresholds
+from threadline.decisions.reports import JudgedDecision
+from threadline.decisions.store import DecisionStore, decision_of, factors_of, judgement_of
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.tables import handovers
 from threadline.slack.model import FileRef, Thread
+from threadline.threads.phrases import THUMBS
 
 _SAID = text("""
 SELECT message_id, sender_id, message_text, files, redacted_at IS NOT NULL AS deleted,
@@ -122,8 +125,7 @@ class Handovers:
         row = await conversation_row.locked(self._connection, ref.thread)
         untaken = handovers.c.taken_by == ""
         await self._write(ref, untaken, taken_by=user_id, taken_at=_now())
-        mine = and_(decisions.c.conversation_id == row.id, decisions.c.turn == ref.turn)
-        await self._connection.execute(update(decisions).where(mine).values(outcome=Result.TAKEN_OVER.value))
+        await DecisionStore(self._connection).mark_taken_over(row.id, ref.turn)
         return await self.of(ref)
 
     async def close(self, ref: HandoverRef, user_id: str, at: float = 0.0) -> Handover | None:
@@ -172,3 +174,71 @@ def _read(row: Row[Any]) -> Handover:
 def _said(row: Row[Any]) -> SaidMeanwhile:
     files = tuple(FileRef(**each) for each in row.files)
     return SaidMeanwhile(row.message_id, row.sender_id, row.message_text, files, row.deleted, row.edited)
+
+
+_JUDGED = text("""
+WITH last AS (
+    SELECT DISTINCT ON (d.conversation_id, d.turn) c.team, c.channel, c.thread_ts, d.*
+    FROM decisions d JOIN conversations c ON c.id = d.conversation_id
+    WHERE d.decided_at >= :since AND (:team = '' OR c.team = :team)
+    ORDER BY d.conversation_id, d.turn, d.round DESC
+), opinions AS (
+    SELECT DISTINCT ON (t.conversation_id, p.turn, t.user_id)
+           t.conversation_id, p.turn, split_part(t.reaction, '::', 1) = ANY(:ups) AS up
+    FROM thumbs t JOIN conversations c ON c.id = t.conversation_id
+    JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM posts
+                  WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'talk:%') p ON p.turn IS NOT NULL
+    WHERE t.put
+    ORDER BY t.conversation_id, p.turn, t.user_id, t.at DESC
+), counted AS (
+    SELECT conversation_id, turn, count(*) FILTER (WHERE up) AS thumbs_up, count(*) FILTER (WHERE NOT up) AS thumbs_down
+    FROM opinions GROUP BY conversation_id, turn
+), replied AS (
+    SELECT DISTINCT channel, thread_ts, substring(key FROM '^handover:(.+):answer:') AS ref
+    FROM posts WHERE key LIKE 'handover:%:answer:%' AND ts IS NOT NULL
+)
+SELECT last.*, coalesce(counted.thumbs_up, 0) AS thumbs_up, coalesce(counted.thumbs_down, 0) AS thumbs_down,
+       h.closed_at IS NOT NULL AS closed, r.ref IS NOT NULL OR EXISTS (
+           SELECT FROM conversation_messages m
+           WHERE m.conversation_id = last.conversation_id AND m.sender_id = h.taken_by AND h.taken_by <> h.user_id
+             AND m.message_type = 'message' AND m.said_at > extract(epoch FROM h.opened_at)) AS person_answered
+FROM last LEFT JOIN counted USING (conversation_id, turn) LEFT JOIN handovers h USING (conversation_id, turn)
+LEFT JOIN replied r ON r.channel = last.channel AND r.thread_ts = last.thread_ts
+                    AND r.ref = last.team || ':' || last.channel || ':' || last.thread_ts || ':' || last.turn
+ORDER BY last.decided_at, last.conversation_id, last.turn
+""")
+"""Of somebody's thumbs the last one that is there still counts. A thumb on what is no turn's answer counts nowhere.
+
+A person to whom a turn was given answers under its card, from where it is said in the thread, or in the thread itself.
+"""
+
+
+async def judged_since(tx: Transaction, moment: datetime, team: str = "") -> list[JudgedDecision]:
+    """Each turn's last decision since a moment, oldest first, with what came of it and what people thought of it.
+
+    Args:
+        team: the workspace's id; empty for all.
+    """
+    ups = [name for name, up in THUMBS.items() if up]
+    return [_judged(row) for row in await tx.execute(_JUDGED, {"since": moment, "team": team, "ups": ups})]
+
+
+def _judged(row: Row[Any]) -> JudgedDecision:
+    return JudgedDecision(
+        Thread(row.team, row.channel, row.thread_ts),
+        row.turn,
+        row.round,
+        row.variant,
+        row.prompt_version,
+        decision_of(row),
+        Thresholds(row.threshold_high, row.threshold_low),
+        factors_of(row),
+        judgement_of(row),
+        DecisionOutcome(row.outcome) if row.outcome else None,
+        row.thumbs_up,
+        row.thumbs_down,
+        row.cost_usd,
+        row.decided_at,
+        row.person_answered,
+        row.closed,
+    )
