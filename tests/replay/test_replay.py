@@ -125,7 +125,6 @@ settle_turn stopped
 settle_turn summarised
 show_decision
 show_handover
-show_status
 signal acknowledged
 signal button_pressed
 signal close_requested

@@ -97,6 +97,7 @@ class ConversationActivityScene:
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
     mind: Mind
+    client: Slack
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -240,7 +241,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 model,
                 slack,
                 Thread(TEAM, GENERAL, root.ts),
-                LiveConversationActivities(database, ConversationLimits(), thinking, acting),
+                LiveConversationActivities(database, ConversationLimits(), thinking, acting, client),
                 LiveSpeakingActivities(database, client, outbox),
                 operating(
                     database,
@@ -251,6 +252,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                     6_000,
                 ),
                 mind,
+                client,
             )
 
         yield make

@@ -312,8 +312,14 @@ class ConversationScene:
         return [name for name, _ in self.steps.asked if name in names]
 
     @property
+    def status(self) -> str:
+        """What Slack shows under the thread."""
+        return self.slack.workspace.statuses.of(self.thread.channel, self.thread.ts)
+
+    @property
     def statuses(self) -> list[str]:
-        return [each.words for each in self.requests("show_status")]
+        """What each step was to show."""
+        return [each.status for each in self.requests("decide", "think", "act") if each.status]
 
     def settlement(self, turn: int) -> SettleRequest:
         """With what a turn was settled first."""
@@ -506,10 +512,10 @@ def _activities(
     deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
     cards = Cards(database, CaseReaders((), ""))
     return [
-        *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
+        *activities_of(LiveConversationActivities(database, limits, thinking, acting, slack), ConversationActivities),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
-        *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
+        *activities_of(LiveDecisionActivities(deciding, slack), DecisionActivities),
         *activities_of(
             LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), authors), HandoverActivities
         ),

@@ -120,4 +120,4 @@ def engine_of(
     documents = Documents()
     situations = Situations(talk.database, replace(talk.mind, sensitive_words=("data breach",)), about)
     deciding = Deciding(talk.database, talk.mind.model, situations, look_up or documents, rules or Rules())
-    return Engine(talk, documents, LiveDecisionActivities(deciding))
+    return Engine(talk, documents, LiveDecisionActivities(deciding, talk.client))

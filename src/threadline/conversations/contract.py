@@ -109,6 +109,8 @@ class ThinkRequest:
     step: int
     choice: ToolChoice
     agent: Agent = Agent.COPILOT
+    status: str = ""
+    """What Slack shows under the thread meanwhile; empty for nothing. As in all requests that have it."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ class ActRequest:
     step: int
     call: ToolCall
     protocol: ProtocolState | None = None
+    status: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,8 @@ class SettleRequest:
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
     touched: bool = False
     """Its tools have changed something, or may have."""
+    status_shown: bool = False
+    """A status may stand under the thread, which nothing takes away where the turn ends silently."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +177,6 @@ class Marker:
 
     name: str
     items: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Status:
-    """What the bot is doing, in a few words; empty to say nothing any more."""
-
-    thread: Thread
-    words: str
 
 
 class ConversationActivities(ABC):
@@ -250,12 +247,6 @@ class SpeakingActivities(ABC):
     @abstractmethod
     async def mark_messages(self, marker: Marker) -> None:
         """Cosmetic: may come late or never."""
-
-    @activity_options(ActivityOptions(start_to_close=10, retry=retry_policy(1, 1, attempts=1), schedule_to_close=20))
-    @activity.defn
-    @abstractmethod
-    async def show_status(self, status: Status) -> None:
-        """Cosmetic: Slack shows it under the thread until something is posted."""
 
 
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:

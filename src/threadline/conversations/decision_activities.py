@@ -4,16 +4,19 @@ from temporalio import activity
 
 from threadline.conversations.decide import Deciding
 from threadline.conversations.decision_contract import DecisionActivities, Escalate, Round, Step
+from threadline.conversations.status import showing_status
+from threadline.slack.client import Slack
 from threadline.threads.activity import heartbeating
 
 
 class LiveDecisionActivities(DecisionActivities):
-    def __init__(self, deciding: Deciding) -> None:
+    def __init__(self, deciding: Deciding, slack: Slack) -> None:
         self._deciding = deciding
+        self._slack = slack
 
     @activity.defn
     async def decide(self, asked: Round) -> Step:
-        async with heartbeating():
+        async with heartbeating(), showing_status(self._slack, asked.thread, asked.status):
             return await self._deciding.decide(asked, activity.info().attempt)
 
     @activity.defn

@@ -26,6 +26,7 @@ class Round:
     thread: Thread
     turn: int
     round: int = 1
+    status: str = ""
 
 
 @dataclass(frozen=True)

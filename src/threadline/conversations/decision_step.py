@@ -29,10 +29,10 @@ class TurnDecision:
         self._escalated = False
         self.outcome: Outcome | None = None
 
-    async def decide(self) -> None:
-        """Decide, look up and weigh, once more where what was found is not enough."""
+    async def decide(self, status: str) -> None:
+        """Decide, look up and weigh, once more where what was found is not enough; Slack shows `status` meanwhile."""
         for number in range(1, ROUNDS + 1):
-            step = await self._round(Round(self._turn.thread, self._turn.turn, number))
+            step = await self._round(Round(self._turn.thread, self._turn.turn, number, status))
             self._decides = step.decides
             if step.course is not Course.RETRIEVE_MORE:
                 break

@@ -5,6 +5,7 @@ seen in the marks that both share.
 """
 
 import asyncio
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -33,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
 from threadline.conversations.conversation_run import Conversation
 from threadline.conversations.decision_step import TurnDecision
 from threadline.conversations.react_loop import react
-from threadline.conversations.status_line import in_words
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.turn_route import Way, closing
 from threadline.handovers.workflow import hand_over, relay
@@ -83,6 +83,7 @@ class Turn:
             protocol=self._way.protocol,
             failures=self._failures(outcome) if self._way.protocol else "",
             touched=touched(outcome.executions),
+            status_shown=self._addressed,
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         settled = await call(ConversationActivities.settle_turn, request, summary=summary)
@@ -139,9 +140,8 @@ class Turn:
         if self._way.agent is not Agent.COPILOT or not self._addressed or conversation.stopping:
             return None
         conversation.does("deciding what to do")
-        self._show("thinking")
         with suppress(Interrupted, FailureError):
-            await run_unless(lambda: conversation.stopping, self._deciding.decide())
+            await run_unless(lambda: conversation.stopping, self._deciding.decide(self._status("thinking")))
         return self._deciding.outcome
 
     async def _loop(self) -> Outcome:
@@ -166,10 +166,9 @@ class Turn:
         What is addressed to it while it only overhears waits for a turn of its own."""
         self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._way.overhears)
 
-    def _show(self, words: str) -> None:
+    def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
-        if self._addressed:
-            self._conversation.line.show(words)
+        return words if self._addressed else ""
 
     # -- think ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +179,6 @@ class Turn:
             return
         conversation.does("summarising the earlier conversation")
         self._hear()
-        self._show("thinking")
         words = f"summarise before turn {self._number}"
         summarising = attempt(ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.merge)
         with suppress(Interrupted, FailureError):
@@ -189,10 +187,10 @@ class Turn:
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
-            request = ThinkRequest(self._thread, self._number, self._step, choice, self._way.agent)
-            self._conversation.does(f"thinking (step {self._step})")
             self._hear()
-            self._show("thinking")
+            where = (self._thread, self._number, self._step)
+            request = ThinkRequest(*where, choice, self._way.agent, self._status("thinking"))
+            self._conversation.does(f"thinking (step {self._step})")
             try:
                 thought = await self._ask(request)
             except FailureError as error:
@@ -268,16 +266,23 @@ class Turn:
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
             self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
-            self._show(f"using {in_words(group[0].name)}{more}")
-            ran = await asyncio.gather(*(self._execute(each) for each in group))
+            # One status for the group: the first call shows it.
+            shown = [self._status(f"using {_in_words(group[0].name)}{more}"), *[""] * len(group)]
+            ran = await asyncio.gather(*map(self._execute, group, shown))
             self._way.learn(ran)
             done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done
 
-    async def _execute(self, asked: ToolCall) -> Execution:
-        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol)
+    async def _execute(self, asked: ToolCall, status: str) -> Execution:
+        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol, status)
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:
             return self._way.lost(asked, broken_off(asked, error))
+
+
+def _in_words(tool: str) -> str:
+    """A tool's name as people would put it: `estimates.getProjectDetails` → `get project details`."""
+    name = tool[:_SHOWN].rpartition(".")[2]
+    return " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).lower().split()) or "a tool"

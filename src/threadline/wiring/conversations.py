@@ -156,10 +156,11 @@ async def conversing(
                 _limits(given),
                 Thinking(database, mind, users, house.alerts),
                 Acting(database, mind, ledger, house.alerts, ACT.retry.maximum_attempts),
+                slack,
             ),
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
-            decision_activities(database, mind, users, settings.decision, embedder),
+            decision_activities(database, mind, users, settings.decision, embedder, slack),
             ApprovalDeps(registry, services, ledger),
             approving,
         )

@@ -12,19 +12,25 @@ from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
 from threadline.sales.crm import describe_customer
 from threadline.settings import DecisionSettings
+from threadline.slack.client import Slack
 from threadline.slack.model import name_with_id
 from threadline.slack.users import UserDirectory
 
 
 def decision_activities(
-    database: Database, mind: Mind, users: UserDirectory, settings: DecisionSettings, embedder: Embedder | None
+    database: Database,
+    mind: Mind,
+    users: UserDirectory,
+    settings: DecisionSettings,
+    embedder: Embedder | None,
+    slack: Slack,
 ) -> LiveDecisionActivities:
     """The steps of a decision with this mind; without an `embedder`, documents are found by words alone."""
     lead = lead_context(database, users)
     situations = Situations(database, mind, lead)
     rules = Rules(variants(settings), settings.decision_questions)
     looking_up = partial(look_up, database, embedder)
-    return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules))
+    return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules), slack)
 
 
 def lead_context(database: Database, users: UserDirectory) -> Lead:
