@@ -11,6 +11,7 @@ from threadline.conversations.contract import (
     ActRequest,
     ConversationActivities,
     ConversationOpened,
+    DecideRequest,
     Refusal,
     SettleRequest,
     Stored,
@@ -18,7 +19,9 @@ from threadline.conversations.contract import (
     TalkTurn,
     ThinkRequest,
     Thought,
+    TurnDecision,
 )
+from threadline.conversations.decide import Deciding
 from threadline.conversations.message_intake import Unjudged
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.settle import Settling
@@ -44,17 +47,24 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveConversationActivities(ConversationActivities):
-    """Args: `limits` bound every conversation; `thinking` and `acting` are the two steps of a turn; `slack` shows
-    what they do."""
+    """Args: `limits` bound every conversation; `deciding`, `thinking` and `acting` are the steps of a turn; `slack`
+    shows what they do."""
 
     def __init__(
-        self, database: Database, limits: ConversationLimits, thinking: Thinking, acting: Acting, slack: Slack
+        self,
+        database: Database,
+        limits: ConversationLimits,
+        deciding: Deciding,
+        thinking: Thinking,
+        acting: Acting,
+        slack: Slack,
     ) -> None:
         self._database = database
         self._slack = slack
         self._limits = limits
         self._thinking = thinking
-        self._settling = Settling(database)
+        self._deciding = deciding
+        self._settling = Settling(database, deciding)
         self._acting = acting
 
     @activity.defn
@@ -126,6 +136,15 @@ class LiveConversationActivities(ConversationActivities):
             await self._thinking.summarise(turn)
         async with self._database.begin() as work:
             return await work.conversations.marks(turn.thread)
+
+    @activity.defn
+    async def decide(self, request: DecideRequest) -> TurnDecision:
+        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
+            return await self._deciding.decide(request, activity.info().attempt)
+
+    @activity.defn
+    async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
+        return await self._deciding.decide_without_model(request)
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
