@@ -20,8 +20,14 @@ from temporalio.testing import ActivityEnvironment
 from threadline import telemetry
 from threadline.cases.model import CaseReaders
 from threadline.cli import process as stopping
-from threadline.conversations.contract import ActRequest, SettleRequest, StoreRequest, TalkTurn, ThinkRequest
-from threadline.conversations.decision_contract import Round
+from threadline.conversations.contract import (
+    ActRequest,
+    DecideRequest,
+    SettleRequest,
+    StoreRequest,
+    TalkTurn,
+    ThinkRequest,
+)
 from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.react_loop import MAX_TURNS, react
@@ -116,13 +122,10 @@ class OneTurn:
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
-        asked = Round(self._turn.thread, self._turn.turn)
-        step = await self._steps.run(self._talk.deciding.decide, asked)
-        if step.course is None:
-            await self._steps.run(self._talk.deciding.look_up, asked)
-            step = await self._steps.run(self._talk.deciding.weigh, asked)
-        if step.course not in (None, NextStep.PROCEED):
-            raise RuntimeError(f"a turn that was to be answered is not: {step.about}")
+        asked = DecideRequest(self._turn.thread, self._turn.turn)
+        decision = await self._steps.run(self._talk.thinking.decide, asked)
+        if decision.course is not NextStep.PROCEED:
+            raise RuntimeError(f"a turn that was to be answered is not: {decision.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._step += 1

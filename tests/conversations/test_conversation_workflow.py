@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 
 from tests.support.conversation_scene import BEN, HANDOVERS, conversation
 from tests.support.scripted_model import SILENT, calls
@@ -62,29 +61,15 @@ async def test_slack_and_temporal_show_what_the_bot_does(database: Database) -> 
     async with conversation(database, *script, tools={"estimates.getProjectDetails": slow}) as scene:
         await scene.say("what does it cost?")
         await scene.until_known("Working: running estimates.getProjectDetails")
-        await scene.until(lambda: "using get project details" in scene.statuses, "Slack shows it")
+        await scene.until(lambda: scene.status == "using get project details", "Slack shows it")
         assert (await scene.handle.query("state"))["state"] == "working"
         working.set()
         await scene.until_known("Waiting for a person: Which project?")
+        assert scene.status == ""
         assert (await scene.handle.query("state"))["state"] == "awaiting_person"
         await scene.say("the second one")
         await scene.until_idle()
         assert (await scene.handle.query("state"))["state"] == "idle"
-
-
-async def test_refused_status_is_cleared_and_tried_again_in_the_next_turn(database: Database) -> None:
-    """It may be shown after all, when the refusal was a timeout."""
-
-    async def refused() -> None:
-        raise ApplicationError("It took too long.", non_retryable=True)
-
-    async with conversation(database, calls("look"), ModelReply("There."), ModelReply("Here.")) as scene:
-        scene.steps.before["show_status"] = [refused]
-        await scene.ask("hello")
-        await scene.until(lambda: len(scene.statuses) > 1, "the status is cleared")
-        assert scene.statuses == ["thinking", ""], "nothing else was tried in this turn"
-        await scene.ask("and now?")
-        await scene.until(lambda: scene.statuses[2:3] == ["thinking"], "the next turn tries again")
 
 
 async def test_message_is_read_by_the_next_model_call_or_the_next_turn(database: Database) -> None:

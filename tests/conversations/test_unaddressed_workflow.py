@@ -35,7 +35,7 @@ async def test_no_status_is_shown_for_messages_between_people(database: Database
         await scene.until_settled(2)
         await scene.until_idle()
         assert scene.ran == ["look"]
-        assert [words for words in scene.statuses if words] == ["thinking"], "of the first turn"
+        assert scene.statuses == ["thinking", "thinking"], "while the first turn was decided and answered"
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,8 @@ async def test_unreachable_embeddings_leave_a_search_by_words_in_all_types(
     await documents(engine, prices=PRICE.replace("pricing", "faq"))
     engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query=QUESTION, document_types=["pricing"])
     await engine.hears(QUESTION)
-    await engine.step("decide")
     with capture_logs() as logged:
-        await engine.step("look_up")
+        await engine.decide()
     assert await found(engine) == ["kb/prices.md"]
     assert [each["log_level"] for each in logged if each["event"] == "embedding_failed"] == ["warning"]
     await embedder.close()

@@ -8,8 +8,7 @@ import pytest
 from tests.support.conversation_activities import REGISTRY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
 from threadline.conversations import decision_texts
-from threadline.conversations.contract import SettleRequest
-from threadline.conversations.decision_contract import Escalate, Step
+from threadline.conversations.contract import SettleRequest, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.db.engine import Database
@@ -33,10 +32,10 @@ def engine(talk: ConversationActivityScene) -> Engine:
 
 async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engine) -> None:
     await engine.hears("thanks")
-    first = await engine.step("decide")
+    first = await engine.decide()
     assert first.course is NextStep.PROCEED
     engine.decides("ESCALATE", escalation_reason="never")
-    assert await engine.step("decide", attempt=2) == first
+    assert await engine.decide(attempt=2) == first
     (call,) = await engine.talk.rows("SELECT purpose, turn, step, cost_usd FROM model_calls")
     assert (call["purpose"], call["turn"], call["step"]) == ("decide", 1, 0)
     assert call["cost_usd"] > 0
@@ -85,8 +84,8 @@ async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine,
     await engine.hears(words)
     engine.talk.model.fail_next(9, status=503, form="decision")
     with pytest.raises(Transient):
-        await engine.step("decide")
-    assert (await engine.step("give_up_deciding")).course is course
+        await engine.decide()
+    assert (await engine.decide_without_model()).course is course
     if course is NextStep.ESCALATE:
         assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(
             EscalationReason.SENSITIVE_TOPIC
@@ -95,9 +94,8 @@ async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine,
 
 async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -> None:
     await engine.decided("thanks")
-    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, EscalationReason.RESPONSE_ERROR))
     done = answers.until_then([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
-    said = await engine.settled(OutcomeKind.ESCALATED, text=done)
+    said = await engine.settled(OutcomeKind.ESCALATED, text=done, escalate=EscalationReason.RESPONSE_ERROR)
     assert said.startswith(ERROR_REPLY)
     assert "`calendar.book`: done. Booked APT-1." in said
     (row,) = await engine.talk.rows("SELECT next_step, reason, confidence, outcome FROM decisions")
@@ -150,14 +148,30 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
 
 async def test_without_a_model_nothing_is_decided(make_talk: Callable[..., ConversationActivityScene]) -> None:
     engine = engine_of(make_talk(with_model=False))
-    assert await engine.decided("hello") == Step(NextStep.PROCEED, decides=False)
+    assert await engine.decided("hello") == TurnDecision(made=False)
     assert await engine.kept() == []
 
 
-async def test_weighing_without_a_decision_is_refused(engine: Engine) -> None:
-    await engine.hears("hello")
-    with pytest.raises(Permanent, match="no stored decision"):
-        await engine.step("weigh")
+async def test_words_deleted_while_the_model_decides_are_in_no_decision(engine: Engine) -> None:
+    secret = engine.talk.message("the merger is called Bluebird")
+    await engine.talk.said(secret, "what does it cost?")
+    await engine.talk.begin()
+    shown: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        if not shown:
+            await engine.talk.said(engine.talk.deletion(secret))
+        shown.append(str(turn.prompts))
+        await turn.text_only(json.dumps(decided({}) | {"decision": "CLARIFY", "clarifying_question": shown[-1]}))
+
+    engine.talk.model.script(script, form="decision")
+    with pytest.raises(Transient):
+        await engine.decide()
+    assert await engine.kept() == []
+    assert (await engine.decide(attempt=2)).course is NextStep.CLARIFY
+    assert ["Bluebird" in each for each in shown] == [True, False]
+    assert "Bluebird" not in str(await engine.talk.rows("SELECT * FROM decisions"))
+    assert len(await engine.talk.rows("SELECT 1 FROM model_calls")) == 2, "both were paid for"
 
 
 async def test_tool_results_of_the_thread_count_as_evidence(engine: Engine) -> None:
@@ -183,7 +197,7 @@ async def test_decision_is_made_although_slack_does_not_say_who_asks(
     engine = engine_of(talk, lead=failure)
     step = await engine.decided("I will sue you for a refund")
     assert step.course is NextStep.ESCALATE
-    assert (await engine.step("give_up_deciding")) == step
+    assert (await engine.decide_without_model()) == step
 
 
 async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk: Make, database: Database) -> None:
@@ -195,7 +209,7 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
         project = await work.estimates.get_or_create_project(TEAM, "Lamps", "EUR")
         await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
         await work.estimates.set_locked(TEAM, project.project_id, locked=True)
-    await engine.step("decide")
+    await engine.decide()
     shown = json.loads(talk.model.forms[-1].conversation.prompts[-1])["tools"]
     assert "lamps_list" in shown
     assert not {"qa_answer", "lamps_create"} & set(shown)
@@ -204,7 +218,7 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
 async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) -> None:
     talk = engine.talk
     await engine.hears("list the lamps, please")
-    assert (await engine.whole()).course is NextStep.PROCEED
+    assert (await engine.decide()).course is NextStep.PROCEED
     await talk.think()
     await talk.said("only the red ones", "and I will sue you over the last one")
     await talk.think(step=2)
@@ -212,7 +226,7 @@ async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) ->
     assert said[-1] == "only the red ones"
     await engine.settled(OutcomeKind.ANSWERED, answered_at=2)
     await talk.begin(2)
-    assert (await engine.whole(2)).course is NextStep.ESCALATE
+    assert (await engine.decide(2)).course is NextStep.ESCALATE
 
 
 async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: Engine) -> None:

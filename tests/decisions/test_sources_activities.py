@@ -1,19 +1,23 @@
 """What a turn's answer rests on: passages that are retrieved, compared, shown to the agent and cited."""
 
+import asyncio
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
 from threadline.conversations import decision_texts
-from threadline.conversations.decision_contract import Escalate, Step
+from threadline.conversations.contract import TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.operator_contract import PassOn
 from threadline.db.engine import Database
-from threadline.decisions.model import EscalationReason, NextStep, Retrieval
+from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
 from threadline.errors import Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.documents import split_document
@@ -44,24 +48,41 @@ def replies(engine: Engine, text: str) -> None:
     engine.talk.model.script(script)
 
 
-async def retrieve(engine: Engine, number: int = 1) -> Step:
-    """One round that decides to retrieve."""
-    for name in ("decide", "look_up", "weigh"):
-        step = await engine.step(name, 1, number)
-    return step
+RETRIEVE: dict[str, Any] = {"retrieval_needed": True, "retrieval_query": "Enterprise", "query_complexity": 0.1}
 
 
-async def first_round(engine: Engine) -> None:
-    """A first round whose passages are not good enough."""
+async def first_round(engine: Engine, then: Callable[[], object]) -> TurnDecision:
+    """A decision whose first passages are not good enough, and what is done `then`, before the second round."""
     engine.documents.retrieval = Retrieval(0.5)
-    engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query="Enterprise", query_complexity=0.1)
-    await engine.hears(QUESTION)
-    assert (await retrieve(engine)).course is NextStep.RETRIEVE_MORE
+    engine.documents.after = [then]
+    engine.decides("RETRIEVE", **RETRIEVE)
+    decision = await engine.decided(QUESTION)
+    first, second = await engine.kept()
+    assert first.judgement
+    assert first.judgement.next_step is NextStep.RETRIEVE_MORE
+    assert second.judgement
+    return decision
+
+
+async def search_that_never_returns(engine: Engine) -> None:
+    """The decision is on record when the worker is lost."""
+    begun = asyncio.Event()
+
+    async def search(team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    other = engine_of(engine.talk, look_up=search)
+    deciding = asyncio.create_task(other.decide())
+    await begun.wait()
+    deciding.cancel()
+    await asyncio.gather(deciding, return_exceptions=True)
 
 
 async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) -> None:
     await engine.hears(QUESTION)
-    assert (await engine.whole()).course is NextStep.PROCEED
+    assert (await engine.decide()).course is NextStep.PROCEED
     assert engine.documents.asked == [QUESTION]
     replies(engine, "It costs 990 a month [1].")
     await engine.talk.think()
@@ -76,9 +97,8 @@ async def test_retrieved_passages_reach_the_agent_and_are_cited(engine: Engine) 
 async def test_second_round_without_retrieval_rests_on_the_first(
     engine: Engine, complexity: float, course: NextStep
 ) -> None:
-    await first_round(engine)
-    engine.decides("REASON_ONLY", query_complexity=complexity)
-    assert (await engine.step("decide", 1, 2)).course is course
+    reasons = partial(engine.decides, "REASON_ONLY", query_complexity=complexity)
+    assert (await first_round(engine, reasons)).course is course
     factors, _ = await engine.weighed()
     assert factors.source_quality == 0.5
     if course is NextStep.PROCEED:
@@ -89,10 +109,12 @@ async def test_second_round_without_retrieval_rests_on_the_first(
 
 @pytest.mark.parametrize("fails", [True, False])
 async def test_second_retrieval_keeps_what_the_first_found(engine: Engine, fails: bool) -> None:
-    await first_round(engine)
-    engine.documents.found, engine.documents.retrieval = (OLD_PRICES,), Retrieval(0.2)
-    engine.documents.trouble = Transient("The database is away.") if fails else None
-    await retrieve(engine, 2)
+
+    def changed() -> None:
+        engine.documents.found, engine.documents.retrieval = (OLD_PRICES,), Retrieval(0.2)
+        engine.documents.trouble = Transient("The database is away.") if fails else None
+
+    await first_round(engine, changed)
     last = await engine.last()
     assert last.retrieval
     assert (last.retrieval.quality, last.retrieval.failed) == (0.5, False)
@@ -105,9 +127,7 @@ async def test_passages_of_two_rounds_are_merged_newest_first_without_repeats(en
         replace(PRICES, section=name, score=score) for name, score in zip("ABCD", (0.9, 0.5, 0.9, 0.7), strict=True)
     )
     engine.documents.found = (c, replace(a, score=0.8), d)
-    await first_round(engine)
-    engine.documents.found = (a, b)
-    await retrieve(engine, 2)
+    await first_round(engine, lambda: setattr(engine.documents, "found", (a, b)))
     assert (await engine.last()).sources == (a, b, c, d)
 
 
@@ -117,8 +137,7 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
     await engine.decided(f"{question}, in detail?" if detail else f"{question}?")
     replies(engine, "\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
     await engine.talk.think()
-    await engine.talk.run(engine.activities.escalate, Escalate(engine.talk.thread, 1, EscalationReason.TOOL_FAILURE))
-    said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1)
+    said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1, escalate=EscalationReason.TOOL_FAILURE)
     notice = decision_texts.handed_over(EscalationReason.TOOL_FAILURE)
     assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
     assert any("Paragraph 9" in each.text for each in engine.talk.posted()) is detail
@@ -135,7 +154,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
     await engine.hears("please list what the Starter plan has")
     if decides:
         engine.decides("REASON_ONLY")
-        assert (await engine.whole()).course is NextStep.PROCEED
+        assert (await engine.decide()).course is NextStep.PROCEED
 
     async def answering(turn: Turn) -> None:
         await turn.call("qa_answer", question="Starter plan")
@@ -148,7 +167,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
 
 async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(engine: Engine) -> None:
     await engine.hears("the price of the proposal")
-    assert (await engine.whole()).course is NextStep.PROCEED
+    assert (await engine.decide()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as work:
         await work.transcripts.append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
     await engine.talk.run(engine.talk.operator.pass_on, PassOn(engine.talk.thread, 1, 0))
@@ -191,10 +210,10 @@ async def test_failed_retrieval_costs_confidence_or_escalates_if_critical(
     await engine.hears("what is your uptime?")
     if raises:
         engine.documents.trouble = Transient("The database is away.")
-        step = await engine.whole()
+        step = await engine.decide()
     else:
-        assert (await engine.step("decide")).course is None
-        step = await engine.step("give_up_deciding")
+        await search_that_never_returns(engine)
+        step = await engine.decide_without_model()
     factors, verdict = await engine.weighed()
     assert factors.retrieval_failed
     if critical:

@@ -87,7 +87,7 @@ class HandoverScene:
         self.question = self.talk.message("I want my money back, or I will sue")
         await self.talk.said(self.question)
         await self.talk.begin(1)
-        await self.engine.whole()
+        await self.engine.decide()
         await self.engine.settled(OutcomeKind.ESCALATED)
 
     async def taken(self) -> None:

@@ -168,7 +168,7 @@ async def test_card_of_a_direct_message_shows_what_was_said_before(waiting: Hand
     await waiting.engine.hears("the lamps of room seven flicker")
     await talk.settle(Outcome(OutcomeKind.ANSWERED, "Turn them off and on.", model_calls=1))
     await waiting.engine.hears("I want my money back, or I will sue", 2)
-    await waiting.engine.whole(2)
+    await waiting.engine.decide(2)
     await talk.settle(Outcome(OutcomeKind.ESCALATED, ""), 2)
     await talk.run(waiting.activities.open_handover, HandoverRef(talk.thread, 2))
     await talk.run(waiting.activities.show_handover, HandoverRef(talk.thread, 2))

@@ -41,6 +41,7 @@ compare_threads
 continued as new
 create_summary_thread
 decide
+decide_without_model
 decide_action
 end_case agent_resolved
 end_case no_reply
@@ -61,9 +62,7 @@ failed run_job
 failed think Transient
 fetch_report
 forward_reply
-give_up_deciding
 look_at_job
-look_up
 mark_cancelled
 mark_messages eyes
 mark_messages hourglass
@@ -125,7 +124,6 @@ settle_turn stopped
 settle_turn summarised
 show_decision
 show_handover
-show_status
 signal acknowledged
 signal button_pressed
 signal close_requested
@@ -139,7 +137,6 @@ update_status fix_proposed
 update_status question_asked
 update_status question_unanswered
 update_status reopened
-weigh
 """.strip().splitlines()
 )
 """What recorded workflows did, all together, as `histories.facts` says it."""

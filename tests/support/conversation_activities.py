@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
+from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
@@ -30,6 +31,7 @@ from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.react_loop import react
 from threadline.conversations.think import Mind, Thinking
 from threadline.db.engine import Database
+from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
@@ -97,6 +99,9 @@ class ConversationActivityScene:
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
     mind: Mind
+    client: Slack
+    deciding_by: Callable[[Deciding], LiveConversationActivities]
+    """The activities with another decision engine; `thinking` has one without a model."""
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -235,12 +240,16 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             users = UserDirectory(client.user)
             thinking = Thinking(database, mind, users, alerts)
             acting = Acting(database, mind, ledger or PostgresToolLedger(database), alerts, attempts=3)
+
+            def deciding_by(deciding: Deciding) -> LiveConversationActivities:
+                return LiveConversationActivities(database, ConversationLimits(), deciding, thinking, acting, client)
+
             return ConversationActivityScene(
                 database,
                 model,
                 slack,
                 Thread(TEAM, GENERAL, root.ts),
-                LiveConversationActivities(database, ConversationLimits(), thinking, acting),
+                deciding_by(Deciding(database, None, mind, _nobody, _no_documents, Rules())),
                 LiveSpeakingActivities(database, client, outbox),
                 operating(
                     database,
@@ -251,11 +260,21 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                     6_000,
                 ),
                 mind,
+                client,
+                deciding_by,
             )
 
         yield make
         for each in made:
             await each.close()
+
+
+async def _nobody(team: str, user_id: str) -> str:
+    return ""
+
+
+async def _no_documents(team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
+    return (), Retrieval()
 
 
 @pytest.fixture

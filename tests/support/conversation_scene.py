@@ -29,8 +29,6 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, SettleRequest, SpeakingActivities, ThinkRequest
 from threadline.conversations.conversation_store import SettledTurn
 from threadline.conversations.decide import Deciding, Rules
-from threadline.conversations.decision_activities import LiveDecisionActivities
-from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
@@ -40,7 +38,6 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
-from threadline.conversations.situation import Situations
 from threadline.conversations.think import Mind, Thinking
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
@@ -312,8 +309,14 @@ class ConversationScene:
         return [name for name, _ in self.steps.asked if name in names]
 
     @property
+    def status(self) -> str:
+        """What Slack shows under the thread."""
+        return self.slack.workspace.statuses.of(self.thread.channel, self.thread.ts)
+
+    @property
     def statuses(self) -> list[str]:
-        return [each.words for each in self.requests("show_status")]
+        """What each step was to show."""
+        return [each.status for each in self.requests("decide", "think", "act") if each.status]
 
     def settlement(self, turn: int) -> SettleRequest:
         """With what a turn was settled first."""
@@ -502,14 +505,14 @@ def _activities(
     authors = AuthorPolicy(users)
     thinking = Thinking(database, mind, users, alerts)
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
-    situations = Situations(database, mind, _lead)
-    deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
+    deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
     cards = Cards(database, CaseReaders((), ""))
     return [
-        *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
+        *activities_of(
+            LiveConversationActivities(database, limits, deciding, thinking, acting, slack), ConversationActivities
+        ),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
-        *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
         *activities_of(
             LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), authors), HandoverActivities
         ),

@@ -7,13 +7,10 @@ from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
 from threadline.conversations import conversation_row
-from threadline.conversations.contract import SettleRequest
+from threadline.conversations.contract import DecideRequest, SettleRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
-from threadline.conversations.decision_activities import LiveDecisionActivities
-from threadline.conversations.decision_contract import Round, Step
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.situation import Situations
-from threadline.decisions.model import DecisionRound, Factors, Judgement, NextStep, Retrieval, Source
+from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
 from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
@@ -31,47 +28,42 @@ class Documents:
     retrieval: Retrieval = field(default_factory=lambda: Retrieval(0.9))
     trouble: Exception | None = None
     asked: list[str] = field(default_factory=list)
+    after: list[Callable[[], object]] = field(default_factory=list)
+    """What happens after each search, once each."""
 
     async def __call__(self, team: str, query: str, types: Sequence[str]) -> tuple[Sequence[Source], Retrieval]:
         self.asked.append(query)
-        if self.trouble:
-            raise self.trouble
-        return self.found, self.retrieval
+        found, retrieval, trouble = self.found, self.retrieval, self.trouble
+        if self.after:
+            self.after.pop(0)()
+        if trouble:
+            raise trouble
+        return found, retrieval
 
 
 @dataclass
 class Engine:
     talk: ConversationActivityScene
     documents: Documents
-    activities: LiveDecisionActivities
 
-    async def step(self, name: str, turn: int = 1, round_: int = 1, attempt: int = 1) -> Step:
-        method: Callable[..., Any] = getattr(self.activities, name)
-        asked = Round(self.talk.thread, turn, round_)
-        result: Step = await self.talk.run(method, asked, attempt=attempt)
-        return result
+    async def decide(self, turn: int = 1, attempt: int = 1) -> TurnDecision:
+        """The decision of a turn that has begun."""
+        asked = DecideRequest(self.talk.thread, turn)
+        return await self.talk.run(self.talk.thinking.decide, asked, attempt=attempt)
+
+    async def decide_without_model(self, turn: int = 1) -> TurnDecision:
+        asked = DecideRequest(self.talk.thread, turn)
+        return await self.talk.run(self.talk.thinking.decide_without_model, asked)
 
     async def hears(self, words: str, turn: int = 1) -> None:
         """Something is said, and its turn begins."""
         await self.talk.said(words)
         await self.talk.begin(turn)
 
-    async def decided(self, words: str, turn: int = 1) -> Step:
+    async def decided(self, words: str, turn: int = 1) -> TurnDecision:
         """The decision of a turn in which this is said."""
         await self.hears(words, turn)
-        return await self.whole(turn)
-
-    async def whole(self, turn: int = 1) -> Step:
-        """All rounds of a turn that has begun, as the workflow asks for them."""
-        step = Step()
-        for number in (1, 2):
-            step = await self.step("decide", turn, number)
-            if step.course is None:
-                await self.step("look_up", turn, number)
-                step = await self.step("weigh", turn, number)
-            if step.course is not NextStep.RETRIEVE_MORE:
-                break
-        return step
+        return await self.decide(turn)
 
     async def kept(self, turn: int = 1) -> list[DecisionRound]:
         async with self.talk.database.begin() as work:
@@ -88,8 +80,15 @@ class Engine:
         assert last.judgement
         return last.factors, last.judgement
 
-    async def settled(self, kind: OutcomeKind, turn: int = 1, text: str = "", answered_at: int = 0) -> str:
-        request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at)
+    async def settled(
+        self,
+        kind: OutcomeKind,
+        turn: int = 1,
+        text: str = "",
+        answered_at: int = 0,
+        escalate: EscalationReason | None = None,
+    ) -> str:
+        request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
         await self.talk.run(self.talk.thinking.settle_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
@@ -120,6 +119,7 @@ def engine_of(
         return lead
 
     documents = Documents()
-    situations = Situations(talk.database, replace(talk.mind, sensitive_words=("data breach",)), about)
-    deciding = Deciding(talk.database, talk.mind.model, situations, look_up or documents, rules or Rules())
-    return Engine(talk, documents, LiveDecisionActivities(deciding))
+    mind = replace(talk.mind, sensitive_words=("data breach",))
+    deciding = Deciding(talk.database, talk.mind.model, mind, about, look_up or documents, rules or Rules())
+    talk.thinking = talk.deciding_by(deciding)
+    return Engine(talk, documents)

@@ -1,6 +1,7 @@
 """The model of conversation scenes: it gives the replies of a script, and keeps what it was asked."""
 
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -9,8 +10,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.decision_contract import Round
+from threadline.conversations.contract import DecideRequest, ThinkRequest
 from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall
@@ -42,6 +42,8 @@ class ScriptedModel(ChatModel):
     asked: list[ThinkRequest] = field(default_factory=list)
     decisions: dict[tuple[int, int], dict[str, Any] | Exception] = field(default_factory=dict)
     """By turn and round: the fields of the decision's form that differ from those of an easy question, or a fault."""
+    rounds: Counter[int] = field(default_factory=Counter)
+    """By turn: how often it was decided."""
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What happens instead of a summary, once each."""
 
@@ -63,10 +65,11 @@ class ScriptedModel(ChatModel):
             raise reply
         return reply if isinstance(reply, ModelReply) else await reply(request)
 
-    def _decide(self, asked: Round) -> ModelReply:
-        decision = self.decisions.get((asked.turn, asked.round), {})
+    def _decide(self, asked: DecideRequest) -> ModelReply:
+        decision = self.decisions.get((asked.turn, self.rounds[asked.turn] + 1), {})
         if isinstance(decision, Exception):
             raise decision
+        self.rounds[asked.turn] += 1
         return ModelReply(json.dumps(decided({}) | decision))
 
     async def _summarise(self) -> ModelReply:

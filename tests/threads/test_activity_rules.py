@@ -70,7 +70,7 @@ async def test_long_wait_for_the_model_ends_the_activity_at_once(activity: str, 
 
 
 @pytest.mark.parametrize(
-    ("activity", "counted_from"), [("store_messages", 3), ("think", 4), ("show_status", 1), ("post_answer", 10)]
+    ("activity", "counted_from"), [("store_messages", 3), ("think", 4), ("summarise", 2), ("post_answer", 10)]
 )
 async def test_unexpected_error_is_counted_when_it_is_given_up_or_never_would_be(
     activity: str, counted_from: int

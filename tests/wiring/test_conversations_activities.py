@@ -7,7 +7,6 @@ from tests.support.temporal import NotedStarts
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import SpeakingActivities
-from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
@@ -32,7 +31,6 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", workflows=NotedStarts())
     async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
         assert isinstance(made.operator, OperatorActivities)
-        assert isinstance(made.deciding, DecisionActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)
         limits = (await talk.run(made.thinking.open_conversation, talk.thread)).limits

@@ -14,8 +14,7 @@ from tests.support.temporal import NotedStarts
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.cases.model import CaseReaders
-from threadline.conversations.decision_activities import LiveDecisionActivities
-from threadline.conversations.decision_contract import Round
+from threadline.conversations.contract import DecideRequest
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
@@ -34,7 +33,6 @@ WEEKDAYS = (1, 2, 3, 4, 5, 6, 7)
 class SalesScene:
     talk: ConversationActivityScene
     server: MailServer
-    deciding: LiveDecisionActivities
     turn: int = 0
 
     async def asked(self, words: str, *calls: tuple[str, dict[str, str]]) -> str:
@@ -66,7 +64,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
         async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
             whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
-            yield SalesScene(whole, server, made.deciding)
+            yield SalesScene(whole, server)
 
 
 async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> None:
@@ -81,7 +79,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
     scene.talk.model.script(decide, form="decision")
     await scene.talk.said("What do you know of me?")
     await scene.talk.begin(2)
-    await scene.talk.run(scene.deciding.decide, Round(scene.talk.thread, 2, 1))
+    await scene.talk.run(scene.talk.thinking.decide, DecideRequest(scene.talk.thread, 2))
     assert "Company: Acme Corp" in told[0]
 
 

@@ -11,6 +11,7 @@ from threadline.conversations.contract import (
     ActRequest,
     ConversationActivities,
     ConversationOpened,
+    DecideRequest,
     Refusal,
     SettleRequest,
     Stored,
@@ -18,14 +19,18 @@ from threadline.conversations.contract import (
     TalkTurn,
     ThinkRequest,
     Thought,
+    TurnDecision,
 )
+from threadline.conversations.decide import Deciding
 from threadline.conversations.message_intake import Unjudged
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.settle import Settling
+from threadline.conversations.status import set_status, showing_status
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.unit_of_work import Work
+from threadline.slack.client import Slack
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -42,13 +47,24 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveConversationActivities(ConversationActivities):
-    """Args: `limits` bound every conversation; `thinking` and `acting` are the two steps of a turn."""
+    """Args: `limits` bound every conversation; `deciding`, `thinking` and `acting` are the steps of a turn; `slack`
+    shows what they do."""
 
-    def __init__(self, database: Database, limits: ConversationLimits, thinking: Thinking, acting: Acting) -> None:
+    def __init__(
+        self,
+        database: Database,
+        limits: ConversationLimits,
+        deciding: Deciding,
+        thinking: Thinking,
+        acting: Acting,
+        slack: Slack,
+    ) -> None:
         self._database = database
+        self._slack = slack
         self._limits = limits
         self._thinking = thinking
-        self._settling = Settling(database)
+        self._deciding = deciding
+        self._settling = Settling(database, deciding)
         self._acting = acting
 
     @activity.defn
@@ -122,13 +138,22 @@ class LiveConversationActivities(ConversationActivities):
             return await work.conversations.marks(turn.thread)
 
     @activity.defn
+    async def decide(self, request: DecideRequest) -> TurnDecision:
+        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
+            return await self._deciding.decide(request, activity.info().attempt)
+
+    @activity.defn
+    async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
+        return await self._deciding.decide_without_model(request)
+
+    @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
-        async with heartbeating():
+        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
             return await self._thinking.think(request, activity.info().attempt)
 
     @activity.defn
     async def act(self, request: ActRequest) -> Execution:
-        async with heartbeating():
+        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
             return await self._acting.act(request, activity.info().attempt)
 
     @activity.defn
@@ -136,6 +161,8 @@ class LiveConversationActivities(ConversationActivities):
         thread, turn = request.thread, request.turn
         marks, own = await self._settling.settle(request)
         await self._thinking.remember(thread, turn, own)
+        if request.status_shown and not marks.unsaid:
+            await set_status(self._slack, thread, "")
         _log.info(
             "turn_completed", slack_thread=thread.key, turn=turn, kind=request.kind, model_calls=request.model_calls
         )

@@ -21,6 +21,7 @@ from threadline.conversations.model.conversation import (
     WordKind,
     conversation_workflow_id,
 )
+from threadline.decisions.model import EscalationReason, NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
@@ -35,6 +36,15 @@ THINK = ActivityOptions(
 """Longer than the model's own limit (120 s); an error's `retry_after` counts. After these the workflow waits."""
 SUMMARISE = replace(THINK, retry=retry_policy(2, 60, attempts=2), schedule_to_close=240)
 """A turn waits for it, and can do without."""
+DECIDE = ActivityOptions(
+    start_to_close=1020,
+    retry=retry_policy(2, 20, attempts=3),
+    schedule_to_close=1320,
+    heartbeat=20,
+    long_wait_in_workflow=True,
+)
+"""Longer than two rounds may take, each with six answers of the model (75 s) and a search. A model that is away is not
+waited for: the turn goes on without a decision."""
 ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit."""
 
@@ -101,6 +111,28 @@ class TalkTurn:
 
 
 @dataclass(frozen=True)
+class DecideRequest:
+    """A turn that has begun. `status`: what Slack shows under the thread meanwhile; empty for nothing."""
+
+    thread: Thread
+    turn: int
+    status: str = ""
+
+
+@dataclass(frozen=True)
+class TurnDecision:
+    """What a turn's decision came to.
+
+    `made`: the engine has a say in this turn; without a model, or without words, it has none.
+    `about`: the decision in a few words without anybody's, for Temporal's UI.
+    """
+
+    course: NextStep = NextStep.PROCEED
+    made: bool = True
+    about: str = ""
+
+
+@dataclass(frozen=True)
 class ThinkRequest:
     """One call of the model. `step` counts the calls of the turn from 1; each takes up what is unused by then."""
 
@@ -109,6 +141,8 @@ class ThinkRequest:
     step: int
     choice: ToolChoice
     agent: Agent = Agent.COPILOT
+    status: str = ""
+    """As in `DecideRequest`."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +166,7 @@ class ActRequest:
     step: int
     call: ToolCall
     protocol: ProtocolState | None = None
+    status: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +188,10 @@ class SettleRequest:
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
     touched: bool = False
     """Its tools have changed something, or may have."""
+    escalate: EscalationReason | None = None
+    """Why a person takes over a turn that was to be answered."""
+    status_shown: bool = False
+    """A status may stand under the thread, which nothing takes away where the turn ends silently."""
 
 
 @dataclass(frozen=True)
@@ -172,14 +211,6 @@ class Marker:
 
     name: str
     items: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Status:
-    """What the bot is doing, in a few words; empty to say nothing any more."""
-
-    thread: Thread
-    words: str
 
 
 class ConversationActivities(ABC):
@@ -205,6 +236,23 @@ class ConversationActivities(ABC):
 
         Where this fails, the oldest messages are left out of what the model reads.
         """
+
+    @activity_options(DECIDE)
+    @activity.defn
+    @abstractmethod
+    async def decide(self, request: DecideRequest) -> TurnDecision:
+        """Have the model decide what to do with what the turn has taken up, look up what it wants to know, and judge
+        the evidence. What is on record of it is not done again.
+
+        Raises:
+            Permanent | Transient: the model has nothing to say, or cannot be asked now.
+        """
+
+    @activity_options(STORE)
+    @activity.defn
+    @abstractmethod
+    async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
+        """The model could not be asked: a sensitive word alone escalates, and anything else is left to the agent."""
 
     @activity_options(THINK)
     @activity.defn
@@ -250,12 +298,6 @@ class SpeakingActivities(ABC):
     @abstractmethod
     async def mark_messages(self, marker: Marker) -> None:
         """Cosmetic: may come late or never."""
-
-    @activity_options(ActivityOptions(start_to_close=10, retry=retry_policy(1, 1, attempts=1), schedule_to_close=20))
-    @activity.defn
-    @abstractmethod
-    async def show_status(self, status: Status) -> None:
-        """Cosmetic: Slack shows it under the thread until something is posted."""
 
 
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:

@@ -9,7 +9,6 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import SpeakingActivities, TalkTurn
     from threadline.conversations.model.conversation import ConversationMarks, Talk
 
-from threadline.conversations.status_line import StatusLine
 from threadline.threads.calls import BackgroundTasks, attempt
 
 
@@ -25,7 +24,6 @@ class Conversation:
         self.unsayable: list[int] = []
         """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
         self.background = BackgroundTasks()
-        self.line = StatusLine(state.thread)
         self._entered = entered
 
     @property
@@ -59,8 +57,6 @@ class Conversation:
         trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.merge)
         if trouble:
             self.unsayable.append(turn)
-            self.line.show("")
         else:
             self.unsayable = []
-            self.line.posted()
         self.does("")

@@ -1,25 +1,31 @@
-"""The steps of a turn's decision: the model decides, what it wants to know is looked up, and the evidence is weighed.
+"""What to do with a turn before its agent is asked: the model decides, documents are looked up, the evidence is judged.
 
-Each step keeps what it came to before anybody acts on it, so that a second attempt finds the first one's.
+A turn has two rounds at most. Each step is recorded before anybody acts on it, so that a second attempt finds the first
+one's. Nothing is recorded of words that were deleted while the model read them: the decision is made anew.
 """
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from threadline.conversations import conversation_row
-from threadline.conversations.decision_contract import ROUNDS, Escalate, Round, Step
-from threadline.conversations.situation import Situations
+from threadline.conversations.contract import DecideRequest, TurnDecision
+from threadline.conversations.prompt_building import bound_to
+from threadline.conversations.request_texts import asked_in
+from threadline.conversations.think import Mind
 from threadline.db.engine import Database
+from threadline.db.unit_of_work import Work
 from threadline.decisions import engine
-from threadline.decisions.engine import Situation
+from threadline.decisions.engine import OfferedTool, Situation
 from threadline.decisions.model import (
+    RECENT_MESSAGES,
     Decision,
     DecisionRound,
     DecisionType,
+    EscalationReason,
     Factors,
     NextStep,
     Retrieval,
@@ -28,23 +34,38 @@ from threadline.decisions.model import (
     escalation,
     judge,
     last_round,
+    sensitive_topics,
     tool_success_rate,
 )
 from threadline.decisions.store import DecisionStore
 from threadline.decisions.variants import Variant, variant_of
-from threadline.errors import Permanent
+from threadline.errors import InternalError, Permanent, Transient
+from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
-from threadline.knowledge.model import CRITICAL_TYPES
+from threadline.knowledge.model import CRITICAL_TYPES, DocumentType
 from threadline.models.chat_model import ChatModel
-from threadline.models.model import Usage
+from threadline.models.model import Message, Usage
 from threadline.models.structured import asking
+from threadline.sales.model import MAX_CONTEXT
+from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
+from threadline.tools.registry import allowed_tools
 
 LookUp = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
+Lead = Callable[[str, str], Awaitable[str]]
+"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `MAX_CONTEXT`
+characters are told; empty for somebody unknown."""
+Rounds = tuple[DecisionRound, ...]
+"""Those of a turn that are on record, in order."""
 
+ROUNDS = 2
+"""Of a turn: more is retrieved once at most."""
+_LONGEST_DESCRIPTION = 300
 _BROKEN = tuple(code.value for code in ErrorCode if code.is_fault)
 """Of errors of tools: that a time is taken says nothing against the calendar."""
+_NOT_THERE = "This turn has no stored decision, so it cannot continue."
+_DELETED = "Something was deleted in the thread while this turn was decided, so it is decided anew."
 
 _log = structlog.get_logger(__name__)
 
@@ -57,208 +78,323 @@ class Rules:
     questions: int = 2
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What one transaction found: the situation of the turn, and the rounds that are on record.
+
+    `deletions`: how often something had been deleted in the thread before any of it was read.
+    """
+
+    situation: Situation
+    rounds: Rounds
+    deletions: int
+
+
+@dataclass
+class _Bill:
+    """What calls of the model have cost, until that is stored; the time of all counts with the last."""
+
+    thread: Thread
+    turn: int
+    purpose: str
+    paid: list[Usage] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+
+    async def store(self, work: Work) -> None:
+        took = round((time.monotonic() - self.begun) * 1000)
+        for usage in self.paid:
+            milliseconds = took if usage is self.paid[-1] else 0
+            await work.conversations.spent(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
+
+
 class Deciding:
     """Args: `model` is None where there is no key for one: then nothing is decided."""
 
     def __init__(
-        self, database: Database, model: ChatModel | None, situations: Situations, look_up: LookUp, rules: Rules
+        self, database: Database, model: ChatModel | None, mind: Mind, lead: Lead, look_up: LookUp, rules: Rules
     ) -> None:
         self._database = database
         self._model = model
-        self._situations = situations
+        self._mind = mind
+        self._lead = lead
         self._look_up = look_up
         self._rules = rules
 
-    async def decide(self, asked: Round, attempt: int) -> Step:
-        """See `DecisionActivities.decide`; `attempt` counts from 1."""
+    async def decide(self, request: DecideRequest, attempt: int) -> TurnDecision:
+        """See `ConversationActivities.decide`; `attempt` counts from 1."""
         if self._model is None:
-            return Step(NextStep.PROCEED, decides=False)
-        made = await self._made(asked)
-        if made is None:
-            situation = await self._situations.of(asked)
-            if not situation.query:
-                return Step(NextStep.PROCEED, decides=False)
-            made = await self._ask(self._model, asked, situation, attempt)
-        waits = made.decision.type is DecisionType.RETRIEVE and made.retrieval is None
-        return _step(made) if waits else await self.weigh(asked, attempt)
+            return TurnDecision(made=False)
+        found = await self._read(request)
+        if not (found.situation.query or found.rounds):
+            return TurnDecision(made=False)
+        for number in range(1, ROUNDS + 1):
+            rounds = await self._round(self._model, request, found, number, attempt)
+            if not _wants_more(rounds[-1]):
+                break
+            situation = replace(found.situation, sources=(*found.situation.sources, *rounds[-1].sources))
+            found = replace(found, situation=situation)
+        return _told(rounds[-1])
 
-    async def look_up(self, asked: Round) -> str:
-        """See `DecisionActivities.look_up`."""
-        made = await self._kept(asked)
-        if made.retrieval is None:
-            try:
-                sources, retrieval = await self._look_up(
-                    asked.thread.team, made.decision.query, made.decision.document_types
-                )
-            except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
-                _log.warning("retrieval_failed", slack_thread=asked.thread.key, turn=asked.turn, reason=str(error))
-                sources, retrieval = (), _unasked(made.decision)
-            made = await self._found(asked, sources, retrieval)
-        failed = made.retrieval is not None and made.retrieval.failed
-        return "the knowledge cannot be asked" if failed else f"{len(made.sources)} passages"
-
-    async def weigh(self, asked: Round, attempt: int) -> Step:
-        """See `DecisionActivities.weigh`."""
-        made = await self._concluded(asked)
-        if made.judgement is None:
-            await self._weigh(asked, made, conflict=await self._conflicts(asked, made, attempt))
-            made = await self._kept(asked)
-        return _step(made)
-
-    async def give_up(self, asked: Round) -> Step:
-        """See `DecisionActivities.give_up_deciding`.
+    async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
+        """See `ConversationActivities.decide_without_model`.
 
         What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
         """
-        made = await self._made(asked)
-        if made is None:
-            words = await self._situations.sensitive_words(asked)
-            if not words:
-                return Step(NextStep.PROCEED, about="no decision")
-            made = self._deliberation(asked, Situation("", sensitive=words), engine.default_escalation(words))
-            async with self._database.begin() as work:
-                row = await conversation_row.locked(work.tx, asked.thread)
-                await DecisionStore(work.tx).add(row.id, asked.turn, made)
-        if made.judgement is None:
-            if made.decision.type is DecisionType.RETRIEVE and made.retrieval is None:
-                made = await self._found(asked, (), _unasked(made.decision))
-            await self._weigh(asked, made, conflict=bool(made.retrieval and made.retrieval.suspicious))
-        return _step(await self._kept(asked))
-
-    async def escalate(self, request: Escalate) -> None:
-        """See `DecisionActivities.escalate`."""
         thread, turn = request.thread, request.turn
+        found = await self._read(request)
+        rounds = found.rounds
         async with self._database.begin() as work:
-            row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
-            rounds = await store.rounds(row.id, turn)
-            if not rounds:
-                undecided = self._deliberation(Round(thread, turn), Situation(""), engine.default_escalation())
-                await store.add(row.id, turn, undecided)
-            sure = rounds[-1].judgement.confidence if rounds and rounds[-1].judgement else 0.0
-            await store.escalate(row.id, turn, escalation(sure, request.reason))
+            if not rounds or _wants_more(rounds[-1]):
+                words = found.situation.sensitive
+                if not words:
+                    return TurnDecision(about="no decision")
+                undecided = self._deliberation(
+                    thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
+                )
+                row = await conversation_row.locked(work.tx, thread)
+                await DecisionStore(work.tx).add(row.id, turn, undecided)
+                rounds = await _rounds(work, request)
+            if _waits(rounds[-1]):
+                rounds = await self._keep_sources(work, request, rounds, (), _unasked(rounds[-1].decision))
+            if rounds[-1].judgement is None:
+                rounds = await self._judge(work, request, found, rounds, conflict=_suspicious(rounds))
+        return _told(rounds[-1])
 
-    async def _found(self, asked: Round, sources: Sequence[Source], retrieval: Retrieval) -> DecisionRound:
-        """Keep what looking up came to, with what an earlier round has found; the first word stands."""
-        async with self._database.begin() as work:
-            row, store = await conversation_row.locked(work.tx, asked.thread), DecisionStore(work.tx)
-            rounds = await store.rounds(row.id, asked.turn)
-            before = last_round([each for each in rounds if each.round < asked.round])
-            if before and before.sources and before.retrieval:
-                sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-            await store.add_sources(row.id, asked.turn, asked.round, sources, retrieval)
-        return await self._kept(asked)
+    async def escalate(self, work: Work, thread: Thread, turn: int, reason: EscalationReason) -> None:
+        """Write down that a person takes over a turn that was to be answered."""
+        row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
+        rounds = await store.rounds(row.id, turn)
+        if not rounds:
+            await store.add(row.id, turn, self._deliberation(thread, 1, Situation(""), engine.default_escalation()))
+        sure = rounds[-1].judgement.confidence if rounds and rounds[-1].judgement else 0.0
+        await store.escalate(row.id, turn, escalation(sure, reason))
 
-    async def _ask(self, model: ChatModel, asked: Round, situation: Situation, attempt: int) -> DecisionRound:
-        """The first decision of a round stands, and every call of the model was paid for."""
-        instructions = variant_of(self._rules.variants, asked.thread.key).prompt
-        async with self._paying(asked, "decide") as paid:
-            decision, problems = await engine.decide(situation, asking(model, paid, attempt), instructions)
-            made = self._deliberation(asked, situation, decision)
-            async with self._database.begin() as work:
-                row = await conversation_row.locked(work.tx, asked.thread)
-                await DecisionStore(work.tx).add(row.id, asked.turn, made)
+    # -- the steps of a round ----------------------------------------------------------------------------------------
+
+    async def _round(
+        self, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
+    ) -> Rounds:
+        """One round, behind those before it: what is on record of it is not done again."""
+        rounds = tuple(each for each in found.rounds if each.round <= number)
+        if len(rounds) < number:
+            rounds = await self._ask(model, request, found, number, attempt)
+        if _waits(rounds[-1]):
+            rounds = await self._search(request, found, rounds)
+        if rounds[-1].judgement is None:
+            rounds = await self._compare(model, request, found, rounds, attempt)
+        return rounds
+
+    async def _ask(self, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int) -> Rounds:
+        """Have the model decide. The first decision of a round stands."""
+        thread, turn = request.thread, request.turn
+        instructions = variant_of(self._rules.variants, thread.key).prompt
+        async with self._paying(request, "decide") as bill:
+            decision, problems = await engine.decide(found.situation, asking(model, bill.paid, attempt), instructions)
+            made = self._deliberation(thread, number, found.situation, decision)
+            async with self._writing(request, found) as work:
+                row = await conversation_row.locked(work.tx, thread)
+                await DecisionStore(work.tx).add(row.id, turn, made)
+                rounds = await _rounds(work, request)
+                if not (_waits(rounds[-1]) or _suspicious(rounds)):
+                    rounds = await self._judge(work, request, found, rounds, conflict=False)
+                await bill.store(work)
+            bill.paid.clear()
         if problems:
-            _log.warning("decision_invalid", slack_thread=asked.thread.key, turn=asked.turn, errors=problems)
-        return await self._kept(asked)
+            _log.warning("decision_invalid", slack_thread=thread.key, turn=turn, errors=problems)
+        return rounds
 
-    async def _conflicts(self, asked: Round, made: DecisionRound, attempt: int) -> bool:
-        if not (made.retrieval and made.retrieval.suspicious and self._model):
-            return False
-        pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-        async with self._paying(asked, "compare") as paid:
-            return await engine.find_conflict(pairs, asking(self._model, paid, attempt))
+    async def _search(self, request: DecideRequest, found: _Found, rounds: Rounds) -> Rounds:
+        """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
+        thread, decided = request.thread, rounds[-1].decision
+        try:
+            sources, retrieval = await self._look_up(thread.team, decided.query, decided.document_types)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
+            _log.warning("retrieval_failed", slack_thread=thread.key, turn=request.turn, reason=str(error))
+            sources, retrieval = (), _unasked(decided)
+        async with self._writing(request, found) as work:
+            rounds = await self._keep_sources(work, request, rounds, sources, retrieval)
+            if not _suspicious(rounds):
+                rounds = await self._judge(work, request, found, rounds, conflict=False)
+        return rounds
 
-    async def _weigh(self, asked: Round, made: DecisionRound, *, conflict: bool) -> None:
-        """The evidence is what is on record now; the first verdict of a round stands."""
-        thread, turn = asked.thread, asked.turn
-        situation = await self._situations.of(asked)
-        async with self._database.begin() as work:
-            succeeded, failed = await work.tool_executions.count_outcomes(thread, _BROKEN)
-            row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
-            questions = await store.consecutive_questions(row.id, turn)
-            found = made.retrieval
-            away = found is not None and found.failed
-            factors = Factors(
-                found.quality if found and not away else None,
-                made.decision.complexity,
-                context_completeness(
-                    lead=bool(situation.lead), history=bool(situation.recent), intent=made.decision.intent_clear
-                ),
-                tool_success_rate(succeeded, failed),
-                conflict,
-                retrieval_failed=away,
-                retrieval_critical=away and found is not None and found.critical,
-            )
-            judgement = judge(
-                made.decision,
-                factors,
-                made.thresholds,
-                retrieved_more=asked.round >= ROUNDS,
-                questions=questions,
-                questions_allowed=self._rules.questions,
-            )
-            await store.add_judgement(row.id, turn, asked.round, factors, judgement)
+    async def _keep_sources(
+        self, work: Work, request: DecideRequest, rounds: Rounds, sources: Sequence[Source], retrieval: Retrieval
+    ) -> Rounds:
+        """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
+        before = last_round(rounds[:-1])
+        if before and before.sources and before.retrieval:
+            sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
+        row = await conversation_row.locked(work.tx, request.thread)
+        await DecisionStore(work.tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
+        return await _rounds(work, request)
+
+    async def _compare(
+        self, model: ChatModel, request: DecideRequest, found: _Found, rounds: Rounds, attempt: int
+    ) -> Rounds:
+        """Have the model compare passages that may contradict each other, and judge the evidence."""
+        made = last_round(rounds)
+        async with self._paying(request, "compare") as bill:
+            conflict = False
+            if made and made.retrieval and made.retrieval.suspicious:
+                pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
+                conflict = await engine.find_conflict(pairs, asking(model, bill.paid, attempt))
+            async with self._writing(request, found) as work:
+                rounds = await self._judge(work, request, found, rounds, conflict=conflict)
+                await bill.store(work)
+            bill.paid.clear()
+        return rounds
+
+    async def _judge(
+        self, work: Work, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
+    ) -> Rounds:
+        """Judge the last round. The evidence is what is on record now; the first verdict stands."""
+        thread, turn, made = request.thread, request.turn, last_round(rounds)
+        if made is None:
+            raise Permanent(_NOT_THERE)
+        succeeded, failed = await work.tool_executions.count_outcomes(thread, _BROKEN)
+        row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
+        questions = await store.consecutive_questions(row.id, turn)
+        retrieval = made.retrieval
+        away = retrieval is not None and retrieval.failed
+        factors = Factors(
+            retrieval.quality if retrieval and not away else None,
+            made.decision.complexity,
+            context_completeness(
+                lead=bool(found.situation.lead),
+                history=bool(found.situation.recent),
+                intent=made.decision.intent_clear,
+            ),
+            tool_success_rate(succeeded, failed),
+            conflict,
+            retrieval_failed=away,
+            retrieval_critical=away and retrieval is not None and retrieval.critical,
+        )
+        judgement = judge(
+            made.decision,
+            factors,
+            made.thresholds,
+            retrieved_more=made.round >= ROUNDS,
+            questions=questions,
+            questions_allowed=self._rules.questions,
+        )
+        await store.add_judgement(row.id, turn, made.round, factors, judgement)
         _log.info(
             "decision_made",
             slack_thread=thread.key,
             turn=turn,
-            round=asked.round,
+            round=made.round,
             type=made.decision.type.value,
             next_step=judgement.next_step.value,
             confidence=judgement.confidence,
             reason=judgement.reason.value if judgement.reason else "",
             variant=made.variant,
         )
-
-    async def _made(self, asked: Round) -> DecisionRound | None:
-        async with self._database.begin() as work:
-            conversation = await conversation_row.id_of(work.tx, asked.thread)
-            rounds = await DecisionStore(work.tx).rounds(conversation, asked.turn)
-        return next((each for each in rounds if each.round == asked.round), None)
-
-    async def _concluded(self, asked: Round) -> DecisionRound:
-        """What is on record of a round, with what it rests on."""
-        async with self._database.begin() as work:
-            conversation = await conversation_row.id_of(work.tx, asked.thread)
-            rounds = await DecisionStore(work.tx).rounds(conversation, asked.turn)
-        return _there(last_round([each for each in rounds if each.round <= asked.round]))
-
-    async def _kept(self, asked: Round) -> DecisionRound:
-        return _there(await self._made(asked))
-
-    def _deliberation(self, asked: Round, situation: Situation, decided: Decision) -> DecisionRound:
-        variant = variant_of(self._rules.variants, asked.thread.key)
-        version = engine.prompt_version(variant.prompt or engine.prompt("decide"))
-        return DecisionRound(asked.round, decided, variant.thresholds, situation.hash, version, variant.name)
+        return await _rounds(work, request)
 
     @asynccontextmanager
-    async def _paying(self, asked: Round, purpose: str) -> AsyncIterator[list[Usage]]:
-        """Keep what calls of the model have cost, whatever comes of them; the time of all counts with the last."""
-        begun, paid = time.monotonic(), list[Usage]()
+    async def _writing(self, request: DecideRequest, found: _Found) -> AsyncIterator[Work]:
+        """A transaction that records something about words that are still there.
+
+        Raises:
+            Transient: something was deleted since they were read.
+        """
+        async with self._database.begin() as work:
+            if await work.conversations.deletions(request.thread) != found.deletions:
+                raise Transient(_DELETED)
+            yield work
+
+    @asynccontextmanager
+    async def _paying(self, request: DecideRequest, purpose: str) -> AsyncIterator[_Bill]:
+        """Store what calls of the model have cost, whatever comes of them."""
+        bill = _Bill(request.thread, request.turn, purpose)
         try:
-            yield paid
+            yield bill
         finally:
-            took = round((time.monotonic() - begun) * 1000)
-            async with self._database.begin() as work:
-                for usage in paid:
-                    last = usage is paid[-1]
-                    await work.conversations.spent(asked.thread, asked.turn, 0, purpose, usage, took if last else 0)
+            if bill.paid:
+                async with self._database.begin() as work:
+                    await bill.store(work)
+
+    # -- the situation -----------------------------------------------------------------------------------------------
+
+    async def _read(self, request: DecideRequest) -> _Found:
+        """The turn's situation; its query is empty where nothing was said, or all of it was deleted."""
+        thread, turn = request.thread, request.turn
+        async with self._database.begin() as work:
+            deletions = await work.conversations.deletions(thread)
+            query = "\n".join(await asked_in(work, thread, turn, whole=True)).strip()
+            askers = await work.conversations.askers(thread, turn, 1)
+            transcript = await work.transcripts.read(thread)
+            conversation, decisions = await conversation_row.id_of(work.tx, thread), DecisionStore(work.tx)
+            before = await decisions.recent_sources(conversation, turn)
+            rounds = await decisions.rounds(conversation, turn)
+            about = await bound_to(work, thread)
+        situation = Situation(
+            query,
+            tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
+            await self._who(thread.team, askers[-1].user_id) if askers else "",
+            tuple(before),
+            self._tools(read_only=about.read_only),
+            sensitive_topics(query, self._mind.sensitive_words),
+            tuple(DocumentType),
+        )
+        return _Found(situation, tuple(rounds), deletions)
+
+    async def _who(self, team: str, user_id: str) -> str:
+        """Empty where Slack does not say it now: a decision that knows less of who asks is better than none."""
+        try:
+            return (await self._lead(team, user_id))[:MAX_CONTEXT]
+        except InternalError:
+            raise
+        except (Permanent, Transient) as error:
+            _log.warning("asker_lookup_failed", user=user_id, reason=str(error))
+            return ""
+
+    def _tools(self, *, read_only: bool) -> tuple[OfferedTool, ...]:
+        """Those that the turn may use; what looks into the documents is an action of its own."""
+        allowed = allowed_tools(self._mind.registry, self._mind.services, read_only=read_only)
+        definitions = self._mind.registry.definitions(allowed.names - {qa.answer.name})
+        return tuple(OfferedTool(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
+
+    def _deliberation(self, thread: Thread, number: int, situation: Situation, decided: Decision) -> DecisionRound:
+        variant = variant_of(self._rules.variants, thread.key)
+        version = engine.prompt_version(variant.prompt or engine.prompt("decide"))
+        return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
-def _there(made: DecisionRound | None) -> DecisionRound:
-    """Of a conversation that was deleted meanwhile nothing is on record any more."""
-    if made is None:
-        raise Permanent("This round has no stored decision, so the turn cannot continue.")
-    return made
+async def _rounds(work: Work, request: DecideRequest) -> Rounds:
+    """The rounds that are on record; of a conversation that was deleted meanwhile there is none."""
+    conversation = await conversation_row.id_of(work.tx, request.thread)
+    if not (rounds := await DecisionStore(work.tx).rounds(conversation, request.turn)):
+        raise Permanent(_NOT_THERE)
+    return tuple(rounds)
 
 
-def _step(made: DecisionRound) -> Step:
+def _said(message: Message) -> str:
+    return f"{message.author or message.role.value}: {message.content}"
+
+
+def _waits(made: DecisionRound) -> bool:
+    """Whether something is to be looked up before the evidence can be judged."""
+    return made.decision.type is DecisionType.RETRIEVE and made.retrieval is None
+
+
+def _suspicious(rounds: Rounds) -> bool:
+    """Whether passages have to be compared before the evidence can be judged."""
+    made = last_round(rounds)
+    return bool(made and made.retrieval and made.retrieval.suspicious)
+
+
+def _wants_more(made: DecisionRound) -> bool:
+    return made.judgement is not None and made.judgement.next_step is NextStep.RETRIEVE_MORE
+
+
+def _told(made: DecisionRound) -> TurnDecision:
     """As the workflow is told of it: nobody's words."""
     action, verdict = made.decision.type.value, made.judgement
     if verdict is None:
-        return Step(about=action)
+        raise Permanent(_NOT_THERE)
     because = f", {verdict.reason}" if verdict.reason else ""
-    return Step(verdict.next_step, about=f"{action}: {verdict.next_step}{because} ({verdict.confidence:.2f})")
+    return TurnDecision(verdict.next_step, about=f"{action}: {verdict.next_step}{because} ({verdict.confidence:.2f})")
 
 
 def _together(

@@ -7,7 +7,7 @@ import structlog
 from temporalio import activity
 
 from threadline.conversations.blocks import answer_of, word_text
-from threadline.conversations.contract import Marker, SpeakingActivities, Status, TalkTurn, Word
+from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.db.engine import Database, Transaction
 from threadline.db.unit_of_work import Work
@@ -28,7 +28,7 @@ _NOT_YET = 5.0
 
 
 class LiveSpeakingActivities(SpeakingActivities):
-    """Args: `slack` for reactions and the status line; everything else is said through `posts`."""
+    """Args: `slack` for reactions; everything else is said through `outbox`."""
 
     def __init__(self, database: Database, slack: Slack, outbox: Outbox) -> None:
         self._database = database
@@ -56,14 +56,6 @@ class LiveSpeakingActivities(SpeakingActivities):
     @activity.defn
     async def mark_messages(self, marker: Marker) -> None:
         await add_reactions(self._slack, marker.name, marker.items)
-
-    @activity.defn
-    async def show_status(self, status: Status) -> None:
-        thread = status.thread
-        try:
-            await self._slack.set_status(thread.channel, thread.ts, status.words)
-        except (Permanent, Transient) as error:
-            _log.debug("status_update_failed", slack_thread=thread.key, reason=str(error))
 
     async def _say(
         self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""

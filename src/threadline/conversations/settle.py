@@ -11,6 +11,7 @@ from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import SettleRequest
+from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.turn_plans import Plan, Spent
@@ -49,8 +50,9 @@ _log = structlog.get_logger(__name__)
 
 
 class Settling:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, deciding: Deciding) -> None:
         self._database = database
+        self._deciding = deciding
 
     async def settle(self, request: SettleRequest) -> tuple[ConversationMarks, str]:
         """See `ConversationActivities.settle_turn`; the marks, and the answer where it is our own and no model's."""
@@ -59,6 +61,8 @@ class Settling:
             await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
             row = await conversation_row.locked(work.tx, thread)
             plan = await work.turn_plans.of(thread, turn)
+            if request.escalate:
+                await self._deciding.escalate(work, thread, turn, request.escalate)
             made = last_round(await DecisionStore(work.tx).rounds(row.id, turn))
             request = await _taken_back(work, request, plan)
             request, left = await _taken_over(work, request)

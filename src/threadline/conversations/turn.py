@@ -5,35 +5,45 @@ seen in the marks that both share.
 """
 
 import asyncio
+import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import (
         ActRequest,
         ConversationActivities,
+        DecideRequest,
         SettleRequest,
         SpeakingActivities,
         TalkTurn,
         ThinkRequest,
         Thought,
+        TurnDecision,
         Word,
     )
     from threadline.conversations.model import answers
-    from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind, WordKind, touched
+    from threadline.conversations.model.conversation import (
+        Execution,
+        ExecutionStatus,
+        Outcome,
+        OutcomeKind,
+        WordKind,
+        touched,
+    )
     from threadline.conversations.operator_contract import Begun
+    from threadline.decisions.model import EscalationReason, NextStep
     from threadline.models.model import ModelReply, ToolCall, ToolChoice
     from threadline.operator.model.routing import Agent
     from threadline.threads.display import format_utc
     from threadline.threads.retrying import Fault, FaultKind
 
 from threadline.conversations.conversation_run import Conversation
-from threadline.conversations.decision_step import TurnDecision
 from threadline.conversations.react_loop import react
-from threadline.conversations.status_line import in_words
 from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.turn_route import Way, closing
 from threadline.handovers.workflow import hand_over, relay
@@ -47,6 +57,10 @@ LOST_THINKS = 2
 """Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
 AT_ONCE = 10
 """Calls of one reply that run side by side, when all of them only read."""
+_ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
+"""Decisions that end a turn before its agent is asked."""
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
+_BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
 _SHOWN = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
 
@@ -67,10 +81,15 @@ class Turn:
         self._told: asyncio.Task[str] | None = None
         self._turn = TalkTurn(self._thread, self._number)
         self._way = Way(self._turn)
-        self._deciding = TurnDecision(self._turn)
+        self._decided = False
+        """The decision engine has a say in this turn."""
 
     async def take(self) -> None:
         outcome = await self._work()
+        reason = None if self._conversation.stopping else self._why_a_person(outcome)
+        if reason and outcome.kind in _FAILED:
+            done = answers.until_then(outcome.executions)
+            outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = SettleRequest(
             self._thread,
@@ -83,11 +102,13 @@ class Turn:
             protocol=self._way.protocol,
             failures=self._failures(outcome) if self._way.protocol else "",
             touched=touched(outcome.executions),
+            escalate=reason,
+            status_shown=self._addressed,
         )
         summary = f"settle turn {self._number}: {outcome.kind}"
         settled = await call(ConversationActivities.settle_turn, request, summary=summary)
         self._conversation.merge(settled)
-        if self._deciding.ends_with_a_person(outcome):
+        if reason or outcome.kind is OutcomeKind.ESCALATED:
             await hand_over(self._thread, self._number)
         if self._told:
             await self._told  # that the model is away is said before what came after that
@@ -117,8 +138,6 @@ class Turn:
             if self._way.falls_through(outcome) and not conversation.stopping:
                 await self._way.pass_on(self._step)
                 outcome = await self._loop()
-            if not conversation.stopping:
-                outcome = await self._deciding.behind(outcome)
         except Interrupted:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
@@ -139,10 +158,21 @@ class Turn:
         if self._way.agent is not Agent.COPILOT or not self._addressed or conversation.stopping:
             return None
         conversation.does("deciding what to do")
-        self._show("thinking")
-        with suppress(Interrupted, FailureError):
-            await run_unless(lambda: conversation.stopping, self._deciding.decide())
-        return self._deciding.outcome
+        request = DecideRequest(self._thread, self._number, self._status("thinking"))
+        with suppress(Interrupted):
+            decision = await run_unless(lambda: conversation.stopping, _decision(request))
+            self._decided = decision.made
+            if kind := _ENDS.get(decision.course):
+                return Outcome(kind, "")
+        return None
+
+    def _why_a_person(self, outcome: Outcome) -> EscalationReason | None:
+        """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
+        if not self._decided:
+            return None
+        if outcome.kind in _FAILED:
+            return EscalationReason.RESPONSE_ERROR
+        return EscalationReason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
 
     async def _loop(self) -> Outcome:
         """Think and act as the agent whose turn it is."""
@@ -166,10 +196,9 @@ class Turn:
         What is addressed to it while it only overhears waits for a turn of its own."""
         self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._way.overhears)
 
-    def _show(self, words: str) -> None:
+    def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
-        if self._addressed:
-            self._conversation.line.show(words)
+        return words if self._addressed else ""
 
     # -- think ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +209,6 @@ class Turn:
             return
         conversation.does("summarising the earlier conversation")
         self._hear()
-        self._show("thinking")
         words = f"summarise before turn {self._number}"
         summarising = attempt(ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.merge)
         with suppress(Interrupted, FailureError):
@@ -189,10 +217,10 @@ class Turn:
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
-            request = ThinkRequest(self._thread, self._number, self._step, choice, self._way.agent)
-            self._conversation.does(f"thinking (step {self._step})")
             self._hear()
-            self._show("thinking")
+            where = (self._thread, self._number, self._step)
+            request = ThinkRequest(*where, choice, self._way.agent, self._status("thinking"))
+            self._conversation.does(f"thinking (step {self._step})")
             try:
                 thought = await self._ask(request)
             except FailureError as error:
@@ -268,16 +296,46 @@ class Turn:
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
             self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
-            self._show(f"using {in_words(group[0].name)}{more}")
-            ran = await asyncio.gather(*(self._execute(each) for each in group))
+            # One status for the group: the first call shows it.
+            shown = [self._status(f"using {_in_words(group[0].name)}{more}"), *[""] * len(group)]
+            ran = await asyncio.gather(*map(self._execute, group, shown))
             self._way.learn(ran)
             done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done
 
-    async def _execute(self, asked: ToolCall) -> Execution:
-        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol)
+    async def _execute(self, asked: ToolCall, status: str) -> Execution:
+        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._way.protocol, status)
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
         except FailureError as error:
             return self._way.lost(asked, broken_off(asked, error))
+
+
+def _in_words(tool: str) -> str:
+    """A tool's name as people would put it: `estimates.getProjectDetails` → `get project details`."""
+    name = tool[:_SHOWN].rpartition(".")[2]
+    return " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).lower().split()) or "a tool"
+
+
+async def _decision(request: DecideRequest) -> TurnDecision:
+    """What is decided about a turn: by rule where the model cannot be asked."""
+    try:
+        return await call(ConversationActivities.decide, request, summary="decide what to do")
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
+        return await call(ConversationActivities.decide_without_model, request, summary="decide without the model")
+
+
+def _critical_failure(executions: Sequence[Execution]) -> bool:
+    """Whether a tool that matters has failed, and not worked when the model asked for it again. Another call of the
+    same reply mends nothing."""
+    broken: dict[str, int] = {}
+    for each in executions:
+        if each.critical and each.status in _BROKEN:
+            broken[each.tool] = each.step
+        elif each.critical and broken.get(each.tool, each.step) < each.step:
+            del broken[each.tool]
+    return bool(broken)

@@ -87,10 +87,6 @@ class ConversationWorkflow(ThreadHandler):
         silent = self._silence_ends <= workflow.now().timestamp()
         return self.state.cancelled or not self._conversation.marks.opened or silent
 
-    @property
-    def idle(self) -> bool:
-        return self.background.idle and self._conversation.line.idle
-
     def result(self) -> str:
         if not self.state.cancelled:
             return "quiet" if self._conversation.marks.opened else "ignored"

@@ -15,7 +15,6 @@ SHARED_MODULES = frozenset(
         "threadline.cases.model",
         "threadline.conversations.call_pairing",
         "threadline.conversations.contract",
-        "threadline.conversations.decision_contract",
         "threadline.conversations.model.answers",
         "threadline.conversations.model.conversation",
         "threadline.conversations.operator_contract",

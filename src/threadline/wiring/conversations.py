@@ -18,7 +18,6 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import ACT
-from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities, find_answer_part
@@ -54,7 +53,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
-from threadline.wiring.decisions import decision_activities
+from threadline.wiring.decisions import deciding
 from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.operator import operating
 from threadline.wiring.toolset_list import TOOLS
@@ -84,7 +83,6 @@ class Conversing:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
-    deciding: LiveDecisionActivities
     approval_deps: ApprovalDeps
 
 
@@ -153,12 +151,13 @@ async def conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
+                deciding(database, mind, users, settings.decision, embedder),
                 Thinking(database, mind, users, house.alerts),
                 Acting(database, mind, ledger, house.alerts, ACT.retry.maximum_attempts),
+                slack,
             ),
             LiveSpeakingActivities(database, slack, outbox),
             operating(database, mind, users, history, authors, given.operator_context_tokens),
-            decision_activities(database, mind, users, settings.decision, embedder),
             ApprovalDeps(
                 database,
                 slack,

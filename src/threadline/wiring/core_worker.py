@@ -30,7 +30,6 @@ from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.workflow import ConversationWorkflow
@@ -260,7 +259,6 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
             (talk.thinking, ConversationActivities),
             (talk.speaking, SpeakingActivities),
             (talk.operator, OperatorActivities),
-            (talk.deciding, DecisionActivities),
         ],
         [ConversationWorkflow],
         [ConversationThreads(deps.case_channels.bot_user)],

@@ -2,9 +2,7 @@
 
 from functools import partial
 
-from threadline.conversations.decide import Deciding, Rules
-from threadline.conversations.decision_activities import LiveDecisionActivities
-from threadline.conversations.situation import Lead, Situations
+from threadline.conversations.decide import Deciding, Lead, Rules
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.decisions.variant_settings import variants
@@ -16,15 +14,14 @@ from threadline.slack.model import name_with_id
 from threadline.slack.users import UserDirectory
 
 
-def decision_activities(
+def deciding(
     database: Database, mind: Mind, users: UserDirectory, settings: DecisionSettings, embedder: Embedder | None
-) -> LiveDecisionActivities:
-    """The steps of a decision with this mind; without an `embedder`, documents are found by words alone."""
+) -> Deciding:
+    """The decisions of turns with this mind; without an `embedder`, documents are found by words alone."""
     lead = lead_context(database, users)
-    situations = Situations(database, mind, lead)
     rules = Rules(variants(settings), settings.decision_questions)
     looking_up = partial(look_up, database, embedder)
-    return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules))
+    return Deciding(database, mind.model, mind, lead, looking_up, rules)
 
 
 def lead_context(database: Database, users: UserDirectory) -> Lead:

@@ -21,7 +21,6 @@ from threadline.cases.contract import AgentActivities, CaseActivities, CasePostA
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.decision_contract import DecisionActivities
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.errors import Permanent
@@ -42,7 +41,6 @@ CONTRACTS = (
     ConversationActivities,
     SpeakingActivities,
     OperatorActivities,
-    DecisionActivities,
     HandoverActivities,
     ApprovalActivities,
     JobActivities,

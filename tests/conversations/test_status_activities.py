@@ -1,0 +1,84 @@
+"""The status under a thread while the bot works, on Slack's wire."""
+
+import asyncio
+from dataclasses import replace
+
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
+from tests.support.temporal import until
+from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.status import DELAY, showing_status
+from threadline.models.model import ToolChoice
+from threadline.slack.client import Slack
+from threadline_devstack.models.script import Turn
+
+__all__ = ["make_talk", "talk"]
+
+
+def status(talk: ConversationActivityScene) -> str:
+    return talk.slack.workspace.statuses.of(talk.thread.channel, talk.thread.ts)
+
+
+async def _shown(talk: ConversationActivityScene) -> bool:
+    return bool(status(talk))
+
+
+async def think(talk: ConversationActivityScene, words: str = "thinking") -> None:
+    await talk.said("How many lamps are there?")
+    await talk.begin()
+    await talk.run(talk.thinking.think, ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, status=words))
+
+
+async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(talk: ConversationActivityScene) -> None:
+    seen: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        await until(lambda: _shown(talk), "the status is shown")
+        seen.append(status(talk))
+        await turn.text_only("Two.")
+
+    talk.model.script(script)
+    await think(talk)
+    assert seen == ["thinking"]
+    await talk.run(talk.thinking.settle_turn, SettleRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
+    await talk.post()
+    assert status(talk) == ""
+
+
+async def test_no_status_is_shown_for_a_step_that_ends_at_once_or_has_none(talk: ConversationActivityScene) -> None:
+    async with showing_status(talk.client, talk.thread, "thinking"):
+        pass
+    async with showing_status(talk.client, talk.thread, ""):
+        await asyncio.sleep(DELAY * 2)
+    assert status(talk) == ""
+
+
+async def test_silent_end_clears_the_status(talk: ConversationActivityScene) -> None:
+    """A turn that is left to a person posts nothing that would."""
+    talk.replies("NO_REPLY")
+    await think(talk)
+    talk.slack.workspace.show_status(talk.thread.channel, talk.thread.ts, "thinking")
+    end = SettleRequest(talk.thread, 1, OutcomeKind.SILENT)
+    await talk.run(talk.thinking.settle_turn, end)
+    assert status(talk) == "thinking", "it never showed one"
+    await talk.run(talk.thinking.settle_turn, replace(end, status_shown=True))
+    assert status(talk) == ""
+
+
+async def test_slack_that_refuses_a_status_does_not_fail_the_step(make_talk: Make) -> None:
+    talk = make_talk()
+    client: Slack = talk.client
+    async with showing_status(client, replace(talk.thread, channel="C0NOWHERE"), "thinking"):
+        await asyncio.sleep(DELAY * 2)
+
+
+async def test_cancelled_step_does_not_wait_for_slack(talk: ConversationActivityScene) -> None:
+    async def step() -> None:
+        async with showing_status(talk.client, talk.thread, "thinking"):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(step())
+    await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=DELAY / 2)
+    assert done
