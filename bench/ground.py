@@ -14,7 +14,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from bench.scale import Scale
 from threadline.db.engine import Database
-from threadline.gateway.dispatcher import RETRIES, Dispatcher
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter
+from threadline.gateway.routes import RoutingConfig
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.ports import HOST, Ports
@@ -45,9 +46,9 @@ class Ground:
         return self.settings["TEMPORAL_ADDRESS"]
 
     @property
-    def dispatcher(self) -> Dispatcher:
+    def router(self) -> EventRouter:
         """As the gateway hands events over."""
-        return Dispatcher(self.client, DatabaseThreadLookup(self.database))
+        return EventRouter(RoutingConfig(), self.client, DatabaseThreadLookup(self.database))
 
     async def first_event(self, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
         """How a run began."""
@@ -144,7 +145,9 @@ async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = 
             **slack_settings(f"{slack['url']}/api/"),
         }
         database = Database(databases.owner, pool_size=8, application="threadline-bench")
-        client = await Client.connect(server.address, data_converter=pydantic_data_converter, retry_config=RETRIES)
+        client = await Client.connect(
+            server.address, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES
+        )
         try:
             yield Ground(scale, folder, family, ports, settings, databases, database, client, str(slack["url"]))
         finally:

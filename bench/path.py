@@ -12,8 +12,8 @@ from sqlalchemy import text
 
 from bench.ground import Ground, ground
 from threadline.cases.model import bug_workflow_id
-from threadline.gateway.dispatcher import NotAccepted
-from threadline.gateway.routes import Message
+from threadline.gateway.router import NotAccepted
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline_devstack.slack import identity
@@ -102,7 +102,7 @@ class Product:
         message = said(thread, thread.ts if kind == MessageKind.REPORT else self.clock.next(), kind)
         while True:
             try:
-                await self.ground.dispatcher.dispatch(Message(thread, message))
+                await self.ground.router.deliver(Route(RouteTarget.CASE, thread, message))
             except NotAccepted:  # as Slack does
                 await asyncio.sleep(0.1)
             else:

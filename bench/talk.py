@@ -17,8 +17,8 @@ from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
 from threadline.estimates.model import NewItem, ProjectRole
-from threadline.gateway.dispatcher import NotAccepted
-from threadline.gateway.routes import Addressed
+from threadline.gateway.router import NotAccepted
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
@@ -129,7 +129,7 @@ class Talks:
     slack: QuietSlack
     clock: Clock
     pids: tuple[int, ...]
-    deliver: Callable[[Addressed], Awaitable[Within]]
+    deliver: Callable[[Route], Awaitable[Within]]
     projects: dict[Thread, str] = field(default_factory=dict)
     rfps: dict[Thread, str] = field(default_factory=dict)
     _said: Counter[Thread] = field(default_factory=Counter)
@@ -203,7 +203,7 @@ class Talks:
             ts=ts,
             addressed=True,
         )
-        return await self.deliver(Addressed(thread, message))
+        return await self.deliver(Route(RouteTarget.CONVERSATION, thread, message))
 
 
 @asynccontextmanager
@@ -222,12 +222,12 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
             ground.product("one_process", module="bench.parts.one_process", **given) as alone,
         ):
 
-            async def alone_in_a_process(route: Addressed) -> Within:
+            async def alone_in_a_process(route: Route) -> Within:
                 async with session.post(str(alone["url"]), json=asdict(route)) as answer:
                     answer.raise_for_status()
                     return Within(**await answer.json())
 
-            def way(deliver: Callable[[Addressed], Awaitable[Within]], *names: str) -> Talks:
+            def way(deliver: Callable[[Route], Awaitable[Within]], *names: str) -> Talks:
                 return Talks(ground, model, slack, clock, tuple(ground.pid(name) for name in names), deliver)
 
             clock = Clock()
@@ -237,13 +237,13 @@ async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
             )
 
 
-def by_temporal(ground: Ground) -> Callable[[Addressed], Awaitable[Within]]:
+def by_temporal(ground: Ground) -> Callable[[Route], Awaitable[Within]]:
     """As the gateway hands messages over."""
 
-    async def deliver(route: Addressed) -> Within:
+    async def deliver(route: Route) -> Within:
         while True:
             try:
-                await ground.dispatcher.dispatch(route)
+                await ground.router.deliver(route)
             except NotAccepted:  # as Slack does
                 await asyncio.sleep(0.1)
             else:

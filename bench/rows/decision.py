@@ -17,7 +17,7 @@ from bench.rows.operator import Stepped, overhead
 from bench.rows.talk import added
 from bench.scale import by_turns
 from bench.talk import LOOKED_UP, Talks, all_were_answered, talks
-from threadline.gateway.routes import Lookup
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.handovers.model import HandoverRef
 from threadline.knowledge.documents import split_document
 from threadline.knowledge.model import Document, SearchQuery
@@ -108,7 +108,7 @@ async def _relay(ours: Talks, card: Thread) -> float:
     id_ = message_id(card.team, card.channel, ts)
     said = IncomingMessage(id_, MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, ts, card.channel, ts)
     began = time.time()
-    await ours.ground.dispatcher.dispatch(Lookup(card, said))
+    await ours.ground.router.deliver(Route(RouteTarget.CASE_THREAD, card, said))
     async with asyncio.timeout(PATIENCE):
         while not ours.slack.posts[ts]:  # noqa: ASYNC110 - the other side is other processes
             await asyncio.sleep(0.002)

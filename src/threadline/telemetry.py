@@ -9,7 +9,7 @@ import structlog
 from threadline.privacy.redaction import redact_value
 
 _TALKATIVE = (
-    *("slack_bolt", "slack_sdk", "aiohttp.access", "urllib3"),
+    *("slack_sdk", "aiohttp.access", "urllib3"),
     *("httpx", "httpx2", "httpcore", "httpcore2"),
 )
 """Libraries that tell of each request, with its address."""

@@ -26,8 +26,7 @@ from threadline.approvals.contract import (
 from threadline.approvals.model import APPROVE, REJECT, ApprovalDecision, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.event_handling import Door
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
 from threadline.threads.contract import ThreadActivities
@@ -46,7 +45,7 @@ pytestmark = pytest.mark.timeout(120)
 class ApprovalWorkflows:
     desk: ApprovalScene
     environment: WorkflowEnvironment
-    gateway: Door
+    gateway: EventRouter
 
     def working(self) -> AbstractAsyncContextManager[None]:
         workflows = WorkflowClient(self.environment.client)
@@ -73,7 +72,7 @@ class ApprovalWorkflows:
         return self.desk.talk.slack._interactions.click(by, GENERAL, message.ts, button)
 
     async def press(self, message: Message, by: str, button: str = APPROVE) -> None:
-        assert await self.gateway.take(self.payload(message, by, button)) == "click"
+        assert (await self.gateway.handle(self.payload(message, by, button))).signalled
 
     async def ended(self) -> str:
         """The result of the run, whose history replays."""
@@ -114,10 +113,8 @@ def make_house(make_desk: MakeDesk) -> MakeHouse:
     ) -> AsyncIterator[ApprovalWorkflows]:
         async with server() as environment:
             desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
-            gateway = Door(
-                RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE"),
-                Dispatcher(environment.client, KnownThreads()),
-            )
+            routing = RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE")
+            gateway = EventRouter(routing, environment.client, KnownThreads())
             yield ApprovalWorkflows(desk, environment, gateway)
 
     return make
@@ -186,7 +183,7 @@ async def test_action_expires_and_a_later_click_is_told(make_house: MakeHouse) -
         assert await house.ended() == "expired"
         assert "Expired" in house.shown(message)
         late["actions"][0]["action_ts"] = str((await house.desk.action()).expires_at.timestamp() + 1)
-        assert await house.gateway.take(late) == "click"
+        assert (await house.gateway.handle(late)).signalled
         await house.said(APPROVER, "Expired")
         assert (await house.ended(), house.desk.works.done) == ("expired", [])
 
@@ -286,7 +283,7 @@ async def test_click_before_the_message_is_in_slack_is_shown_later(
         button = {"action_id": APPROVE, "value": button_value("ACT-1", action.action_hash), "action_ts": ""}
         place = {"channel_id": thread.channel, "thread_ts": thread.ts, "message_ts": thread.ts}
         pressed = {"type": "block_actions", "team": {"id": TEAM}, "user": {"id": APPROVER}, "container": place}
-        assert await house.gateway.take(pressed | {"actions": [button]}) == "click"
+        assert (await house.gateway.handle(pressed | {"actions": [button]})).signalled
         await until(house.is_executed, "it is executed")
         message = await house.desk.say()
         assert await house.ended() == "approved"
@@ -343,7 +340,7 @@ async def test_click_on_an_unknown_action_is_answered(house: ApprovalWorkflows) 
         message = await house.proposed()
         pressed = house.payload(message, APPROVER)
         pressed["actions"][0]["value"] = button_value("ACT-99", "0" * 64)
-        assert await house.gateway.take(pressed) == "click"
+        assert (await house.gateway.handle(pressed)).signalled
         await house.said(APPROVER, "no longer on record")
         assert await house.handle("ACT-99").result() == "unknown"
 

@@ -12,8 +12,8 @@ from tests.support.temporal import skipping_time
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, case_owner
 from threadline.errors import ClaimLost, Permanent
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.routes import Lookup
+from threadline.gateway.router import EventRouter
+from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.slack.client import POST_EVENT
 from threadline.slack.model import Thread
@@ -209,7 +209,9 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )
         thread = Thread(identity.TEAM, SUMMARIES, root.ts)
-        await Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database)).dispatch(Lookup(thread, reply))
+        await EventRouter(RoutingConfig(), scene.environment.client, DatabaseThreadLookup(scene.database)).deliver(
+            Route(RouteTarget.CASE_THREAD, thread, reply)
+        )
 
         async def stored() -> bool:
             return "the quantity?" in await scene.texts()

@@ -20,8 +20,8 @@ from tests.chaos.oracle import Fault
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.routes import Close
+from threadline.gateway.router import EventRouter
+from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
@@ -112,7 +112,7 @@ class _Settling:
 
     def __init__(self, stack: ChaosStack, people: People) -> None:
         self._stack, self._people = stack, people
-        self._dispatcher = Dispatcher(stack.client, DatabaseThreadLookup(stack.database))
+        self._dispatcher = EventRouter(RoutingConfig(), stack.client, DatabaseThreadLookup(stack.database))
         self.written: dict[str, Written] = {}
         """What operators said, which is stored like everything else."""
 
@@ -181,7 +181,7 @@ class _Settling:
         id_ = f"ops:{bug_id}:{now}"
         close = IncomingMessage(id_, MessageKind.CLOSE, SenderType.ADMIN, "ops", "done", identity.REPORTS, now)
         thread = Thread(identity.TEAM, identity.REPORTS, place.rpartition(":")[2])
-        await self._dispatcher.dispatch(Close(thread, close))
+        await self._dispatcher.deliver(Route(RouteTarget.CASE, thread, close))
         self.written[id_] = Written(id_, MessageKind.CLOSE, place, "done")
 
     async def _stuck(self, running: Sequence[str], pending: int) -> list[Fault]:

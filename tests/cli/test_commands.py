@@ -27,7 +27,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     source = (
-        "import sys; import threadline.cli.main; heavy = ('temporalio', 'sqlalchemy', 'slack_bolt', 'openai'); "
+        "import sys; import threadline.cli.main; heavy = ('temporalio', 'sqlalchemy', 'slack_sdk', 'openai'); "
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=tmp_path)

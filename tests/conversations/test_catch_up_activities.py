@@ -13,8 +13,8 @@ from temporalio.testing import ActivityEnvironment
 
 from threadline.conversations.model.conversation import CONVERSATION
 from threadline.db.engine import Database
-from threadline.gateway.routes import Addressed, Ignored, Overheard, RoutingConfig, StopWord, route
-from threadline.gateway.thread_resolver import Placing
+from threadline.gateway.router import ThreadResolver
+from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -98,22 +98,18 @@ class CatchUpWorkspace:
         return [message.kind for message in self.sent[before:]]
 
     async def _take(self, body: Mapping[str, Any]) -> Handled:
-        match route(body, ROUTING):
-            case Addressed(thread, message):
-                pass
-            case Overheard(thread, message) if await self.memory.said(thread):
-                pass
-            case StopWord() as word:
-                # What is stored needs no question to Temporal, of which there is none here.
-                placed = await Placing(cast(Client, None), DatabaseThreadLookup(self.database)).place(word)
-                assert isinstance(placed, Ignored)
-                return Handled.IGNORED
-            case other:
-                assert isinstance(other, Ignored | Overheard)
-                return Handled.IGNORED
-        self.sent.append(message)
-        await self.memory.keep(thread, message)
-        return Handled.SIGNALLED
+        found = route(body, ROUTING)
+        if isinstance(found, Route) and found.target is RouteTarget.DIRECT_STOP:
+            # What is stored needs no question to Temporal, of which there is none here.
+            found = await ThreadResolver(cast(Client, None), DatabaseThreadLookup(self.database)).resolve(found)
+            assert isinstance(found, Ignored)
+        if isinstance(found, Ignored):
+            return Handled(found.reason)
+        if found.target is RouteTarget.FOLLOWED_THREAD and not await self.memory.said(found.thread):
+            return Handled("not_followed")
+        self.sent.append(found.message)
+        await self.memory.keep(found.thread, found.message)
+        return Handled(found.target, signalled=True)
 
     async def say(self, text: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True) -> Message:
         return await self.say_in(GENERAL, text, root, user=user, kept=kept)
@@ -127,7 +123,7 @@ class CatchUpWorkspace:
             body = {"type": "message", "channel": channel, **posted.as_slack()}
             body |= {"channel_type": "im"} if channel.startswith("D") else {}
             found = route({"team_id": identity.TEAM, "event": body}, ROUTING)
-            assert isinstance(found, Addressed | Overheard)
+            assert isinstance(found, Route)
             await self.memory.keep(found.thread, found.message)
         return posted
 

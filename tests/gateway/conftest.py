@@ -17,23 +17,21 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
 from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.gateway.dispatcher import RETRIES
-from threadline.gateway.process import Gateway, GatewayConfig
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
+from threadline.gateway.routes import RoutingConfig
+from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.slack.model import Thread
-from threadline.slack.users import UserDirectory
 from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import SlackSandbox, identity
 
-SOCKET = GatewayConfig(
-    "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0
-)
+SOCKET = GatewayConfig("socket", app_token=identity.APP_TOKEN, port=0)
+ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def temporal() -> Client:
     """A client of a namespace of its own; no worker runs, since accepting a message needs none."""
-    return await connect(retry_config=RETRIES)
+    return await connect(retry_config=TEMPORAL_RETRIES)
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=["refuses", "stalls"])
@@ -44,7 +42,7 @@ async def absent_temporal(request: pytest.FixtureRequest, unused_tcp_port: int) 
     if request.param == "stalls":
         server = await asyncio.start_server(lambda _, writer: connections.append(writer), "127.0.0.1", unused_tcp_port)
     yield await Client.connect(
-        f"127.0.0.1:{unused_tcp_port}", lazy=True, data_converter=pydantic_data_converter, retry_config=RETRIES
+        f"127.0.0.1:{unused_tcp_port}", lazy=True, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES
     )
     for writer in connections:
         writer.close()
@@ -163,14 +161,10 @@ class Process:
 
 @asynccontextmanager
 async def _running(
-    config: GatewayConfig,
-    slack: AsyncWebClient,
-    temporal: Client,
-    threads: ThreadLookup,
-    users: UserDirectory | None = None,
+    config: GatewayConfig, router: EventRouter, slack: AsyncWebClient, temporal: Client, seconds: float = 30
 ) -> AsyncIterator[Process]:
     stop, ready = asyncio.Event(), asyncio.Event()
-    gateway = Gateway(config, slack, temporal, threads, users=users)
+    gateway = GatewayServer(config, router, slack, temporal)
     process = Process(asyncio.create_task(gateway.run(stop)), stop)
 
     def notice(_: Any, level: str, entry: Any) -> Any:
@@ -184,7 +178,7 @@ async def _running(
     structlog.configure(processors=[notice], cache_logger_on_first_use=False)
     waiting = asyncio.create_task(ready.wait())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(seconds):
             await asyncio.wait({process.task, waiting}, return_when=asyncio.FIRST_COMPLETED)
             yield process
             stop.set()

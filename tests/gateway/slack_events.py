@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Ignored, Route, RoutingConfig, route
 from threadline.threads.model import IncomingMessage
 
@@ -47,13 +48,18 @@ def deletion(before: Json) -> Json:
     }
 
 
-def routed(event: Json, **body: Any) -> Route:
+def routed(event: Json, **body: Any) -> Route | Ignored:
     return route({"type": "event_callback", "team_id": TEAM, "event": event, **body}, CONFIG)
 
 
-def message_of(found: Route) -> IncomingMessage:
+def message_of(found: Route | Ignored) -> IncomingMessage:
     assert not isinstance(found, Ignored), found
     return found.message
+
+
+async def outcome(router: EventRouter, route: Route) -> str:
+    """What a route is counted as."""
+    return (await router.deliver(route)).outcome
 
 
 def share(text: str) -> Json:

@@ -20,16 +20,18 @@ from temporalio.client import Client, WorkflowHandle
 from tests.gateway.conftest import Process
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline.gateway.process import Gateway, GatewayConfig
-from threadline.gateway.thread_resolver import ThreadLookup
-from threadline.gateway.web import MAX_BODY
+from threadline.gateway.router import EventRouter, ThreadLookup
+from threadline.gateway.routes import RoutingConfig
+from threadline.gateway.server import MAX_BODY, GatewayConfig, GatewayServer
+from threadline.slack.client import identify
 from threadline.slack.model import Thread
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SECRET = "signing-secret"
-CONFIG = GatewayConfig("http", "C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", signing_secret=SECRET, port=0)
+CONFIG = GatewayConfig("http", signing_secret=SECRET, port=0)
+ROUTING = RoutingConfig("C_REPORTS", "C_SUMMARIES", "C_ESCALATIONS", identity.BOT_USER, identity.BOT_ID)
 
 _serial = count(1)
 
@@ -69,7 +71,10 @@ def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLoo
 
     @asynccontextmanager
     async def served(temporal: Client) -> AsyncIterator[Running]:
-        async with serving(CONFIG, slack, temporal, threads) as process, ClientSession() as http:
+        async with (
+            serving(CONFIG, EventRouter(ROUTING, temporal, threads), slack, temporal) as process,
+            ClientSession() as http,
+        ):
             yield Running(http, process)
 
     return served
@@ -188,7 +193,7 @@ async def test_click_and_rate_limit_warning_are_acknowledged_and_counted(gateway
     assert (await gateway.send(body, "/slack/interactions", **form)).status == 200
     assert (await gateway.send(json.dumps({"type": "app_rate_limited", "team_id": "T1"}))).status == 200
 
-    assert await gateway.process.counts() == {"no_button": 1, "unhandled_app_rate_limited": 1}
+    assert await gateway.process.counts() == {"unknown_button": 1, "unhandled_app_rate_limited": 1}
 
 
 UNSIGNED: dict[str, dict[str, str]] = {
@@ -229,16 +234,12 @@ async def test_running_gateway_is_alive_and_ready(gateway: Running) -> None:
 
 
 @pytest.mark.parametrize("token", ["xoxb-revoked", "", identity.APP_TOKEN])
-async def test_refused_bot_token_is_named(
-    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, token: str
-) -> None:
-    gateway = Gateway(CONFIG, AsyncWebClient(token, base_url=slack.base_url), temporal, threads)
-
+async def test_refused_bot_token_is_named(slack: AsyncWebClient, token: str) -> None:
     with pytest.raises(Permanent, match="SLACK_BOT_TOKEN"):
-        await gateway.run(asyncio.Event())
+        await identify(AsyncWebClient(token, base_url=slack.base_url))
 
 
-async def test_token_of_a_person_is_no_bot_token(temporal: Client, threads: ThreadLookup) -> None:
+async def test_token_of_a_person_is_no_bot_token() -> None:
     async def auth_test(_: web.Request) -> web.Response:
         return web.json_response({"ok": True, "team_id": "T1", "user_id": "U_PERSON"})
 
@@ -247,12 +248,12 @@ async def test_token_of_a_person_is_no_bot_token(temporal: Client, threads: Thre
     async with TestServer(app) as server:
         slack = AsyncWebClient("xoxp-person", base_url=str(server.make_url("/api/")))
         with pytest.raises(Permanent, match="SLACK_BOT_TOKEN"):
-            await Gateway(CONFIG, slack, temporal, threads).run(asyncio.Event())
+            await identify(slack)
 
 
 @pytest.mark.parametrize("fault", ["rate_limit", "fail_before", "away"])
 async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
-    sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, fault: str
+    sandbox: SlackSandbox, slack: AsyncWebClient, fault: str
 ) -> None:
     if fault == "away":
         slack.base_url = "http://127.0.0.1:1/api/"
@@ -260,12 +261,13 @@ async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
         getattr(sandbox.faults, fault)("auth.test")
 
     with pytest.raises(Transient, match="Slack"):
-        await Gateway(CONFIG, slack, temporal, threads).run(asyncio.Event())
+        await identify(slack)
 
 
 @pytest.mark.parametrize(("mode", "named"), [("http", "SLACK_SIGNING_SECRET"), ("socket", "SLACK_APP_TOKEN")])
 async def test_missing_secret_is_named(
     slack: AsyncWebClient, temporal: Client, threads: ThreadLookup, mode: Any, named: str
 ) -> None:
+    router = EventRouter(ROUTING, temporal, threads)
     with pytest.raises(Permanent, match=named):
-        await Gateway(GatewayConfig(mode, "C1", "C2"), slack, temporal, threads).run(asyncio.Event())
+        await GatewayServer(GatewayConfig(mode), router, slack, temporal).run(asyncio.Event())

@@ -11,22 +11,17 @@ import pytest_asyncio
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.gateway.conftest import SOCKET
+from tests.gateway.conftest import ROUTING, SOCKET
 from tests.support.slack import Clock
-from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.intake import Intake
-from threadline.gateway.process import Gateway, GatewayConfig
-from threadline.gateway.routes import RoutingConfig
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.gateway.catch_up import CatchUpRequester
+from threadline.gateway.router import EventRouter, ThreadLookup
+from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
 from threadline.threads.contract import CATCH_UP_ID
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-HTTP = GatewayConfig(
-    "http", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, signing_secret="secret", port=0
-)
+HTTP = GatewayConfig("http", signing_secret="secret", port=0)
 Start = Callable[[GatewayConfig], None]
 
 
@@ -36,7 +31,8 @@ async def start(slack: AsyncWebClient, threads: ThreadLookup, temporal: Client) 
     stop, running = asyncio.Event(), list[asyncio.Task[None]]()
 
     def run(config: GatewayConfig) -> None:
-        gateway = Gateway(config, slack, temporal, threads, CatchUpRequests(temporal))
+        router = EventRouter(ROUTING, temporal, threads)
+        gateway = GatewayServer(config, router, slack, temporal, CatchUpRequester(temporal))
         running.append(asyncio.create_task(gateway.run(stop)))
 
     yield run
@@ -74,7 +70,7 @@ async def test_start_with_http_asks(start: Start, sandbox: SlackSandbox, tempora
     assert await asked(temporal, 1) == [True]
 
 
-class Asked(CatchUpRequests):
+class Asked(CatchUpRequester):
     """Notes what is asked for, and asks nobody."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
@@ -88,15 +84,15 @@ class Asked(CatchUpRequests):
 async def test_gap_of_more_than_a_minute_asks_for_a_deep_look(temporal: Client) -> None:
     clock = Clock()
     requests = Asked(temporal, clock)
-    requests.connected()
+    requests.on_connected()
     clock.now += 59
-    requests.connected()
+    requests.on_connected()
     clock.now += 61
-    requests.connected()
+    requests.on_connected()
     clock.now += 61
-    requests.in_touch()
+    requests.on_heartbeat()
     clock.now += 1
-    requests.connected()
+    requests.on_connected()
     assert requests.deep == [True, False, True, False]
 
 
@@ -106,25 +102,26 @@ async def test_events_refused_for_a_minute_ask_for_a_deep_look(
     """The connection stands all the while, so nothing else tells that Slack has given events up."""
     clock = Clock()
     requests = Asked(temporal, clock)
-    config = RoutingConfig(identity.REPORTS, identity.SUMMARIES, "", identity.BOT_USER, identity.BOT_ID)
-    away, back = (Intake(config, Dispatcher(client, threads), requests) for client in (absent_temporal, temporal))
+    away, back = (
+        InFlightEvents(EventRouter(ROUTING, client, threads), requests) for client in (absent_temporal, temporal)
+    )
     said = {"type": "message", "channel": identity.REPORTS, "user": identity.REPORTER, "text": "hello"}
 
     def event(number: int) -> dict[str, Any]:
         ts = f"170000000{number}.000000"
         return {"type": "event_callback", "team_id": identity.TEAM, "event": {**said, "ts": ts}}
 
-    assert await away.take(event(1)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert await away.handle(event(1)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 59
-    assert await back.take(event(2)) == HTTPStatus.OK
+    assert await back.handle(event(2)) == HTTPStatus.OK
     assert requests.deep == [], "Slack delivers again what was refused for so short a time"
-    assert await away.take(event(3)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert await away.handle(event(3)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 31
-    assert await away.take(event(4)) == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert await away.handle(event(4)) == HTTPStatus.INTERNAL_SERVER_ERROR
     clock.now += 31
     ignored = {**event(5), "event": {"type": "channel_rename"}}
-    assert await back.take(ignored) == HTTPStatus.OK
+    assert await back.handle(ignored) == HTTPStatus.OK
     assert requests.deep == [], "what goes nowhere does not tell that Temporal is back"
-    assert await back.take(event(6)) == HTTPStatus.OK
-    assert await back.take(event(7)) == HTTPStatus.OK
+    assert await back.handle(event(6)) == HTTPStatus.OK
+    assert await back.handle(event(7)) == HTTPStatus.OK
     assert requests.deep == [True]

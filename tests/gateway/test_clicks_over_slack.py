@@ -7,10 +7,11 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
-from tests.gateway.conftest import SOCKET, KnownThreads
+from tests.gateway.conftest import ROUTING, SOCKET, KnownThreads
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
+from threadline.gateway.router import EventRouter
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline_devstack.slack import SlackSandbox, identity
 
@@ -30,11 +31,11 @@ async def posted(slack: AsyncWebClient, action_id: str) -> str:
 async def test_each_click_is_acknowledged_when_temporal_has_it(
     serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> None:
-    async with serving(SOCKET, slack, temporal, threads) as process:
+    async with serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal) as process:
         ts = await posted(slack, "ACT-71")
         assert await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)
         assert await sandbox.click(identity.REPORTER, identity.GENERAL, ts, REJECT)
-        assert (await process.counts())["click"] == 2
+        assert (await process.counts())["button_press"] == 2
 
     clicks = []
     handle = temporal.get_workflow_handle(approval_workflow_id(identity.TEAM, "ACT-71"))
@@ -55,6 +56,6 @@ async def test_click_that_temporal_does_not_take_is_not_acknowledged(
     absent_temporal: Client,
     threads: KnownThreads,
 ) -> None:
-    async with serving(SOCKET, slack, absent_temporal, threads):
+    async with serving(SOCKET, EventRouter(ROUTING, absent_temporal, threads), slack, absent_temporal):
         ts = await posted(slack, "ACT-72")
         assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)

@@ -1,4 +1,4 @@
-"""Clicks become routes: those on an approval's buttons, and nothing else."""
+"""A press of a button of an approval or a hand-over starts or signals its workflow; no other interaction does."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
-from threadline.gateway import interactions as clicks
-from threadline.gateway.routes import Ignored, IgnoreReason, Pressed
+from threadline.gateway.interactions import parse_button
 from threadline.handovers.model import CLOSE, TAKE, HandoverInput, HandoverRef, handover_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
+from threadline.threads.workflow_client import WorkflowStart
 
 HASH = "0f" * 32
 
@@ -36,19 +36,19 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
 
 def press_in(body: dict[str, Any]) -> ButtonPress:
     """What the workflow is sent."""
-    route = clicks.route(body)
-    assert isinstance(route, Pressed)
-    assert route.start.signal == BUTTON_PRESSED
-    (press,) = route.start.signal_args
+    start = parse_button(body)
+    assert isinstance(start, WorkflowStart)
+    assert start.signal == BUTTON_PRESSED
+    (press,) = start.signal_args
     assert isinstance(press, ButtonPress)
     return press
 
 
 def test_click_says_who_decides_which_action_and_where() -> None:
-    route = clicks.route(payload())
-    assert isinstance(route, Pressed)
-    assert route.start.workflow_id == approval_workflow_id("T1", "ACT-1")
-    assert route.start.argument == ApprovalRun("T1", "ACT-1")
+    start = parse_button(payload())
+    assert isinstance(start, WorkflowStart)
+    assert start.workflow_id == approval_workflow_id("T1", "ACT-1")
+    assert start.argument == ApprovalRun("T1", "ACT-1")
     press, value = press_in(payload()), button_value("ACT-1", HASH)
     assert (press.user_id, press.value, press.action_id, press.at) == ("U1", value, APPROVE, 1790000000.5)
     assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
@@ -79,20 +79,20 @@ def test_each_press_has_a_key_of_its_own() -> None:
     ],
 )
 def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
-    assert clicks.route(body) == Ignored(IgnoreReason.NO_BUTTON)
+    assert parse_button(body) is None
 
 
 def test_click_on_a_handover_says_who_takes_or_closes_it() -> None:
     ref = HandoverRef(Thread("T1", "C0GENERAL", "1789999990.000100"), 4)
     for button in (TAKE, CLOSE):
         body = payload({"action_id": button, "value": ref.key})
-        route, press = clicks.route(body), press_in(body)
-        assert isinstance(route, Pressed)
-        assert route.start.workflow_id == handover_workflow_id(ref.thread, 4)
-        assert (route.start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
+        start, press = parse_button(body), press_in(body)
+        assert isinstance(start, WorkflowStart)
+        assert start.workflow_id == handover_workflow_id(ref.thread, 4)
+        assert (start.argument, press.user_id, press.action_id) == (HandoverInput(ref), "U1", button)
         assert (press.channel, press.thread_ts) == ("C1", "1789999990.000100")
     elsewhere = payload({"action_id": TAKE, "value": ref.key}, team={"id": "T2"})
-    assert clicks.route(elsewhere) == Ignored(IgnoreReason.NO_BUTTON)
+    assert parse_button(elsewhere) is None
 
 
 def test_unreadable_time_is_left_open() -> None:
@@ -112,5 +112,5 @@ json_values = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["actions", "user", "team", "container", "message"]), json_values))
-def test_any_json_gets_a_route(body: dict[str, Any]) -> None:
-    assert isinstance(clicks.route(body), Pressed | Ignored)
+def test_any_json_can_be_parsed(body: dict[str, Any]) -> None:
+    assert isinstance(parse_button(body), WorkflowStart | None)

@@ -10,12 +10,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
+from tests.gateway.slack_events import CONFIG, outcome
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
 from threadline.conversations.model.conversation import Talk, conversation_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline.gateway.dispatcher import Dispatcher, NotAccepted
-from threadline.gateway.routes import Addressed, Overheard, Sign, StopWord
-from threadline.gateway.thread_resolver import BEGINNING
+from threadline.gateway.router import STARTING_WINDOW, EventRouter, NotAccepted
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
@@ -32,10 +32,26 @@ def said(thread: Thread, ts: str = "", kind: MessageKind = MessageKind.MESSAGE) 
     )
 
 
-def sign(thread: Thread, ts: str) -> Sign:
+def addressed(thread: Thread, message: IncomingMessage) -> Route:
+    return Route(RouteTarget.CONVERSATION, thread, message)
+
+
+def overheard(thread: Thread, message: IncomingMessage) -> Route:
+    return Route(RouteTarget.FOLLOWED_THREAD, thread, message)
+
+
+def stop_word(thread: Thread, message: IncomingMessage) -> Route:
+    return Route(RouteTarget.DIRECT_STOP, thread, message)
+
+
+def sign(thread: Thread, ts: str) -> Route:
     identity = stop_id(thread.team, thread.channel, ts, "U1", "9.5")
     place = Thread(thread.team, thread.channel, ts)
-    return Sign(place, IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, "U1", "", thread.channel, "9.5"))
+    return Route(
+        RouteTarget.REACTED_MESSAGE,
+        place,
+        IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, "U1", "", thread.channel, "9.5"),
+    )
 
 
 async def until_listed(temporal: Client, channel: str, count: int) -> None:
@@ -57,7 +73,7 @@ async def test_mention_starts_its_conversation(temporal: Client, threads: KnownT
     thread = new_thread("C_ELSE")
     call = said(thread)
 
-    assert await Dispatcher(temporal, threads).dispatch(Addressed(thread, call)) == "talk"
+    assert await outcome(EventRouter(CONFIG, temporal, threads), addressed(thread, call)) == "conversation"
 
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", call)]
@@ -70,9 +86,9 @@ async def test_mention_starts_its_conversation(temporal: Client, threads: KnownT
 async def test_question_in_somebodys_name_is_signalled_like_a_mention(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
     question = replace(said(thread), id="T1:JOB-1:run:1", addressed=True)
-    dispatcher = Dispatcher(temporal, threads)
-    await dispatcher.ask(thread, question)
-    await dispatcher.ask(thread, question)
+    router = EventRouter(CONFIG, temporal, threads)
+    await router.ask(thread, question)
+    await router.ask(thread, question)
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", question)] * 2, "its inbox takes one of an id"
 
@@ -81,21 +97,21 @@ async def test_followed_thread_gets_messages_deletions_and_stop_words(temporal: 
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread
     words = [said(thread, "2.0"), said(thread, "2.0", MessageKind.DELETION), said(thread, "3.0", MessageKind.STOP)]
-    dispatcher = Dispatcher(temporal, threads)
+    router = EventRouter(CONFIG, temporal, threads)
 
-    outcomes = [await dispatcher.dispatch(Overheard(thread, word)) for word in words]
+    outcomes = [await outcome(router, overheard(thread, word)) for word in words]
 
-    assert outcomes == ["talk_reply", "talk_reply", "stop"]
+    assert outcomes == ["followed_thread", "followed_thread", "stop"]
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", word) for word in words]
 
 
 async def test_messages_among_people_start_nothing(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread("C_ELSE")
-    dispatcher = Dispatcher(temporal, threads)
+    router = EventRouter(CONFIG, temporal, threads)
 
-    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
-    assert await dispatcher.dispatch(sign(thread, "2.0")) == "not_followed"
+    assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "not_followed"
+    assert await outcome(router, sign(thread, "2.0")) == "not_followed"
 
     assert not await exists(temporal, thread)
     assert not await exists(temporal, Thread(thread.team, thread.channel, "2.0"))
@@ -104,12 +120,12 @@ async def test_messages_among_people_start_nothing(temporal: Client, threads: Kn
 async def test_reply_is_kept_before_its_mention_is_stored(temporal: Client, threads: KnownThreads) -> None:
     """No worker runs here: the database cannot know of the conversation."""
     thread = new_thread("C_ELSE")
-    dispatcher = Dispatcher(temporal, threads)
-    await dispatcher.dispatch(Addressed(thread, said(thread)))
+    router = EventRouter(CONFIG, temporal, threads)
+    await router.deliver(addressed(thread, said(thread)))
     more, stop = said(thread, "2.0"), sign(thread, thread.ts)
 
-    assert await dispatcher.dispatch(Overheard(thread, more)) == "talk_reply"
-    assert await dispatcher.dispatch(stop) == "stop"
+    assert await outcome(router, overheard(thread, more)) == "followed_thread"
+    assert await outcome(router, stop) == "stop"
 
     kept = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
     assert [message for _, message in kept[1:]] == [more, stop.message]
@@ -119,11 +135,11 @@ async def test_conversation_that_ended_and_was_never_stored_is_not_followed(
     temporal: Client, threads: KnownThreads
 ) -> None:
     thread = new_thread("C_ELSE")
-    dispatcher = Dispatcher(temporal, threads)
-    await dispatcher.dispatch(Addressed(thread, said(thread)))
+    router = EventRouter(CONFIG, temporal, threads)
+    await router.deliver(addressed(thread, said(thread)))
     await temporal.get_workflow_handle(conversation_workflow_id(thread)).terminate()
 
-    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+    assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "not_followed"
 
 
 async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Client, threads: KnownThreads) -> None:
@@ -131,7 +147,7 @@ async def test_stop_sign_reaches_the_conversation_of_its_message(temporal: Clien
     threads.talks["7.0"] = thread
     stop = sign(thread, "7.0")
 
-    assert await Dispatcher(temporal, threads).dispatch(stop) == "stop"
+    assert await outcome(EventRouter(CONFIG, temporal, threads), stop) == "stop"
 
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", stop.message)]
@@ -142,7 +158,7 @@ async def test_direct_stop_word_reaches_the_conversation_at_work(temporal: Clien
     threads.working["D_1"] = busy
     stop = said(own, own.ts, MessageKind.STOP)
 
-    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "stop"
+    assert await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, stop)) == "stop"
 
     handle = temporal.get_workflow_handle(conversation_workflow_id(busy))
     assert await accepted(handle) == [("incoming_message", stop)]
@@ -154,14 +170,14 @@ async def test_direct_stop_word_reaches_a_request_that_is_not_stored_yet(
 ) -> None:
     """No worker runs here: the database cannot know of the request."""
     known, asked, own = (new_thread("D_3") for _ in range(3))
-    dispatcher = Dispatcher(temporal, threads)
+    router = EventRouter(CONFIG, temporal, threads)
     for thread in (asked, known, new_thread("D_4")):
-        await dispatcher.dispatch(Addressed(thread, said(thread)))
+        await router.deliver(addressed(thread, said(thread)))
     threads.talks[known.ts] = known
     await until_listed(temporal, "D_3", 2)
     stop = said(own, own.ts, MessageKind.STOP)
 
-    assert await dispatcher.dispatch(StopWord(own, stop)) == "stop"
+    assert await outcome(router, stop_word(own, stop)) == "stop"
 
     kept = await accepted(temporal.get_workflow_handle(conversation_workflow_id(asked)))
     assert [message for _, message in kept] == [said(asked), stop]
@@ -176,7 +192,10 @@ async def test_direct_stop_word_that_is_stored_begins_nothing_again(
     threads.talks[own.ts] = busy
     threads.working.update({"D_5": busy} if at_work else {})
 
-    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, said(own, own.ts, MessageKind.STOP))) == "stored"
+    assert (
+        await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, said(own, own.ts, MessageKind.STOP)))
+        == "already_stored"
+    )
 
     assert not await exists(temporal, own)
     assert not await exists(temporal, busy)
@@ -186,7 +205,7 @@ async def test_direct_stop_word_is_answered_when_nothing_is_at_work(temporal: Cl
     own = new_thread("D_2")
     stop = replace(said(own), kind=MessageKind.STOP)
 
-    assert await Dispatcher(temporal, threads).dispatch(StopWord(own, stop)) == "talk"
+    assert await outcome(EventRouter(CONFIG, temporal, threads), stop_word(own, stop)) == "conversation"
 
     [(_, kept)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(own)))
     assert kept == replace(stop, kind=MessageKind.MESSAGE)
@@ -199,19 +218,19 @@ async def test_event_is_not_accepted_while_the_database_does_not_place_it(
 ) -> None:
     thread = new_thread("C_ELSE")
     threads.talks[thread.ts] = thread
-    dispatcher = Dispatcher(temporal, threads)
+    router = EventRouter(CONFIG, temporal, threads)
     trouble(threads)
-    own = StopWord(thread, said(thread, "2.0", MessageKind.STOP))
-    for route in (Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
+    own = stop_word(thread, said(thread, "2.0", MessageKind.STOP))
+    for route in (overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="database lookup of"):
-                await dispatcher.dispatch(route)
+                await router.deliver(route)
     assert not await exists(temporal, thread)
     called = new_thread("C_ELSE")
-    assert await dispatcher.dispatch(Addressed(called, said(called))) == "talk", "a mention needs no database"
+    assert await outcome(router, addressed(called, said(called))) == "conversation", "a mention needs no database"
     threads.fails = threads.hangs = False
 
-    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "talk_reply"
+    assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "followed_thread"
 
 
 async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
@@ -219,27 +238,31 @@ async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
 ) -> None:
     known, unknown = new_thread("C_ELSE"), new_thread("C_ELSE")
     threads.talks[known.ts] = known
-    dispatcher = Dispatcher(absent_temporal, threads)
-    stop = StopWord(new_thread("D_1"), said(known, "2.0", MessageKind.STOP))
-    for route in (Addressed(known, said(known)), Overheard(known, said(known, "2.0")), stop):
+    router = EventRouter(CONFIG, absent_temporal, threads)
+    stop = stop_word(new_thread("D_1"), said(known, "2.0", MessageKind.STOP))
+    for route in (
+        addressed(known, said(known)),
+        overheard(known, said(known, "2.0")),
+        stop,
+    ):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match="Temporal did not accept"):
-                await dispatcher.dispatch(route)
+                await router.deliver(route)
 
     async with asyncio.timeout(3.0):
-        assert await dispatcher.dispatch(Overheard(unknown, said(unknown, "2.0"))) == "not_followed"
+        assert await outcome(router, overheard(unknown, said(unknown, "2.0"))) == "not_followed"
 
 
 async def test_temporal_is_not_asked_about_old_threads(
     temporal: Client, threads: KnownThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = new_thread("C_ELSE")
-    at = f"{float(thread.ts) + BEGINNING + 1:.6f}"
-    dispatcher = Dispatcher(temporal, threads)
+    at = f"{float(thread.ts) + STARTING_WINDOW + 1:.6f}"
+    router = EventRouter(CONFIG, temporal, threads)
     monkeypatch.setattr(temporal, "get_workflow_handle", None)  # whoever asks fails, and says so in the log
     with capture_logs() as log:
-        assert await dispatcher.dispatch(Overheard(thread, said(thread, at))) == "not_followed"
-        assert await dispatcher.dispatch(Overheard(thread, said(thread, "no time"))) == "not_followed"
+        assert await outcome(router, overheard(thread, said(thread, at))) == "not_followed"
+        assert await outcome(router, overheard(thread, said(thread, "no time"))) == "not_followed"
     assert log == []
 
 
@@ -257,19 +280,23 @@ class Guests:
 async def test_guest_neither_speaks_to_the_bot_nor_stops_it(temporal: Client, threads: KnownThreads) -> None:
     thread, own = new_thread("C_ELSE"), new_thread("C_ELSE")
     guests = Guests()
-    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(guests.fetch)))
-    assert await dispatcher.dispatch(Overheard(thread, said(thread, "2.0"))) == "not_followed"
+    router = EventRouter(CONFIG, temporal, threads, AuthorPolicy(UserDirectory(guests.fetch)))
+    assert await outcome(router, overheard(thread, said(thread, "2.0"))) == "not_followed"
     assert guests.asked == 0, "nobody is asked about who talks among others"
 
     threads.talks[thread.ts] = thread
-    routes = (Addressed(thread, said(thread)), Overheard(thread, said(thread, "2.0")), sign(thread, thread.ts))
-    assert [await dispatcher.dispatch(route) for route in routes] == ["guest"] * 3
+    routes = (
+        addressed(thread, said(thread)),
+        overheard(thread, said(thread, "2.0")),
+        sign(thread, thread.ts),
+    )
+    assert [await outcome(router, route) for route in routes] == ["guest"] * 3
     with pytest.raises(Permanent, match="guest"):
-        await dispatcher.ask(own, said(own))
+        await router.ask(own, said(own))
     assert not await exists(temporal, thread)
     assert not await exists(temporal, own)
-    gone = Overheard(thread, replace(said(thread, "2.0"), kind=MessageKind.DELETION))
-    assert await dispatcher.dispatch(gone) == "talk_reply"
+    gone = overheard(thread, replace(said(thread, "2.0"), kind=MessageKind.DELETION))
+    assert await outcome(router, gone) == "followed_thread"
 
 
 async def find_user(user_id: str) -> User | None:
@@ -283,12 +310,11 @@ async def find_user(user_id: str) -> User | None:
 async def test_app_that_wrote_the_root_is_not_one_of_the_people_in_a_thread(
     temporal: Client, threads: KnownThreads, open_to_all: tuple[str, ...]
 ) -> None:
-    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all))
+    router = EventRouter(CONFIG, temporal, threads, AuthorPolicy(UserDirectory(find_user), open_to_all))
     roots = {"U_ALERTS": "", "U2": "U2", "U1": "U1", "": "", "U_UNSAID": "U_UNSAID"}
     for root_author_id, told in roots.items():
         thread = new_thread("C_ELSE")
-        assert (
-            await dispatcher.dispatch(Addressed(thread, replace(said(thread), root_author_id=root_author_id))) == "talk"
-        )
+        called = addressed(thread, replace(said(thread), root_author_id=root_author_id))
+        assert await outcome(router, called) == "conversation"
         [(_, message)] = await accepted(temporal.get_workflow_handle(conversation_workflow_id(thread)))
         assert message.root_author_id == told

@@ -25,18 +25,7 @@ from tests.gateway.slack_events import (
     said,
     share,
 )
-from threadline.gateway.routes import (
-    Addressed,
-    Ignored,
-    IgnoreReason,
-    Lookup,
-    Message,
-    Overheard,
-    Sign,
-    Start,
-    StopWord,
-    route,
-)
+from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, route
 from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
@@ -61,43 +50,44 @@ def sign(name: str = "octagonal_sign", **fields: Any) -> Json:
     return {"type": "reaction_added", "user": OTHER, "reaction": name, "item": item, "event_ts": EDITED, **fields}
 
 
-Kind = type[Addressed] | type[Overheard]
+ADDRESSED, OVERHEARD = RouteTarget.CONVERSATION, RouteTarget.FOLLOWED_THREAD
 
-TAKEN: list[tuple[str, Json, Kind, str]] = [
-    ("a mention", root(), Addressed, "message"),
-    ("a mention with a name", root(f"hi <@{BOT}|threadline>"), Addressed, "message"),
-    ("a mention with a file alone", root(CALL, subtype="file_share"), Addressed, "message"),
-    ("a mention in a group message", root(channel_type="mpim"), Addressed, "message"),
-    ("a mention in a reply", reply(f"{CALL} go on"), Addressed, "message"),
-    ("a mention that says stop", reply(f"{CALL} stop"), Addressed, "stop"),
-    ("a mention whose root says stop", root(f"{CALL} stop"), Addressed, "message"),
-    ("a direct message", direct(), Addressed, "message"),
-    ("a reply in a direct message", direct(ts=LATER, thread_ts=ROOT), Addressed, "message"),
-    ("a reply that says stop in a direct message", direct("Stop!", ts=LATER, thread_ts=ROOT), Addressed, "stop"),
-    ("a root that tells somebody else to stop", direct("<@U9> stop"), Addressed, "message"),
-    ("a reply", reply(), Overheard, "message"),
-    ("a reply that is sent to the channel as well", reply(subtype="thread_broadcast"), Overheard, "message"),
-    ("a word to stop", reply("please stop it"), Overheard, "stop"),
-    ("somebody else is told to stop", reply("<@U9> stop"), Overheard, "message"),
-    ("a mention in what is shared", reply("look", attachments=[share(f"{CALL} stop")]), Overheard, "message"),
-    ("a mention that an edit brings", edit(root(), root("hi all")), Overheard, "edit"),
-    ("a reply edited into a stop", edit(reply("stop"), reply()), Overheard, "edit"),
-    ("an edited direct message", edit(direct("b"), direct()) | {"channel_type": "im"}, Overheard, "edit"),
-    ("a deleted reply", deletion(reply()), Overheard, "deletion"),
-    ("a deleted direct message", deletion(direct()) | {"channel_type": "im"}, Overheard, "deletion"),
-    ("a deletion of which Slack tells no more", deletion({"channel": ELSE, "ts": ROOT}), Overheard, "deletion"),
+TAKEN: list[tuple[str, Json, RouteTarget, str]] = [
+    ("a mention", root(), ADDRESSED, "message"),
+    ("a mention with a name", root(f"hi <@{BOT}|threadline>"), ADDRESSED, "message"),
+    ("a mention with a file alone", root(CALL, subtype="file_share"), ADDRESSED, "message"),
+    ("a mention in a group message", root(channel_type="mpim"), ADDRESSED, "message"),
+    ("a mention in a reply", reply(f"{CALL} go on"), ADDRESSED, "message"),
+    ("a mention that says stop", reply(f"{CALL} stop"), ADDRESSED, "stop"),
+    ("a mention whose root says stop", root(f"{CALL} stop"), ADDRESSED, "message"),
+    ("a direct message", direct(), ADDRESSED, "message"),
+    ("a reply in a direct message", direct(ts=LATER, thread_ts=ROOT), ADDRESSED, "message"),
+    ("a reply that says stop in a direct message", direct("Stop!", ts=LATER, thread_ts=ROOT), ADDRESSED, "stop"),
+    ("a root that tells somebody else to stop", direct("<@U9> stop"), ADDRESSED, "message"),
+    ("a reply", reply(), OVERHEARD, "message"),
+    ("a reply that is sent to the channel as well", reply(subtype="thread_broadcast"), OVERHEARD, "message"),
+    ("a word to stop", reply("please stop it"), OVERHEARD, "stop"),
+    ("somebody else is told to stop", reply("<@U9> stop"), OVERHEARD, "message"),
+    ("a mention in what is shared", reply("look", attachments=[share(f"{CALL} stop")]), OVERHEARD, "message"),
+    ("a mention that an edit brings", edit(root(), root("hi all")), OVERHEARD, "edit"),
+    ("a reply edited into a stop", edit(reply("stop"), reply()), OVERHEARD, "edit"),
+    ("an edited direct message", edit(direct("b"), direct()) | {"channel_type": "im"}, OVERHEARD, "edit"),
+    ("a deleted reply", deletion(reply()), OVERHEARD, "deletion"),
+    ("a deleted direct message", deletion(direct()) | {"channel_type": "im"}, OVERHEARD, "deletion"),
+    ("a deletion of which Slack tells no more", deletion({"channel": ELSE, "ts": ROOT}), OVERHEARD, "deletion"),
 ]
 
 
-@pytest.mark.parametrize(("event", "kind", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
-def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, kind: Kind, message_kind: str) -> None:
+@pytest.mark.parametrize(("event", "target", "message_kind"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN])
+def test_event_of_a_conversation_is_addressed_or_overheard(event: Json, target: RouteTarget, message_kind: str) -> None:
     found = routed(event)
 
-    assert type(found) is kind
+    assert isinstance(found, Route)
+    assert found.target is target
     assert found.thread == Thread(TEAM, event["channel"], ROOT)
     message = message_of(found)
     assert (message.kind, message.sender_type) == (message_kind, SenderType.UNKNOWN)
-    assert message.addressed is (kind is Addressed)
+    assert message.addressed is (target is ADDRESSED)
     assert message.sender_id in (REPORTER, "")
 
 
@@ -123,20 +113,24 @@ def test_other_event_is_ignored_with_its_reason(event: Json, reason: IgnoreReaso
     assert routed(event) == Ignored(reason)
 
 
-CASES: list[tuple[str, Json, type]] = [
-    ("a report that mentions the bot", said(text=f"{CALL} it breaks"), Start),
-    ("a reporter who mentions it", said(text=CALL, ts=LATER, thread_ts=ROOT, parent_user_id=REPORTER), Message),
-    ("a developer who says stop", reply("stop", channel=ESCALATIONS, parent_user_id=BOT), Lookup),
-    ("a mention beside the cases", root(channel=SUMMARIES), Ignored),
+CASES: list[tuple[str, Json, RouteTarget | None]] = [
+    ("a report that mentions the bot", said(text=f"{CALL} it breaks"), RouteTarget.CASE),
+    (
+        "a reporter who mentions it",
+        said(text=CALL, ts=LATER, thread_ts=ROOT, parent_user_id=REPORTER),
+        RouteTarget.CASE,
+    ),
+    ("a developer who says stop", reply("stop", channel=ESCALATIONS, parent_user_id=BOT), RouteTarget.CASE_THREAD),
+    ("a mention beside the cases", root(channel=SUMMARIES), None),
 ]
 
 
-@pytest.mark.parametrize(("event", "kind"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
-def test_mention_in_a_case_channel_changes_nothing(event: Json, kind: type) -> None:
+@pytest.mark.parametrize(("event", "target"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
+def test_mention_in_a_case_channel_changes_nothing(event: Json, target: RouteTarget | None) -> None:
     found = routed(event)
 
-    assert type(found) is kind
-    if not isinstance(found, Ignored):
+    assert (found.target if isinstance(found, Route) else None) is target
+    if isinstance(found, Route):
         assert message_of(found).text == event["text"]
         assert message_of(found).kind != "stop"
 
@@ -145,7 +139,8 @@ def test_mention_in_a_case_channel_changes_nothing(event: Json, kind: type) -> N
 def test_root_that_says_stop_in_a_direct_channel_is_looked_up(text: str) -> None:
     found = routed(direct(text))
 
-    assert isinstance(found, StopWord)
+    assert isinstance(found, Route)
+    assert found.target is RouteTarget.DIRECT_STOP
     assert found.thread == Thread(TEAM, DIRECT, ROOT)
     assert (found.message.kind, found.message.addressed) == ("stop", True)
 
@@ -154,7 +149,8 @@ def test_root_that_says_stop_in_a_direct_channel_is_looked_up(text: str) -> None
 def test_stop_sign_says_to_stop_when_it_was_put_there(name: str) -> None:
     found = routed(sign(name))
 
-    assert found == Sign(
+    assert found == Route(
+        RouteTarget.REACTED_MESSAGE,
         Thread(TEAM, ELSE, LATER),
         IncomingMessage(
             f"{TEAM}:{ELSE}:{LATER}:stop:{OTHER}:{EDITED}",
@@ -177,9 +173,10 @@ def test_each_stop_sign_has_an_id_of_its_own() -> None:
 @pytest.mark.parametrize("author", [{"item_user": BOT}, {}])
 def test_thumb_on_a_message_of_the_bot_names_that_message(name: str, author: Json) -> None:
     found = routed(sign(name, **author))
-    assert isinstance(found, Sign)
+    assert isinstance(found, Route)
+    assert found.target is RouteTarget.REACTED_MESSAGE
     told = found.message
-    assert found.place == Thread(TEAM, ELSE, LATER)
+    assert found.thread == Thread(TEAM, ELSE, LATER)
     assert (told.kind, told.text, told.sender_id, told.ts) == ("thumb", name, OTHER, EDITED)
     assert told.correction_of == f"{TEAM}:{ELSE}:{LATER}"
 
@@ -203,6 +200,8 @@ def test_author_of_the_root_is_told_unless_it_was_the_bot() -> None:
     [
         (f"{CALL} add three items", "add three items"),
         (f"  {CALL}, {CALL} hi", "hi"),
+        (f"{CALL} :wave:", ":wave:"),
+        (f"{CALL}: :wave::skin-tone-2: hi", ":wave::skin-tone-2: hi"),
         (f"is it you, <@{BOT}|threadline>?", "is it you,?"),
         (f"{CALL}\n1. one\n    2. two", "1. one\n    2. two"),
         (f"{CALL} <@{BOT}X> hi", f"<@{BOT}X> hi"),

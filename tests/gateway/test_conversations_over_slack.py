@@ -9,9 +9,10 @@ import pytest_asyncio
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
-from tests.gateway.conftest import SOCKET, KnownThreads, Process
+from tests.gateway.conftest import ROUTING, SOCKET, KnownThreads, Process
 from tests.gateway.test_dispatch import accepted
 from threadline.conversations.model.conversation import conversation_workflow_id
+from threadline.gateway.router import EventRouter
 from threadline.slack.model import Thread
 from threadline.threads.model import stop_id
 from threadline_devstack.slack import SlackSandbox, identity
@@ -44,7 +45,7 @@ class Floor:
 async def floor(
     serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> AsyncIterator[Floor]:
-    async with serving(SOCKET, slack, temporal, threads) as process:
+    async with serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal) as process:
         yield Floor(sandbox, temporal, process)
 
 
@@ -54,7 +55,7 @@ async def test_mention_and_its_message_are_one_message(floor: Floor) -> None:
     await floor.say(identity.GENERAL, identity.BYSTANDER, "lunch?")
 
     assert await floor.heard(thread) == [("message", "add three items", True), ("message", "for the shop", False)]
-    assert await floor.process.counts() == {"mention": 1, "talk": 1, "talk_reply": 1, "other_channel": 1}
+    assert await floor.process.counts() == {"mention": 1, "conversation": 1, "followed_thread": 1, "other_channel": 1}
 
 
 async def test_direct_message_needs_no_mention(floor: Floor) -> None:
@@ -63,7 +64,7 @@ async def test_direct_message_needs_no_mention(floor: Floor) -> None:
     await floor.say(place.id, identity.REPORTER, "stop", thread.ts)
 
     assert await floor.heard(thread) == [("message", "what is open?", True), ("stop", "stop", True)]
-    assert await floor.process.counts() == {"talk": 1, "stop": 1}
+    assert await floor.process.counts() == {"conversation": 1, "stop": 1}
 
 
 async def test_stop_sign_on_a_message_of_the_conversation_stops_it(floor: Floor, threads: KnownThreads) -> None:
@@ -105,7 +106,7 @@ async def test_thumb_on_an_answer_reaches_its_conversation(floor: Floor, threads
         ("thumb_taken", "+1::skin-tone-2", False),
     ]
     counts = await floor.process.counts()
-    assert (counts["thumb"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
+    assert (counts["rating"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
 
 
 async def test_reply_comes_again_until_the_database_answers(floor: Floor, threads: KnownThreads) -> None:

@@ -11,11 +11,13 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from tests.gateway.conftest import KnownThreads
+from tests.gateway.slack_events import CONFIG, edit, outcome
+from tests.gateway.slack_events import said as slack_message
 from threadline.cases.model import BugState, bug_workflow_id
-from threadline.gateway.dispatcher import Dispatcher, NotAccepted
-from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Start
+from threadline.gateway.router import EventRouter, NotAccepted
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
-from threadline.threads.contract import route_reply_workflow_id
+from threadline.threads.contract import Handled, route_reply_workflow_id
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, parse_message
 from threadline.threads.workflow_client import CASE_CHANNEL
 
@@ -62,7 +64,7 @@ async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -
     thread = new_thread()
     report = said(thread, kind=MessageKind.REPORT)
 
-    assert await Dispatcher(temporal, threads).dispatch(Start(thread, report)) == "report"
+    assert await outcome(EventRouter(CONFIG, temporal, threads), Route(RouteTarget.CASE, thread, report)) == "report"
 
     handle = temporal.get_workflow_handle(bug_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", report)]
@@ -74,18 +76,18 @@ async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -
 
 async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
-    dispatcher = Dispatcher(temporal, threads)
+    router = EventRouter(CONFIG, temporal, threads)
     report, reply, close = (
         said(thread, kind=MessageKind.REPORT),
         said(thread, ts="2.0"),
         said(thread, kind=MessageKind.CLOSE, ts="3.0"),
     )
 
-    await dispatcher.dispatch(Start(thread, report))
+    await router.deliver(Route(RouteTarget.CASE, thread, report))
     run = (await temporal.get_workflow_handle(bug_workflow_id(thread)).describe()).run_id
-    await dispatcher.dispatch(Start(thread, report))
-    await dispatcher.dispatch(Message(thread, reply))
-    assert await dispatcher.dispatch(Close(thread, close)) == "close"
+    await router.deliver(Route(RouteTarget.CASE, thread, report))
+    await router.deliver(Route(RouteTarget.CASE, thread, reply))
+    assert await outcome(router, Route(RouteTarget.CASE, thread, close)) == "close"
 
     handle = temporal.get_workflow_handle(bug_workflow_id(thread))
     assert (await handle.describe()).run_id == run
@@ -99,14 +101,14 @@ async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threa
 
 async def test_message_after_the_end_starts_a_new_run(temporal: Client, threads: KnownThreads) -> None:
     thread = new_thread()
-    dispatcher = Dispatcher(temporal, threads)
-    await dispatcher.dispatch(Start(thread, said(thread)))
+    router = EventRouter(CONFIG, temporal, threads)
+    await router.deliver(Route(RouteTarget.CASE, thread, said(thread)))
     handle = temporal.get_workflow_handle(bug_workflow_id(thread))
     first = (await handle.describe()).run_id
     await handle.terminate()
     late = said(thread, ts="9.0")
 
-    await dispatcher.dispatch(Message(thread, late))
+    await router.deliver(Route(RouteTarget.CASE, thread, late))
 
     described = await handle.describe()
     assert described.run_id != first
@@ -119,7 +121,8 @@ async def test_developers_reply_reaches_the_case_of_its_thread(temporal: Client,
     threads.cases[summary.ts] = case
     reply = said(summary, sender=SenderType.DEVELOPER)
 
-    assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "case_reply"
+    router = EventRouter(CONFIG, temporal, threads)
+    assert await outcome(router, Route(RouteTarget.CASE_THREAD, summary, reply)) == "case_thread"
 
     assert await accepted(temporal.get_workflow_handle(bug_workflow_id(case))) == [("incoming_message", reply)]
     with pytest.raises(RPCError, match="not found"):
@@ -146,7 +149,8 @@ async def test_reply_whose_case_is_not_found_is_kept(
     summary = new_thread("C_SUMMARIES")
     reply = said(summary, sender=SenderType.DEVELOPER)
 
-    assert await Dispatcher(temporal, threads).dispatch(Lookup(summary, reply)) == "deferred_reply"
+    router = EventRouter(CONFIG, temporal, threads)
+    assert await outcome(router, Route(RouteTarget.CASE_THREAD, summary, reply)) == "case_thread_deferred"
 
     handle = temporal.get_workflow_handle(route_reply_workflow_id(summary))
     assert await accepted(handle) == [("incoming_message", reply)]
@@ -155,7 +159,8 @@ async def test_reply_whose_case_is_not_found_is_kept(
 
 
 async def test_ignored_event_reaches_nobody(absent_temporal: Client, threads: KnownThreads) -> None:
-    assert await Dispatcher(absent_temporal, threads).dispatch(Ignored(IgnoreReason.UNFURL)) == "unfurl"
+    unfurled = {"type": "event_callback", "team_id": "T1", "event": edit(slack_message(), slack_message())}
+    assert await EventRouter(CONFIG, absent_temporal, threads).handle(unfurled) == Handled("unfurl")
 
 
 async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
@@ -163,7 +168,7 @@ async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
 ) -> None:
     threads.hangs = True
     thread = new_thread()
-    for route in (Message(thread, said(thread)), Lookup(thread, said(thread))):
+    for route in (Route(RouteTarget.CASE, thread, said(thread)), Route(RouteTarget.CASE_THREAD, thread, said(thread))):
         async with asyncio.timeout(3.0):
             with pytest.raises(NotAccepted, match=f"did not accept T1:C_REPORTS:{thread.ts}"):
-                await Dispatcher(absent_temporal, threads).dispatch(route)
+                await EventRouter(CONFIG, absent_temporal, threads).deliver(route)

@@ -29,7 +29,7 @@ from tests.gateway.slack_events import (
     said,
     share,
 )
-from threadline.gateway.routes import Close, Ignored, IgnoreReason, Lookup, Message, Sign, Start, route
+from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, route
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.model import parse_message
 
@@ -46,37 +46,43 @@ def section(*pieces: Json) -> Json:
     return {"type": "rich_text_section", "elements": list(pieces)}
 
 
-Kind = type[Start] | type[Message] | type[Close] | type[Lookup]
-
-TAKEN: list[tuple[str, Json, Kind, str, str]] = [
-    ("a report", said(), Start, "report", "reporter"),
-    ("a report with a root's thread_ts", said(thread_ts=ROOT), Start, "report", "reporter"),
-    ("a report by /me", said(subtype="me_message"), Start, "report", "reporter"),
-    ("a report that sounds like a close", said(text="close this"), Start, "report", "reporter"),
-    ("the reporter's reply", reply(), Message, "message", "reporter"),
-    ("the reporter closes", reply(text="never mind"), Close, "close", "reporter"),
-    ("someone unknown replies", reply(parent_user_id=None), Message, "message", "unknown"),
-    ("someone unknown closes", reply(parent_user_id=None, text="never mind"), Message, "close", "unknown"),
-    ("a developer replies", case_reply(), Lookup, "message", "developer"),
-    ("a developer's reply without the root's author", case_reply(parent_user_id=None), Lookup, "message", "developer"),
-    ("a developer says close", case_reply(text="close this"), Lookup, "message", "developer"),
-    ("a reply to an escalation", case_reply(channel=ESCALATIONS), Lookup, "message", "developer"),
-    ("an edited report", edit(said(text="it breaks badly"), said()), Message, "edit", "reporter"),
-    ("a reply edited into a close", edit(reply(text="never mind"), reply()), Message, "edit", "reporter"),
-    ("a developer's edit", edit(case_reply(text="more"), case_reply()), Lookup, "edit", "developer"),
-    ("a reply under a deleted report", reply(parent_user_id="USLACKBOT"), Message, "message", "unknown"),
-    ("a deleted reply", deletion(reply()), Message, "deletion", "reporter"),
-    ("a developer's deletion", deletion(case_reply()), Lookup, "deletion", "developer"),
+CASE, CASE_THREAD = RouteTarget.CASE, RouteTarget.CASE_THREAD
+TAKEN: list[tuple[str, Json, RouteTarget, str, str]] = [
+    ("a report", said(), CASE, "report", "reporter"),
+    ("a report with a root's thread_ts", said(thread_ts=ROOT), CASE, "report", "reporter"),
+    ("a report by /me", said(subtype="me_message"), CASE, "report", "reporter"),
+    ("a report that sounds like a close", said(text="close this"), CASE, "report", "reporter"),
+    ("the reporter's reply", reply(), CASE, "message", "reporter"),
+    ("the reporter closes", reply(text="never mind"), CASE, "close", "reporter"),
+    ("someone unknown replies", reply(parent_user_id=None), CASE, "message", "unknown"),
+    ("someone unknown closes", reply(parent_user_id=None, text="never mind"), CASE, "close", "unknown"),
+    ("a developer replies", case_reply(), CASE_THREAD, "message", "developer"),
+    (
+        "a developer's reply without the root's author",
+        case_reply(parent_user_id=None),
+        CASE_THREAD,
+        "message",
+        "developer",
+    ),
+    ("a developer says close", case_reply(text="close this"), CASE_THREAD, "message", "developer"),
+    ("a reply to an escalation", case_reply(channel=ESCALATIONS), CASE_THREAD, "message", "developer"),
+    ("an edited report", edit(said(text="it breaks badly"), said()), CASE, "edit", "reporter"),
+    ("a reply edited into a close", edit(reply(text="never mind"), reply()), CASE, "edit", "reporter"),
+    ("a developer's edit", edit(case_reply(text="more"), case_reply()), CASE_THREAD, "edit", "developer"),
+    ("a reply under a deleted report", reply(parent_user_id="USLACKBOT"), CASE, "message", "unknown"),
+    ("a deleted reply", deletion(reply()), CASE, "deletion", "reporter"),
+    ("a developer's deletion", deletion(case_reply()), CASE_THREAD, "deletion", "developer"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("event", "kind", "message_kind", "sender"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
+    ("event", "target", "message_kind", "sender"), [row[1:] for row in TAKEN], ids=[row[0] for row in TAKEN]
 )
-def test_event_of_a_case_is_routed_to_it(event: Json, kind: Kind, message_kind: str, sender: str) -> None:
+def test_event_of_a_case_is_routed_to_it(event: Json, target: RouteTarget, message_kind: str, sender: str) -> None:
     found = routed(event)
 
-    assert type(found) is kind
+    assert isinstance(found, Route)
+    assert found.target is target
     assert found.thread == Thread(TEAM, event["channel"], ROOT)
     message = message_of(found)
     assert (message.kind, message.sender_type) == (message_kind, sender)
@@ -134,7 +140,8 @@ def test_deletion_names_its_original_and_carries_no_text(event: Json) -> None:
 
     assert (message.id, message.correction_of) == (f"T1:C_REPORTS:{ROOT}:d", f"T1:C_REPORTS:{ROOT}")
     assert (message.text, message.files, message.sender_id) == ("", (), REPORTER)
-    assert isinstance(found, Message)
+    assert isinstance(found, Route)
+    assert found.target is RouteTarget.CASE
     assert found.thread == Thread(TEAM, REPORTS, ROOT)
 
 
@@ -270,7 +277,7 @@ def test_any_json_gets_a_route_and_can_be_read_back(team: Any, event: Any, autho
     if not isinstance(found, Ignored):
         found.message.text.encode()
         assert all(file.id for file in found.message.files)
-        place = found.place if isinstance(found, Sign) else found.thread
+        place = found.thread
         assert all((place.team, place.channel, place.ts))
         assert (
             parse_message([{**vars(found.message), "files": [vars(file) for file in found.message.files]}])

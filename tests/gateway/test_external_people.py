@@ -11,27 +11,27 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from tests.gateway.conftest import SOCKET, Process
+from tests.gateway.conftest import ROUTING, SOCKET, Process
+from tests.gateway.slack_events import CONFIG, TEAM, edit
+from tests.gateway.slack_events import said as slack_message
 from tests.support.slack import Clock
 from threadline import telemetry
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline.gateway.dispatcher import Dispatcher, NotAccepted
-from threadline.gateway.process import Gateway, GatewayConfig
-from threadline.gateway.routes import Ignored, IgnoreReason, Message
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.client import Slack
 from threadline.slack.model import AuthorRefusal, Thread, User
 from threadline.slack.users import CACHE_SECONDS, UserDirectory
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.contract import Handled
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
-from threadline.wiring.gateway import run_gateway
+from threadline.wiring.gateway import check_user_lookup, run_gateway
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.model import User as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-OPEN = replace(SOCKET, external_people=(identity.REPORTS,))
 GUEST = SandboxUser("U0GUEST", "guest", "guest", is_restricted=True)
 EXTERNAL = (
     GUEST,
@@ -77,8 +77,10 @@ def serve(
         sandbox.workspace.add_user(user)
 
     @asynccontextmanager
-    async def served(config: GatewayConfig = SOCKET) -> AsyncIterator[Served]:
-        async with serving(config, slack, temporal, threads, UserDirectory(Slack(slack).user)) as process:
+    async def served(*open_channels: str) -> AsyncIterator[Served]:
+        authors = AuthorPolicy(UserDirectory(Slack(slack).user), open_channels)
+        routing = replace(ROUTING, external_people=frozenset(open_channels))
+        async with serving(SOCKET, EventRouter(routing, temporal, threads, authors), slack, temporal) as process:
             yield Served(sandbox, temporal, process)
 
     return served
@@ -93,7 +95,7 @@ async def test_reports_of_external_people_are_refused_and_counted(serve: Serve) 
 
 
 async def test_external_people_count_like_others_in_an_open_channel(serve: Serve) -> None:
-    async with serve(OPEN) as gateway:
+    async with serve(identity.REPORTS) as gateway:
         for user in EXTERNAL:
             assert await gateway.reported(user.id)
 
@@ -108,14 +110,12 @@ async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, 
     assert [each.attempts for each in sandbox.deliveries.log] == [3]
 
 
-async def test_bot_without_the_scope_to_ask_says_so_at_its_start(
-    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
-) -> None:
+async def test_bot_without_the_scope_to_ask_says_so_at_its_start() -> None:
     async def refuse(user_id: str) -> User | None:
         raise Permanent("The bot token lacks the scope users:read.")
 
     with pytest.raises(Permanent, match="users:read"):
-        await Gateway(SOCKET, slack, temporal, threads, users=UserDirectory(refuse)).run(asyncio.Event())
+        await check_user_lookup(UserDirectory(refuse), identity.BOT_USER)
 
 
 class People:
@@ -173,16 +173,16 @@ async def test_burst_of_one_person_asks_once() -> None:
 async def test_late_answer_serves_the_next_delivery(temporal: Client, threads: ThreadLookup) -> None:
     people = People()
     people.answering.clear()
-    dispatcher = Dispatcher(temporal, threads, AuthorPolicy(UserDirectory(people.fetch)))
+    router = EventRouter(CONFIG, temporal, threads, AuthorPolicy(UserDirectory(people.fetch)))
     thread = Thread("T1", "C1", f"{CORE_QUEUE}-late")
-    message = Message(thread, said("U1"))
+    message = Route(RouteTarget.CASE, thread, said("U1"))
 
     async with asyncio.timeout(2.5):
         with pytest.raises(NotAccepted, match="did not identify U1"):
-            await dispatcher.dispatch(message)
+            await router.deliver(message)
     people.answering.set()
 
-    assert await dispatcher.dispatch(message) == "message"
+    assert (await router.deliver(message)).outcome == "case"
     assert people.asked == ["U1"]
 
 
@@ -207,7 +207,8 @@ async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
     policy = AuthorPolicy(UserDirectory(people.fetch), {"C_OPEN"})
 
     assert await policy.check("T1", said("U1", MessageKind.DELETION)) == said("U1", MessageKind.DELETION)
-    assert await Dispatcher(temporal, threads, policy).dispatch(Ignored(IgnoreReason.UNFURL)) == "unfurl"
+    unfurled = {"type": "event_callback", "team_id": TEAM, "event": edit(slack_message(), slack_message())}
+    assert await EventRouter(CONFIG, temporal, threads, policy).handle(unfurled) == Handled("unfurl")
     assert await policy.check("T1", said("U1", channel="C_OPEN")) == said("U1", channel="C_OPEN")
     assert people.asked == []
 

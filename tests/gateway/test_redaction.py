@@ -8,9 +8,7 @@ from temporalio.client import Client
 
 from tests.gateway.slack_events import CONFIG, Json
 from threadline.cases.model import bug_workflow_id
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.routes import route
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.slack.model import Thread
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
@@ -52,10 +50,10 @@ async def test_temporal_never_holds_a_recognised_secret(temporal: Client, thread
     pieces = [{"type": "text", "text": f"it is {TOKEN}"}]
     rich["blocks"] = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": pieces}]}]
 
-    dispatcher = Dispatcher(temporal, threads)
-    outcomes = [await dispatcher.dispatch(route(body(each), CONFIG)) for each in (report, reply, edited, rich)]
+    router = EventRouter(CONFIG, temporal, threads)
+    outcomes = [(await router.handle(body(each))).outcome for each in (report, reply, edited, rich)]
 
-    assert outcomes == ["report", "message", "message", "message"]
+    assert outcomes == ["report", "case", "case", "case"]
     whole = await kept(temporal, report["ts"])
     assert b"and the canary sings" in whole
     for secret in (TOKEN, WORD, "aB3d" * 4):

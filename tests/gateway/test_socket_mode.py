@@ -6,20 +6,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
-from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
-from tests.gateway.conftest import SOCKET
+from tests.gateway.conftest import ROUTING, SOCKET
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.intake import Intake, bolt_app
-from threadline.gateway.process import Gateway, GatewayConfig
-from threadline.gateway.routes import RoutingConfig
-from threadline.gateway.socket_mode import SocketModeLink
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.gateway.router import EventRouter, ThreadLookup
+from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents, SocketModeConnection
 from threadline.slack.model import Thread
 from threadline_devstack.slack import SlackSandbox, identity
 
@@ -31,7 +26,7 @@ Serve = Callable[[Client], AbstractAsyncContextManager[Any]]
 @pytest.fixture
 def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLookup) -> Serve:
     """Runs a gateway by Socket Mode over this client of Temporal."""
-    return lambda temporal: serving(SOCKET, slack, temporal, threads)
+    return lambda temporal: serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal)
 
 
 def report(sandbox: SlackSandbox, text: str = "it breaks", **more: Any) -> str:
@@ -142,17 +137,17 @@ class SlackWithADeadAddress(AsyncWebClient):
 
 
 @asynccontextmanager
-async def link_over(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> AsyncIterator[SocketModeLink]:
+async def link_over(
+    slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+) -> AsyncIterator[SocketModeConnection]:
     """A link that looks at its connection often, so that a test need not wait for it."""
-    routing = RoutingConfig(identity.REPORTS, identity.SUMMARIES, "", identity.BOT_USER, identity.BOT_ID)
-    intake = Intake(routing, Dispatcher(temporal, threads))
-    bolt = bolt_app(intake, AuthorizeResult(enterprise_id=None, team_id=identity.TEAM), slack)
-    link = SocketModeLink(bolt, intake, identity.APP_TOKEN, slack, heartbeat=0.2)
+    events = InFlightEvents(EventRouter(ROUTING, temporal, threads))
+    link = SocketModeConnection(events, identity.APP_TOKEN, slack, heartbeat=0.2)
     try:
         async with asyncio.timeout(15):
             yield link
     finally:
-        await link.close_async()
+        await link.close()
 
 
 async def test_dead_or_refused_address_is_asked_for_again(
@@ -161,14 +156,14 @@ async def test_dead_or_refused_address_is_asked_for_again(
     sandbox.faults.fail_before("apps.connections.open", count=2)
     slack = SlackWithADeadAddress(identity.BOT_TOKEN, base_url=sandbox.api_url)
     async with link_over(slack, temporal, threads) as link:
-        await link.connect_async()
+        await link.connect()
 
         assert await link.is_connected()
         assert slack.given == 2
 
 
 async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
-    config = GatewayConfig("socket", "C1", "C2", app_token="xapp-revoked", port=0)
+    config = GatewayConfig("socket", app_token="xapp-revoked", port=0)
 
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
-        await Gateway(config, slack, temporal, threads).run(asyncio.Event())
+        await GatewayServer(config, EventRouter(ROUTING, temporal, threads), slack, temporal).run(asyncio.Event())

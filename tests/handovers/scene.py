@@ -18,7 +18,7 @@ from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.gateway.event_handling import Door
+from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
 from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState
@@ -137,7 +137,7 @@ class HandoverScene:
 @dataclass(kw_only=True)
 class HandoverWorkflowScene(HandoverScene):
     environment: WorkflowEnvironment
-    gateway: Door
+    gateway: EventRouter
 
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, WorkflowClient(self.environment.client)
@@ -172,7 +172,7 @@ class HandoverWorkflowScene(HandoverScene):
         return self.talk.slack._interactions.click(by, ESCALATIONS, card.ts, button)
 
     async def press(self, card: Message, by: str, button: str) -> None:
-        assert await self.gateway.take(self.click(card, by, button)) == "click"
+        assert (await self.gateway.handle(self.click(card, by, button))).signalled
 
     async def reply(self, card: Message, by: str, text: str) -> Message:
         """Somebody writes under the card."""
@@ -184,7 +184,7 @@ class HandoverWorkflowScene(HandoverScene):
         event = {"type": "message", "channel": ESCALATIONS, "ts": said.ts, "thread_ts": card.ts, "user": said.user}
         event |= {"text": said.text, "parent_user_id": BOT_USER}
         body = {"type": "event_callback", "team_id": TEAM, "event": event}
-        assert await self.gateway.take(body) == "deferred_reply"
+        assert (await self.gateway.handle(body)).outcome == "case_thread_deferred"
 
     async def until_said(self, words: str) -> None:
         async def told() -> bool:

@@ -11,8 +11,7 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverWorkflowScene
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import real_time, until
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.event_handling import Door
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import CLOSE, TAKE
@@ -32,7 +31,7 @@ PAUSE = 15.0
 async def handover(make_talk: Make) -> AsyncIterator[HandoverWorkflowScene]:
     async with real_time() as environment:
         routing = RoutingConfig("", "", ESCALATIONS, BOT_USER, BOT_ID)
-        gateway = Door(routing, Dispatcher(environment.client, KnownThreads()))
+        gateway = EventRouter(routing, environment.client, KnownThreads())
         yield HandoverWorkflowScene(engine_of(make_talk()), environment=environment, gateway=gateway)
 
 
@@ -74,7 +73,7 @@ async def look(handover: HandoverWorkflowScene) -> int:
     activities = LiveCatchUpActivities(
         talk.database,
         History(talk.speaking._slack),
-        handover.gateway.pass_on,
+        handover.gateway.handle,
         thread_sources(BOT_USER),
         {ESCALATIONS: True},
         team=TEAM,
@@ -125,7 +124,7 @@ async def test_events_while_all_workers_are_away_are_handled_once_later(handover
         card = await handover.card()
     body = handover.click(card, PERSON, TAKE)
     for _ in range(2):  # delivered again
-        assert await handover.gateway.take(body) == "click"
+        assert (await handover.gateway.handle(body)).outcome == "button_press"
     said = await handover.reply(card, PERSON, "It is on its way.")
     await handover.event(card, said)
     async with handover.working():

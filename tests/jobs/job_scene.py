@@ -18,7 +18,8 @@ from tests.support.temporal import activities_of, skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.router import EventRouter
+from threadline.gateway.routes import RoutingConfig
 from threadline.jobs import tools
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
@@ -179,8 +180,8 @@ async def job_scene(
         client = Slack(make_client(BOT_TOKEN, scene.slack.api_url, session))
         outbox = Outbox(client, database)
         temporal = scene.environment.client
-        dispatcher = Dispatcher(temporal, DatabaseThreadLookup(database))
+        router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))
         channels, runner = Channels(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-        live = LiveJobActivities(database, outbox, channels, dispatcher, runner)
+        live = LiveJobActivities(database, outbox, channels, router, runner)
         yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

@@ -15,7 +15,8 @@ from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Transient
-from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.router import EventRouter
+from threadline.gateway.routes import RoutingConfig
 from threadline.jobs.model import AgentJob, JobStatus
 from threadline.jobs.store import JobStore
 from threadline.rfps.model import RfpStatus
@@ -148,8 +149,8 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     users[DEVELOPER] = replace(users[DEVELOPER], **change)
     async with aiohttp.ClientSession() as session:
         authors = AuthorPolicy(UserDirectory(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)).user))
-        dispatcher = Dispatcher(scene.environment.client, DatabaseThreadLookup(scene.database), authors)
-        scene.activities._asker = dispatcher
+        router = EventRouter(RoutingConfig(), scene.environment.client, DatabaseThreadLookup(scene.database), authors)
+        scene.activities._asker = router
         assert reason in await scene.result(job)
     (said,) = scene.said()
     assert "failed: " in said

@@ -23,8 +23,8 @@ from tests.support.temporal import GRACE, activities_of, binary, running
 from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
 from threadline.cases.model import CaseLimits, bug_workflow_id
 from threadline.db.engine import Database
-from threadline.gateway.dispatcher import RETRIES, Dispatcher, NotAccepted
-from threadline.gateway.routes import Close, Message
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, NotAccepted
+from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import AgentStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
@@ -80,16 +80,16 @@ class LoadScene:
         given = message_id(thread.team, thread.channel, ts)
         return IncomingMessage(given, kind, SenderType.REPORTER, identity.REPORTER, words, thread.channel, ts)
 
-    def dispatcher(self, client: Client | None = None) -> Dispatcher:
+    def router(self, client: Client | None = None) -> EventRouter:
         """A gateway's way to Temporal."""
-        return Dispatcher(client or self.client, DatabaseThreadLookup(self.database))
+        return EventRouter(RoutingConfig(), client or self.client, DatabaseThreadLookup(self.database))
 
     async def deliver(self, thread: Thread, message: IncomingMessage, tries: int = 100) -> None:
         """As Slack does: again, and each time later, until it is accepted."""
-        route = Close(thread, message) if message.kind == MessageKind.CLOSE else Message(thread, message)
+        route = Route(RouteTarget.CASE, thread, message)
         for attempt in range(tries):
             try:
-                await self.dispatcher().dispatch(route)
+                await self.router().deliver(route)
             except NotAccepted as refusal:
                 self.refused.append(refusal)
                 await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
@@ -206,7 +206,7 @@ class LoadScene:
 
 async def connected(address: str) -> Client:
     """A client as a gateway has it."""
-    return await Client.connect(address, data_converter=pydantic_data_converter, retry_config=RETRIES)
+    return await Client.connect(address, data_converter=pydantic_data_converter, retry_config=TEMPORAL_RETRIES)
 
 
 @asynccontextmanager

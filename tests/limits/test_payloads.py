@@ -15,8 +15,8 @@ from tests.limits.scene import LoadScene
 from threadline.cases.model import BUG_WORKFLOW, BugState, CaseLimits
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database
-from threadline.gateway.dispatcher import NotAccepted
-from threadline.gateway.routes import Message
+from threadline.gateway.router import NotAccepted
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import MAX_TEXT, Thread
 from threadline.threads.contract import ROUTE_REPLY_WORKFLOW
 from threadline.threads.model import CLOSE_REQUESTED, CORE_QUEUE, INCOMING_MESSAGE
@@ -145,10 +145,10 @@ async def test_a_key_that_the_worker_lacks_stops_the_case_until_it_is_there_and_
         return await Client.connect(ground.client.service_client.config.target_host, data_converter=converter)
 
     thread = ground.thread()
-    gateway, behind = ground.dispatcher(await with_keys(b"new", b"old")), await with_keys(b"old")
+    gateway, behind = ground.router(await with_keys(b"new", b"old")), await with_keys(b"old")
     said = [ground.report(thread), ground.message(thread, 1)]
     for message in said:
-        await gateway.dispatch(Message(thread, message))
+        await gateway.deliver(Route(RouteTarget.CASE, thread, message))
     ground.sent = {message.id: message for message in said}
 
     async def failed() -> bool:
@@ -165,7 +165,7 @@ async def test_two_mebibytes_are_refused_to_the_sender_and_leave_no_trace(ground
     thread = ground.thread()
     message = replace(ground.report(thread), text="x" * 2 * MIB)
     with pytest.raises(NotAccepted) as refusal:
-        await ground.dispatcher().dispatch(Message(thread, message))
+        await ground.router().deliver(Route(RouteTarget.CASE, thread, message))
     assert "Temporal refuses" in str(refusal.value.__cause__)
     assert [run async for run in ground.client.list_workflows()] == []
 

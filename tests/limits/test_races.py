@@ -14,7 +14,7 @@ from tests.limits.scene import LoadScene, connected
 from tests.support.case_scene import Agent, outcome
 from threadline.cases.model import Action, CaseLimits
 from threadline.cases.store.lists import CaseLists
-from threadline.gateway.routes import Start
+from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
 
 THREADS, PATIENCE = 6, 75.0
@@ -127,11 +127,11 @@ async def test_a_signal_after_the_end_starts_a_run_that_carries_on_the_case(grou
 
 async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: LoadScene) -> None:
     address = ground.client.service_client.config.target_host
-    gateways = [ground.dispatcher(await connected(address)) for _ in range(2)]
+    gateways = [ground.router(await connected(address)) for _ in range(2)]
     async with ground.working():
         threads = [ground.thread() for _ in range(20)]
-        routes = [Start(thread, ground.report(thread)) for thread in threads]
-        await asyncio.gather(*(gateway.dispatch(route) for route in routes for gateway in gateways))
+        routes = [Route(RouteTarget.CASE, thread, ground.report(thread)) for thread in threads]
+        await asyncio.gather(*(gateway.deliver(route) for route in routes for gateway in gateways))
         ground.sent = {route.message.id: route.message for route in routes}
         await ground.until_stored()
         assert await ground.faults() == []

@@ -17,16 +17,11 @@ SETTLING = "tests/operator/test_settle_activities.py"
 MUTANTS: list[Mutant] = [
     Mutant(
         name="intake: an event is acknowledged without waiting for Temporal",
-        file="threadline/gateway/dispatcher.py",
-        before=(
-            "                return admitted.reason if isinstance(admitted, Ignored) else await "
-            "self._hand_over(admitted)\n"
-        ),
+        file="threadline/gateway/router.py",
+        before=("        await self._workflows.start(_start_of(replace(resolved, message=message)))\n"),
         after=(
-            "                if isinstance(admitted, Ignored):\n"
-            "                    return admitted.reason\n"
-            "                self._later = asyncio.ensure_future(self._hand_over(admitted))\n"
-            "                return Outcome.MESSAGE\n"
+            "        start = self._workflows.start(_start_of(replace(resolved, message=message)))\n"
+            "        self._later = asyncio.ensure_future(start)\n"
         ),
         tests=(f"{APP}::test_event_is_not_acknowledged_before_temporal_has_it",),
     ),
@@ -39,9 +34,9 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         name="intake: a developer's reply is lost while the database does not answer",
-        file="threadline/gateway/dispatcher.py",
-        before="_LOOKUP = 0.3",
-        after="_LOOKUP = 10.0",
+        file="threadline/gateway/router.py",
+        before="CASE_LOOKUP_TIMEOUT = 0.3",
+        after="CASE_LOOKUP_TIMEOUT = 10.0",
         tests=(f"{DISPATCH}::test_reply_whose_case_is_not_found_is_kept[hanging]",),
     ),
     Mutant(

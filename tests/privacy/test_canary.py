@@ -10,7 +10,7 @@ from tests.support.case_scene import CaseScene, outcome
 from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.gateway.routes import Message, RoutingConfig, Start, route
+from threadline.gateway.routes import Route, RoutingConfig, route
 from threadline.privacy.keys import Key, KeyRing
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS, SUMMARIES, TEAM
@@ -48,7 +48,7 @@ async def say(home: CaseScene, text: str, ts: str, **more: str) -> None:
     """As Slack delivers it to the gateway."""
     event = {"type": "message", "channel": REPORTS, "user": REPORTER, "text": text, "ts": ts, **more}
     routed = route({"type": "event_callback", "team_id": TEAM, "event": event}, CONFIG)
-    assert isinstance(routed, Start | Message)
+    assert isinstance(routed, Route)
     await home.send(routed.message)
 
 

@@ -29,12 +29,11 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.sweep import OpenConversations
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.event_handling import Door
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import BotIdentity, Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -263,8 +262,9 @@ def core_activities(
         users,
         AuthorPolicy(users),
         Outbox(slack, database),
-        Dispatcher(temporal, DatabaseThreadLookup(database)),
+        EventRouter(ROUTING, temporal, DatabaseThreadLookup(database)),
         CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS, tiers),
+        BotIdentity(identity.TEAM, identity.BOT_USER, identity.BOT_ID),
     )
     of_cases = cases(deps, limits or CaseLimits(), PullRequests(repositories or {}))
     threads = LiveThreadActivities(database, slack, identity.BOT_USER, deps.workflows, {"case": case_start})
@@ -278,11 +278,12 @@ def core_activities(
     return [
         *(each for live, contract in of_cases.activities for each in activities_of(live, contract)),
         *activities_of(threads, ThreadActivities),
-        *activities_of(catch_up(database, slack, deps.dispatcher), CatchUpActivities),
+        *activities_of(catch_up(database, slack, deps.router), CatchUpActivities),
         *activities_of(LiveSweepActivities(database, sweeps), SweepActivities),
     ]
 
 
+ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
 FOLLOWED = {identity.REPORTS: False, identity.SUMMARIES: True, identity.ESCALATIONS: True}
 
 
@@ -290,14 +291,11 @@ SETTLE_TIME = 0.0
 """Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
 
 
-def catch_up(database: Database, slack: Slack, dispatcher: Dispatcher) -> LiveCatchUpActivities:
-    routing = RoutingConfig(
-        identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID
-    )
+def catch_up(database: Database, slack: Slack, router: EventRouter) -> LiveCatchUpActivities:
     return LiveCatchUpActivities(
         database,
         History(slack),
-        Door(routing, dispatcher).pass_on,
+        router.handle,
         thread_sources(identity.BOT_USER),
         FOLLOWED,
         team=identity.TEAM,

@@ -12,11 +12,11 @@ from tests.threads.catch_up_scene import home, install, look, opened, resent, un
 from threadline.cases.model import CaseStatus
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import Permanent
-from threadline.gateway.dispatcher import Dispatcher, Outcome
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
 from threadline.slack.history import History
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
-from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, SweepRequest
+from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, Handled, SweepRequest
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
 from threadline.wiring.catch_up import check_catch_up
 from threadline_devstack.slack import identity
@@ -87,7 +87,7 @@ async def test_thread_that_cannot_be_compared_waits_alone(
     await look(home)
     poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
     home.slack.workspace.post(REPORTS, REPORTER, "A third report")
-    read, dispatch = History.thread, Dispatcher.dispatch
+    read, deliver = History.thread, EventRouter.deliver
 
     async def thread(self: History, channel: str, root: str, oldest: str) -> AsyncIterator[Any]:
         if root == poison.ts:
@@ -95,16 +95,16 @@ async def test_thread_that_cannot_be_compared_waits_alone(
         async for message in read(self, channel, root, oldest):
             yield message
 
-    async def refusing(self: Dispatcher, route: Route) -> str:
-        if getattr(getattr(route, "message", None), "ts", "") == poison.ts:
+    async def refusing(self: EventRouter, route: Route) -> Handled:
+        if route.message.ts == poison.ts:
             raise error
-        return await dispatch(self, route)
+        return await deliver(self, route)
 
     with monkeypatch.context() as broken:
         if where == "reading":
             broken.setattr(History, "thread", thread)
         else:
-            broken.setattr(Dispatcher, "dispatch", refusing)
+            broken.setattr(EventRouter, "deliver", refusing)
         await look(home, deep=False)
         assert await resent(home) == 2, "the others do not wait for it"
         [(channel, root, why)] = await failed_threads(home)
@@ -141,10 +141,10 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
     await install(home, before_report=True)
     with monkeypatch.context() as lossy:
 
-        async def lose(self: Dispatcher, route: Route) -> str:
-            return Outcome.REPORT
+        async def lose(self: EventRouter, route: Route) -> Handled:
+            return Handled("report", signalled=True)
 
-        lossy.setattr(Dispatcher, "dispatch", lose)
+        lossy.setattr(EventRouter, "deliver", lose)
         for _ in range(2):
             await look(home)
         assert "nothing is owed" in await check_catch_up(identity.TEAM, identity.BOT_USER)

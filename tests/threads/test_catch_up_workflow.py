@@ -29,14 +29,14 @@ from threadline.cases.model import ESCALATION, CaseStatus, case_owner
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
-from threadline.gateway.dispatcher import Dispatcher
+from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
 from threadline.threads.comparison import compare
-from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState
+from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState, Handled
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
@@ -280,10 +280,10 @@ async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: 
     await install(home, before_report=True)
     with monkeypatch.context() as closed:
 
-        async def refuse(self: Dispatcher, route: Route) -> str:
-            return AuthorRefusal.GUEST
+        async def refuse(self: EventRouter, route: Route) -> Handled:
+            return Handled(AuthorRefusal.GUEST)
 
-        closed.setattr(Dispatcher, "dispatch", refuse)
+        closed.setattr(EventRouter, "deliver", refuse)
         await look(home)
     reply(home, "And now I am a member")
     home.slack.workspace.edit(REPORTS, home.thread.ts, "The cart total is very wrong")

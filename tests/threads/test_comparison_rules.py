@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from threadline.gateway.routes import Close, Ignored, Lookup, Message, Route, RoutingConfig, Start, route
+from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
 from threadline.threads.comparison import MissedEvent, deleted_event, edited_event, posted_event
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
@@ -27,14 +27,14 @@ class Floor:
         self.told: dict[str, Any] = {}
         self.workspace.listeners.append(self.told.update)
 
-    def event(self) -> Route:
+    def event(self) -> Route | Ignored:
         return route(events.callback(dict(self.told), "Ev1", 0), CONFIG)
 
     def say(self, channel: str, user: str, text: str, thread: str = "", **more: Any) -> Post:
         self.told.clear()
         return self.workspace.post(channel, user, text, thread_ts=thread, **more)
 
-    def shown(self, post: Post) -> Route:
+    def shown(self, post: Post) -> Route | Ignored:
         """As it is found: history names the root's author once, at the root."""
         raw = {name: value for name, value in post.as_slack().items() if name != "parent_user_id"}
         return route(posted_event(TEAM, post.channel, raw, author_of_root(post)).body, CONFIG)
@@ -58,37 +58,41 @@ def author_of_root(post: Post) -> str:
     return post.root.user if post.root else ""
 
 
+def target_of(found: Route | Ignored) -> RouteTarget | None:
+    return found.target if isinstance(found, Route) else None
+
+
 def stored(post: Post) -> StoredMessage:
     sender = "developer" if post.channel == SUMMARIES else "reporter"
     return StoredMessage(id_of(post), "message", post.user, sender, post.text, post.channel, post.ts)
 
 
 @pytest.mark.parametrize(
-    ("who", "text", "kind"),
+    ("who", "text", "target"),
     [
-        (identity.REPORTER, "It fails & <b>", Message),
-        (identity.REPORTER, "never mind", Close),
-        (identity.BYSTANDER, "works for me", Ignored),
-        (identity.BOT_USER, "I am looking", Ignored),
+        (identity.REPORTER, "It fails & <b>", RouteTarget.CASE),
+        (identity.REPORTER, "never mind", RouteTarget.CASE),
+        (identity.BYSTANDER, "works for me", None),
+        (identity.BOT_USER, "I am looking", None),
     ],
 )
-def test_report_and_reply_are_routed_as_their_events(who: str, text: str, kind: type) -> None:
+def test_report_and_reply_are_routed_as_their_events(who: str, text: str, target: RouteTarget | None) -> None:
     floor = Floor()
     root = floor.say(REPORTS, identity.REPORTER, "it breaks")
-    assert isinstance(floor.event(), Start)
+    assert target_of(floor.event()) is RouteTarget.CASE
     assert floor.shown(root) == floor.event()
     reply = floor.say(REPORTS, who, text, root.ts)
-    assert isinstance(floor.event(), kind)
+    assert target_of(floor.event()) is target
     assert floor.shown(reply) == floor.event()
     # With a reply the root looks otherwise in the history, and is the same report.
-    assert isinstance(floor.shown(root), Start)
+    assert target_of(floor.shown(root)) is RouteTarget.CASE
 
 
 def test_developers_reply_is_routed_as_its_event() -> None:
     floor = Floor()
     root = floor.say(SUMMARIES, identity.BOT_USER, "BUG-1", bot_id=identity.BOT_ID)
     reply = floor.say(SUMMARIES, identity.DEVELOPER, "please fix it", root.ts)
-    assert isinstance(floor.event(), Lookup)
+    assert target_of(floor.event()) is RouteTarget.CASE_THREAD
     assert floor.shown(reply) == floor.event()
 
 

@@ -49,7 +49,7 @@ async def features(
         monkeypatch.setenv(name, value)
     settings, temporal = CoreSettings(), await Client.connect("localhost:1", lazy=True)
     async with connect_core(settings, temporal) as deps, core_features(settings, deps) as made:
-        assert (deps.case_channels.team, deps.identity["bot_id"]) == (TEAM, BOT_ID)
+        assert (deps.case_channels.team, deps.identity.bot_id) == (TEAM, BOT_ID)
         yield made
 
 

@@ -1,1 +1,1 @@
-"""The ear: what Slack delivers becomes one signal to one workflow, and only then is it acknowledged."""
+"""Slack events and interactions: each becomes one signal to one workflow, and only then is it acknowledged."""

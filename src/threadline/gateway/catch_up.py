@@ -1,4 +1,4 @@
-"""A gateway that comes back requests a pass of the catch-up: Slack could not deliver to it meanwhile."""
+"""CatchUpRequester: a gateway that comes back requests a catch-up, since Slack could not deliver to it meanwhile."""
 
 import asyncio
 import math
@@ -11,8 +11,8 @@ from temporalio.client import Client
 from threadline.threads.contract import catch_up_start
 from threadline.threads.workflow_client import WorkflowClient
 
-_TRIES, _PAUSE = 30, 10.0
-"""Temporal may come up after the gateway. What is given up then, the schedule does."""
+_ATTEMPTS, _RETRY_SECONDS = 30, 10.0
+"""Temporal may come up after the gateway. After the last attempt, the schedule starts the catch-up."""
 
 _GAP = 60.0
 """Seconds without a connection after which edits may have been missed in any thread: Slack's second retry."""
@@ -20,57 +20,57 @@ _GAP = 60.0
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class CatchUpRequests:
-    """Asks in the background: nobody's event waits for it. `clock`: seconds, rising."""
+class CatchUpRequester:
+    """Requests in the background: no event waits for it. `clock`: seconds, rising."""
 
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._workflows = WorkflowClient(client)
         self._clock = clock
-        self._asking: set[asyncio.Task[None]] = set()
+        self._requests: set[asyncio.Task[None]] = set()
         self._lost_at = -math.inf
-        self._refusing_since = math.inf
+        self._rejecting_since = math.inf
 
-    def connected(self) -> None:
+    def on_connected(self) -> None:
         """A connection stands: the first of this process, or a new one."""
         deep = self._clock() - self._lost_at > _GAP
-        self.in_touch()
+        self.on_heartbeat()
         self._request(deep=deep)
 
-    def not_accepted(self) -> None:
-        """An event could not be handed over, so Slack may give it up."""
-        self._refusing_since = min(self._refusing_since, self._clock())
-
-    def accepted(self) -> None:
-        """An event was handed over. Slack's connection may have stood all the while that none could be."""
-        if self._clock() - self._refusing_since > _GAP:
-            self._request(deep=True)
-        self._refusing_since = math.inf
-
-    def _request(self, *, deep: bool) -> None:
-        task = asyncio.create_task(self._ask(deep=deep))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
-
-    def in_touch(self) -> None:
-        """Slack was heard of: a gap begins here at the earliest."""
+    def on_heartbeat(self) -> None:
+        """The connection stands. A gap begins here at the earliest."""
         self._lost_at = self._clock()
 
-    async def close(self) -> None:
-        for task in tuple(self._asking):
-            task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+    def on_rejected(self) -> None:
+        """Temporal did not accept an event, so Slack may give it up."""
+        self._rejecting_since = min(self._rejecting_since, self._clock())
 
-    async def _ask(self, *, deep: bool) -> None:
-        for attempt in range(1, _TRIES + 1):
+    def on_accepted(self) -> None:
+        """Temporal accepted an event. Slack's connection may have stood all the while in which it did not."""
+        if self._clock() - self._rejecting_since > _GAP:
+            self._request(deep=True)
+        self._rejecting_since = math.inf
+
+    async def close(self) -> None:
+        for task in tuple(self._requests):
+            task.cancel()
+        await asyncio.gather(*self._requests, return_exceptions=True)
+
+    def _request(self, *, deep: bool) -> None:
+        task = asyncio.create_task(self._start(deep=deep))
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+
+    async def _start(self, *, deep: bool) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
                 await self._workflows.start(catch_up_start(deep=deep))
             except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
-                if attempt == _TRIES:
+                if attempt == _ATTEMPTS:
                     _log.error(
                         "catch_up_request_failed", error=type(exc).__name__, next="The schedule starts the catch-up."
                     )
                     return
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_SECONDS)
             else:
                 _log.info("catch_up_requested", deep=deep)
                 return

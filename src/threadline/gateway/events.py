@@ -1,6 +1,6 @@
-"""Slack's JSON, read: what one event says of one message, and the envelope in which that travels.
+"""SlackEvent: Slack's JSON, parsed, and the envelope in which a message travels.
 
-Total: any JSON can be read, and a field that is missing or of another type is empty.
+Total: any JSON object can be parsed, and a field that is missing or of another type is empty.
 """
 
 from collections.abc import Mapping
@@ -30,151 +30,157 @@ REACTIONS = (REACTION_ADDED, REACTION_REMOVED)
 
 
 @dataclass(frozen=True)
-class Post:
-    """What one event says of one message; a field that Slack left out is empty. `kind` is empty unless it corrects.
+class SlackEvent:
+    """One event about one message (https://docs.slack.dev/reference/events/message), or a reaction.
 
-    `words` are the author's own, `text` has those of what they share as well. A reaction has the place of the message
-    that it is put on or taken from, whose author is `about`, and the user who did so at `moment`.
+    - `correction`: EDIT or DELETION; None for any other event;
+    - `words`: what the author wrote; `text` also has what they share;
+    - `author_team`: the author's workspace, where Slack names it;
+    - `text_changed`: the words differ from those before the edit;
+    - `version`: the `ts` of an edit;
+    - `item_user`: whose message a reaction is on; `channel` and `ts` are that message's, `user` put the reaction on it;
+    - `event_ts`: when the event happened.
     """
 
     type: str
-    kind: MessageKind | None
+    correction: MessageKind | None
     team: str
     channel: str
     channel_type: str
     ts: str
-    root: str
+    thread_ts: str
     user: str
-    home: str
+    author_team: str
     parent_user: str
     subtype: str
     bot_id: str
     words: str
     text: str
     version: str
-    reworded: bool
+    text_changed: bool
     files: tuple[FileRef, ...]
     reaction: str
-    about: str
-    moment: str
+    item_user: str
+    event_ts: str
 
     @property
     def is_root(self) -> bool:
-        return self.root == self.ts
+        return self.thread_ts == self.ts
 
     @property
     def is_direct(self) -> bool:
         """In the channel of one person and the bot; https://docs.slack.dev/reference/events/message.im."""
         return self.channel_type == "im"
 
-    def is_sign_to(self, bot_user_id: str) -> bool:
+    def is_reaction_to_bot(self, bot_user_id: str) -> bool:
         """Whether it is a reaction that says something to the bot: a stop sign, or a thumb on what the bot has said.
 
         Slack leaves out whose message it is where an app's hook has written it.
         """
         if phrases.thumb(self.reaction) is not None:
-            return self.about in ("", bot_user_id)
+            return self.item_user in ("", bot_user_id)
         return self.type == REACTION_ADDED and self.reaction in phrases.STOP_SIGNS
 
     @property
     def thread(self) -> Thread:
-        return Thread(self.team, self.channel, self.root)
+        return Thread(self.team, self.channel, self.thread_ts)
 
     @property
     def id(self) -> str:
         return message_id(self.team, self.channel, self.ts)
 
 
-def read(body: Mapping[str, Any]) -> Post:
-    """Read what Slack delivered: https://docs.slack.dev/reference/events/message, or a reaction."""
+def parse(body: Mapping[str, Any]) -> SlackEvent:
+    """Parse what Slack delivered, or any other JSON object."""
     event = _object(body, "event")
-    kind, said, before = _correction(event)
-    item, kind_of_event = _object(event, "item"), string(event, "type")
-    reaction = string(event, "reaction") if kind_of_event in REACTIONS else ""
-    ts = string(said, "ts") or (string(event, "deleted_ts") if kind == MessageKind.DELETION else "")
+    correction, said, before = _correction(event)
+    item, event_type = _object(event, "item"), string(event, "type")
+    reaction = string(event, "reaction") if event_type in REACTIONS else ""
+    ts = string(said, "ts") or (string(event, "deleted_ts") if correction == MessageKind.DELETION else "")
     ts = string(item, "ts") if reaction else ts
-    return Post(
-        type=kind_of_event,
-        kind=kind,
+    return SlackEvent(
+        type=event_type,
+        correction=correction,
         team=_team(body),
         channel=string(item if reaction else event, "channel"),
         channel_type=string(event, "channel_type"),
         ts=ts,
-        root=string(said, "thread_ts") or ts,
+        thread_ts=string(said, "thread_ts") or ts,
         user=string(said, "user"),
-        home=string(said, "user_team"),
+        author_team=string(said, "user_team"),
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
         parent_user=string(said, "parent_user_id").replace(SLACKBOT, ""),
         subtype=string(said, "subtype"),
         bot_id=string(said, "bot_id"),
         words=words_of(said),
-        text="" if kind == MessageKind.DELETION else text_of(said),
-        version=(string(_object(said, "edited"), "ts") or string(event, "ts")) if kind == MessageKind.EDIT else "",
-        reworded=words_of(said) != words_of(before),
-        files=() if kind == MessageKind.DELETION else _files(said),
+        text="" if correction == MessageKind.DELETION else text_of(said),
+        version=_version(event, said) if correction == MessageKind.EDIT else "",
+        text_changed=words_of(said) != words_of(before),
+        files=() if correction == MessageKind.DELETION else _files(said),
         reaction=reaction,
-        about=string(event, "item_user") if reaction else "",
-        moment=string(event, "event_ts"),
+        item_user=string(event, "item_user") if reaction else "",
+        event_ts=string(event, "event_ts"),
     )
 
 
-def envelope(
-    post: Post,
+def incoming_message(
+    event: SlackEvent,
     kind: MessageKind,
     sender_type: SenderType,
     *,
-    unsaid: str = "",
+    without_mention_of: str = "",
     addressed: bool = False,
     root_author_id: str = "",
 ) -> IncomingMessage:
-    """What travels, without secrets: nothing behind this, Temporal included, ever holds one that was recognised.
+    """The envelope of an event. It holds no secret that is recognised, so neither Temporal nor Postgres ever does.
 
     Args:
-        post: what was read.
+        event: a message, an edit or a deletion.
         kind: what the message is unless it corrects another.
         sender_type: as far as the event says so.
-        unsaid: the user whose mentions are left out: the bot's own are no part of what it is asked.
-        addressed: it is meant for the bot.
-        root_author_id: whoever else is part of the thread, since they wrote its root.
+        without_mention_of: the bot's user, whose mention is no part of what it is asked; empty to keep all mentions.
+        addressed: the message is meant for the bot.
+        root_author_id: the other participant of the thread: the author of its root.
     """
-    identity = post.id
-    if post.kind == MessageKind.EDIT:
-        identity = edit_id(post.team, post.channel, post.ts, post.version)
-    elif post.kind == MessageKind.DELETION:
-        identity = deletion_id(post.team, post.channel, post.ts)
-    text = remove_mention(post.text, unsaid) if unsaid else post.text
+    identity = event.id
+    if event.correction == MessageKind.EDIT:
+        identity = edit_id(event.team, event.channel, event.ts, event.version)
+    elif event.correction == MessageKind.DELETION:
+        identity = deletion_id(event.team, event.channel, event.ts)
+    text = remove_mention(event.text, without_mention_of) if without_mention_of else event.text
     return IncomingMessage(
         id=identity,
-        kind=post.kind or kind,
+        kind=event.correction or kind,
         sender_type=sender_type,
-        sender_id=post.user,
+        sender_id=event.user,
         text=redact(text)[:MAX_TEXT],
-        channel=post.channel,
-        ts=post.ts,
-        correction_of=post.id if post.kind else "",
-        version=post.version,
-        files=redact_files(post.files),
+        channel=event.channel,
+        ts=event.ts,
+        correction_of=event.id if event.correction else "",
+        version=event.version,
+        files=redact_files(event.files),
         addressed=addressed,
         root_author_id=root_author_id,
     )
 
 
-def sign(post: Post) -> IncomingMessage:
-    """What a reaction says: to stop, when it was put there; or that a thumb is on a message, or not any more."""
-    if phrases.thumb(post.reaction) is not None:
-        kind = MessageKind.REACTION_ADDED if post.type == REACTION_ADDED else MessageKind.REACTION_REMOVED
+def reaction_message(event: SlackEvent) -> IncomingMessage:
+    """The envelope of a reaction: a thumb that was added or removed, or a stop sign that was added."""
+    if phrases.thumb(event.reaction) is not None:
         return IncomingMessage(
-            id=reaction_id(post.team, post.channel, post.ts, post.user, post.reaction, post.moment),
-            kind=kind,
+            id=reaction_id(event.team, event.channel, event.ts, event.user, event.reaction, event.event_ts),
+            kind=MessageKind.REACTION_ADDED if event.type == REACTION_ADDED else MessageKind.REACTION_REMOVED,
             sender_type=SenderType.UNKNOWN,
-            sender_id=post.user,
-            text=post.reaction,
-            channel=post.channel,
-            ts=post.moment,
-            correction_of=post.id,
+            sender_id=event.user,
+            text=event.reaction,
+            channel=event.channel,
+            ts=event.event_ts,
+            correction_of=event.id,
         )
-    identity = stop_id(post.team, post.channel, post.ts, post.user, post.moment)
-    return IncomingMessage(identity, MessageKind.STOP, SenderType.UNKNOWN, post.user, "", post.channel, post.moment)
+    identity = stop_id(event.team, event.channel, event.ts, event.user, event.event_ts)
+    return IncomingMessage(
+        identity, MessageKind.STOP, SenderType.UNKNOWN, event.user, "", event.channel, event.event_ts
+    )
 
 
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:
@@ -191,8 +197,12 @@ def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[s
     return None, event, {}
 
 
+def _version(event: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    return string(_object(said, "edited"), "ts") or string(event, "ts")
+
+
 def _team(body: Mapping[str, Any]) -> str:
-    """The workspace of the installation: in a shared channel the event itself may name the author's."""
+    """The workspace of the installation. In a shared channel the event itself may name the author's workspace."""
     named = (string(granted, "team_id") for granted in mappings(body.get("authorizations")))
     return string(body, "team_id") or next(filter(None, named), "")
 

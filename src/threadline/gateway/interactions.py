@@ -1,4 +1,4 @@
-"""A click becomes a route: on a button of an approval or a hand-over, or on what nobody waits for. Pure and total.
+"""A press of a button becomes a signal to the workflow of its card. Pure and total.
 
 Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload.
 """
@@ -8,43 +8,40 @@ from typing import Any
 
 from threadline.approvals.contract import approval_pressed
 from threadline.approvals.model import APPROVE, REJECT
-from threadline.gateway.routes import Ignored, IgnoreReason, Pressed
 from threadline.handovers.contract import handover_pressed
 from threadline.handovers.model import CLOSE, TAKE
 from threadline.threads.model import ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
 
-CLICK = "block_actions"
-"""The `type` of what Slack delivers."""
-_LONGEST = 200
-"""Characters of anything that Slack calls an id or a time."""
-_WORKFLOWS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
+BLOCK_ACTIONS = "block_actions"
+"""The `type` of what Slack delivers for a press."""
+_MAX_LENGTH = 200
+"""Characters of an id or a time."""
+_BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
     APPROVE: approval_pressed,
     REJECT: approval_pressed,
     TAKE: handover_pressed,
     CLOSE: handover_pressed,
 }
-"""Of each button, which workflow a press of it is for; by team, and None where the press is for none."""
+"""For each button, the workflow that a press of it in a team is for; None where its value names none."""
 
 
-def route(body: Mapping[str, Any]) -> Pressed | Ignored:
-    """Say where a click goes.
+def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
+    """The workflow of the pressed button's card, with the press as its signal; None for any other interaction.
 
     Args:
         body: what Slack delivered, or any other JSON object.
     """
     actions = body.get("actions")
-    for each in actions if isinstance(actions, list) else ():
-        if found := _pressed(body, each):
-            return found
-    return Ignored(IgnoreReason.NO_BUTTON)
+    found = (_start(body, each) for each in (actions if isinstance(actions, list) else ()))
+    return next(filter(None, found), None)
 
 
-def _pressed(body: Mapping[str, Any], action: object) -> Pressed | None:
+def _start(body: Mapping[str, Any], action: object) -> WorkflowStart | None:
     press = _press(body, action)
-    workflow_of = _WORKFLOWS.get(press.action_id)
-    start = workflow_of(_team(body), press) if workflow_of and press.user_id else None
-    return Pressed(start) if start else None
+    workflow_of = _BUTTONS.get(press.action_id)
+    team = _text(body, "team", "id") or _text(body, "user", "team_id")
+    return workflow_of(team, press) if workflow_of and press.user_id else None
 
 
 def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
@@ -61,15 +58,11 @@ def _press(body: Mapping[str, Any], action: object) -> ButtonPress:
     )
 
 
-def _team(body: Mapping[str, Any]) -> str:
-    return _text(body, "team", "id") or _text(body, "user", "team_id")
-
-
 def _text(value: object, *path: str) -> str:
-    """What stands at the end of a path of fields; empty where there is no text of bounded length."""
+    """The text at the end of a path of fields; empty where there is none of bounded length."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, str) and len(value) <= _LONGEST and value.isprintable() else ""
+    return value if isinstance(value, str) and len(value) <= _MAX_LENGTH and value.isprintable() else ""
 
 
 def _seconds(moment: str) -> float:

@@ -16,6 +16,7 @@ from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack import rich_text
 from threadline.slack.errors import calling, error_name
@@ -29,6 +30,10 @@ POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
 
 _PAGE = 200
+_TOKEN_REFUSED = frozenset(
+    {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
+)
+"""What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _NOBODY = frozenset({"user_not_found", "user_not_visible"})
 _GONE = frozenset({"message_not_found", "thread_not_found"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
@@ -240,6 +245,44 @@ class Slack:
             except SlackApiError as exc:
                 if error_name(exc) not in _NOTHING_TO_DO:
                     raise
+
+
+@dataclass(frozen=True)
+class BotIdentity:
+    """Who the bot token belongs to. `name` is the bot user's, `url` the address of the workspace; both may be empty."""
+
+    team_id: str
+    user_id: str
+    bot_id: str
+    name: str = ""
+    url: str = ""
+
+
+async def identify(client: AsyncWebClient) -> BotIdentity:
+    """Ask Slack who the bot is, so that its own posts can be told from people's.
+
+    Raises:
+        Permanent: Slack refuses the token, or it is not that of a bot.
+        Transient: Slack cannot be reached, or does not answer the question.
+    """
+    try:
+        answer = await client.auth_test()
+    except SlackApiError as exc:
+        error = error_name(exc)
+        if error in _TOKEN_REFUSED:
+            raise Permanent(
+                f"Slack refuses the bot token ({error}): set SLACK_BOT_TOKEN to the Bot User OAuth Token (xoxb-…) "
+                "of the installed app"
+            ) from exc
+        raise Transient(f"Slack did not identify the bot ({error}); see https://slack-status.com") from exc
+    except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+        raise Transient(f"Slack cannot be reached at {client.base_url}: check this machine's network access") from exc
+    if not answer.get("bot_id"):
+        raise Permanent(
+            "SLACK_BOT_TOKEN is not a bot token: set the Bot User OAuth Token (xoxb-…) of the installed app"
+        )
+    found = {name: str(answer.get(name) or "") for name in ("team_id", "user_id", "bot_id", "url")}
+    return BotIdentity(name=str(answer.get("user") or ""), **found)
 
 
 async def messages_page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:

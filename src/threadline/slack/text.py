@@ -60,10 +60,12 @@ def parse_user_id(text: str) -> str:
 def remove_mention(text: str, user_id: str) -> str:
     """The text without the mentions of one user, and without what joins a leading mention to the words.
 
-    `<@U1>: ask <@U2> and <@U1>, please` without U1 is `ask <@U2> and, please`.
+    `<@U1>: ask <@U2> and <@U1>, please` without U1 is `ask <@U2> and, please`. The colon of an emoji stays:
+    `<@U1> :wave:` is `:wave:`.
     """
     call = rf"<@{re.escape(user_id)}(?:\|[^<>]*)?>"
-    return re.sub(rf"(?<![ \t])[ \t]*{call}", "", re.sub(rf"^(?:\s*{call}[\s,:]*)+", "", text)).strip()
+    leading = rf"^(?:\s*{call}(?:[\s,]|:(?![^\s:<>]+:))*)+"
+    return re.sub(rf"(?<![ \t])[ \t]*{call}", "", re.sub(leading, "", text)).strip()
 
 
 def plain_words(text: str) -> str:

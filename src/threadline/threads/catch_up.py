@@ -267,10 +267,10 @@ class LiveCatchUpActivities(CatchUpActivities):
                 _log.error("message_not_stored", message=event.id, hint="Run `threadline doctor`.")
                 continue
             handled = await self._handle(event.body)
-            if handled is Handled.IGNORED:
+            if not (handled.signalled or handled.refused):
                 continue
             async with self._database.begin() as work:
-                if handled is Handled.REFUSED:
+                if handled.refused:
                     await self._store(work.tx).record_refused(event.id)
                 else:
                     sent += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from temporalio import activity
 
-from threadline.slack.model import Thread
+from threadline.slack.model import AuthorRefusal, Thread
 from threadline.threads.activity_options import SCAN, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
@@ -46,14 +46,17 @@ class LookScope(StrEnum):
     CONVERSATIONS = "conversations"
 
 
-class Handled(StrEnum):
-    """What became of an event that the catch-up has made of Slack's history."""
+@dataclass(frozen=True)
+class Handled:
+    """What became of an event. `outcome` names it in the counts: what was signalled, or why nothing was."""
 
-    SIGNALLED = "signalled"
-    IGNORED = "ignored"
-    """It concerns no workflow, as most messages in a channel do not."""
-    REFUSED = "refused"
-    """Its author may not take part."""
+    outcome: str
+    signalled: bool = False
+
+    @property
+    def refused(self) -> bool:
+        """Whether its author may not take part."""
+        return isinstance(self.outcome, AuthorRefusal)
 
 
 @dataclass(frozen=True)

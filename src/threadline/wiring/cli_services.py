@@ -20,11 +20,11 @@ async def open_database() -> AsyncIterator[Database]:
 @asynccontextmanager
 async def cli_database(team: str) -> AsyncIterator[tuple[Database, str]]:
     """The database, and the workspace's id: `team`, or, where that is empty, that of the bot's token in Slack."""
-    from threadline.slack.errors import calling
+    from threadline.slack.client import identify
     from threadline.wiring.gateway import slack_client
 
     async with open_database() as database:
         if not team:
-            async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
-                team = str((await web.auth_test())["team_id"])
+            async with slack_client(SlackSettings.read()) as web:
+                team = (await identify(web)).team_id
         yield database, team

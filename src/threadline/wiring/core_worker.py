@@ -3,15 +3,14 @@
 import asyncio
 import time
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import structlog
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
 from threadline.approvals.activities import LiveApprovalActivities
@@ -39,9 +38,7 @@ from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
-from threadline.gateway.dispatcher import Dispatcher
-from threadline.gateway.event_handling import Door
-from threadline.gateway.routes import RoutingConfig
+from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import LiveHandoverActivities, Reception
 from threadline.handovers.card_data import Cards
 from threadline.handovers.catch_up import HandoverThreads
@@ -69,8 +66,7 @@ from threadline.settings import (
     WorkerSettings,
 )
 from threadline.slack.channels import Channels
-from threadline.slack.client import Slack
-from threadline.slack.errors import calling
+from threadline.slack.client import BotIdentity, Slack, identify
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
@@ -88,7 +84,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.wiring.catch_up import case_channels, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
-from threadline.wiring.gateway import DatabaseThreadLookup, slack_client
+from threadline.wiring.gateway import DatabaseThreadLookup, routing_config, slack_client
 
 PRUNE_INTERVAL = 3600.0
 """Seconds between two deletions of what is too old to be kept."""
@@ -115,7 +111,7 @@ class CoreSettings:
 
 @dataclass(frozen=True)
 class CoreDeps:
-    """What the builders below may need. `identity` is Slack's answer to `auth.test`."""
+    """What the builders below may need."""
 
     database: Database
     temporal: Client
@@ -123,9 +119,9 @@ class CoreDeps:
     users: UserDirectory
     authors: AuthorPolicy
     outbox: Outbox
-    dispatcher: Dispatcher
+    router: EventRouter
     case_channels: CaseChannels
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    identity: BotIdentity
 
     @cached_property
     def workflows(self) -> WorkflowClient:
@@ -184,9 +180,8 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
             slack = Slack(web)
-            async with calling("auth.test"):
-                identity = await web.auth_test()
-            await mark_installation(database, str(identity["team_id"]), settings.channels)
+            identity = await identify(web)
+            await mark_installation(database, identity.team_id, settings.channels)
             users = UserDirectory(slack.user)
             authors = AuthorPolicy(users, settings.channels.external_people)
             yield CoreDeps(
@@ -196,9 +191,11 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 users,
                 authors,
                 Outbox(slack, database),
-                Dispatcher(client, DatabaseThreadLookup(database), authors),
+                EventRouter(
+                    routing_config(settings.channels, identity), client, DatabaseThreadLookup(database), authors
+                ),
                 _case_channels(identity, settings.channels, settings.case),
-                cast(Mapping[str, Any], identity.data),
+                identity,
             )
     finally:
         await database.dispose()
@@ -219,7 +216,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     host = Host(
         deps.alerts,
         _readers(deps),
-        str(deps.identity.get("user") or "threadline"),
+        deps.identity.name or "threadline",
         settings.channels.external_people,
         deps.workflows,
         job_services,
@@ -297,7 +294,7 @@ def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) 
 
 def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: ConversationSettings) -> Feature:
     kept = settings.conversation_retention_days * _DAY
-    live = LiveJobActivities(deps.database, deps.outbox, channels, deps.dispatcher, runner)
+    live = LiveJobActivities(deps.database, deps.outbox, channels, deps.router, runner)
     return Feature(
         [(live, JobActivities)],
         [AgentJobWorkflow],
@@ -311,18 +308,10 @@ def threads(
 ) -> Feature:
     """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts."""
     database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
-    routing = RoutingConfig(
-        reports_channel=channels.reports_channel,
-        summaries_channel=channels.summaries_channel,
-        escalation_channel=channels.escalation_channel,
-        bot_user_id=bot_user,
-        bot_id=str(deps.identity.get("bot_id") or ""),
-        external_people=frozenset(channels.external_people),
-    )
     catch_up = LiveCatchUpActivities(
         database,
         History(slack),
-        Door(routing, deps.dispatcher).pass_on,
+        deps.router.handle,
         [source for each in features for source in each.sources],
         case_channels(channels),
         team=deps.case_channels.team,
@@ -395,13 +384,13 @@ async def _prune(database: Database, prune: Prune, now: float) -> int:
 
 def _readers(deps: CoreDeps) -> CaseReaders:
     channels = deps.case_channels
-    return CaseReaders({channels.summaries, channels.escalations}, str(deps.identity.get("url", "")))
+    return CaseReaders({channels.summaries, channels.escalations}, deps.identity.url)
 
 
-def _case_channels(identity: AsyncSlackResponse, channels: ChannelSettings, case: CaseSettings) -> CaseChannels:
+def _case_channels(identity: BotIdentity, channels: ChannelSettings, case: CaseSettings) -> CaseChannels:
     return CaseChannels(
-        team=str(identity["team_id"]),
-        bot_user=str(identity["user_id"]),
+        team=identity.team_id,
+        bot_user=identity.user_id,
         summaries=channels.summaries_channel,
         escalations=channels.escalation,
         tiers=case.oncall,

@@ -5,23 +5,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiohttp
+import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
 from threadline.db.engine import Database
-from threadline.errors import Permanent
-from threadline.gateway.catch_up import CatchUpRequests
-from threadline.gateway.dispatcher import RETRIES
-from threadline.gateway.process import Gateway, GatewayConfig, identify
-from threadline.gateway.thread_resolver import ThreadLookup
+from threadline.errors import Permanent, Transient
+from threadline.gateway.catch_up import CatchUpRequester
+from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
+from threadline.gateway.routes import RoutingConfig
+from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import BotIdentity, Slack, identify, make_client
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
+from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import ThreadStore
 from threadline.wiring.catch_up import mark_installation
 from threadline.wiring.temporal import temporal_client
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class DatabaseThreadLookup(ThreadLookup):
@@ -50,30 +54,57 @@ async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]
         yield make_client(settings.bot_token.get_secret_value(), settings.api_url, session)
 
 
+def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingConfig:
+    """What the router has to know, of the gateway and of the catch-up alike."""
+    return RoutingConfig(
+        reports_channel=channels.reports_channel,
+        summaries_channel=channels.summaries_channel,
+        escalation_channel=channels.escalation_channel,
+        bot_user_id=identity.user_id,
+        bot_id=identity.bot_id,
+        external_people=frozenset(channels.external_people),
+    )
+
+
+async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
+    """Look a user up at the start. Without the right to do so, every event would be refused, one by one.
+
+    Raises:
+        Permanent: the bot token lacks the scope.
+    """
+    try:
+        await users.get(bot_user_id)
+    except Transient as error:
+        _log.warning("user_lookup_failed", reason=str(error), next="Each event repeats the lookup.")
+
+
 async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP at `http` (`HOST:PORT`).
 
     Raises:
         Permanent: a setting is missing or wrong.
+        Transient: Slack cannot be reached to ask who the bot is.
     """
     telemetry.set_up(LogSettings.read().level)
     slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
-    config = _config(http, slack, channels)
+    config = _config(http, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
-    temporal = await temporal_client(retry_config=RETRIES, stop=stop)
+    temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
         async with slack_client(slack) as client:
             identity = await identify(client)
-            await mark_installation(database, identity.team_id or "", channels)
-            threads, requests = DatabaseThreadLookup(database), CatchUpRequests(temporal)
+            await mark_installation(database, identity.team_id, channels)
             users = UserDirectory(Slack(client).user)
-            await Gateway(config, client, temporal, threads, requests, users=users).run(stop)
+            await check_user_lookup(users, identity.user_id)
+            authors = AuthorPolicy(users, channels.external_people)
+            router = EventRouter(routing_config(channels, identity), temporal, DatabaseThreadLookup(database), authors)
+            await GatewayServer(config, router, client, temporal, CatchUpRequester(temporal)).run(stop)
     finally:
         await database.dispose()
         await telemetry.settle()
 
 
-def _config(http: str | None, slack: SlackSettings, channels: ChannelSettings) -> GatewayConfig:
+def _config(http: str | None, slack: SlackSettings) -> GatewayConfig:
     host, port = "127.0.0.1", 0
     if http:
         name, _, number = http.rpartition(":")
@@ -84,10 +115,6 @@ def _config(http: str | None, slack: SlackSettings, channels: ChannelSettings) -
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
     return GatewayConfig(
         mode="socket" if slack.app_token else "http",
-        reports_channel=channels.reports_channel,
-        summaries_channel=channels.summaries_channel,
-        escalation_channel=channels.escalation_channel,
-        external_people=channels.external_people,
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
         app_token=slack.app_token.get_secret_value() if slack.app_token else "",
         host=host,

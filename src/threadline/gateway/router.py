@@ -1,0 +1,313 @@
+"""EventRouter: one event becomes one signal-with-start. When it returns, Temporal has the message."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+import structlog
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RetryConfig
+
+from threadline.cases.contract import case_start
+from threadline.conversations.contract import conversation_start
+from threadline.conversations.model.conversation import (
+    CONVERSATION_WORKFLOW,
+    conversation_workflow_id,
+    thread_of_conversation,
+)
+from threadline.errors import Permanent, Transient
+from threadline.gateway.interactions import BLOCK_ACTIONS, parse_button
+from threadline.gateway.routes import Ignored, IgnoreReason, Route, RouteTarget, RoutingConfig, route
+from threadline.slack.model import AuthorRefusal, Thread
+from threadline.threads.authors import AuthorPolicy
+from threadline.threads.contract import Handled, route_reply_start
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
+
+ACCEPT_TIMEOUT = 2.2
+"""Seconds in which Temporal has to accept an event: Slack waits three. The client's own timeout is for each attempt."""
+
+TEMPORAL_RETRIES = RetryConfig(max_interval_millis=500, max_elapsed_time_millis=int(ACCEPT_TIMEOUT * 1000))
+"""For `Client.connect`. By default the client retries for ten seconds, long after Slack has given up on the attempt."""
+
+LOOKUP_TIMEOUT = 1.0
+"""Seconds for the read that says whose an event is. Without an answer the event is not acknowledged."""
+
+CASE_LOOKUP_TIMEOUT = 0.3
+"""Seconds for the read of a developers' thread. Without an answer `RouteReplyWorkflow` keeps the reply."""
+
+STARTING_WINDOW = 600.0
+"""Seconds after a thread's first message in which a conversation may run there that the database does not know yet.
+
+Temporal is not asked about older threads, in which people write all day. If the bot is first mentioned in an older
+thread, a word that follows before the mention is stored is found by the catch-up.
+"""
+
+_RECENT_RUNS = 5
+"""Runs of a direct channel among which one that is not stored yet is looked for: it is one of the newest."""
+
+_REFUSED = "The person who asked is now a guest or from another company, so the bot does not answer there."
+_BUTTON_PRESS = "button_press"
+_COUNTED_BY_KIND = {
+    MessageKind.REPORT: "report",
+    MessageKind.CLOSE: "close",
+    MessageKind.STOP: "stop",
+    MessageKind.REACTION_ADDED: "rating",
+    MessageKind.REACTION_REMOVED: "rating",
+}
+"""How a route is counted, unless by its target."""
+
+_T = TypeVar("_T")
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class NotAccepted(Transient):
+    """Temporal does not have the event, or nobody knows whose it is. It is not acknowledged, so Slack redelivers it."""
+
+
+class ThreadLookup(Protocol):
+    """What the router reads of the database."""
+
+    async def owner(self, thread: Thread) -> ThreadOwner | None:
+        """Whose thread it is; None when it is nobody's, or not yet."""
+        ...
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        """The conversation that holds this message, a person's or the bot's; None when none does."""
+        ...
+
+    async def working_in(self, team: str, channel: str) -> Thread | None:
+        """The conversation in a channel in which something waits for its answer, the last active; None without one."""
+        ...
+
+
+class EventRouter:
+    """Hands events to Temporal: those that Slack delivers, and those that the catch-up finds.
+
+    Args:
+        config: which channels count, and who the bot is.
+        client: connected with the data converter of the workers and `retry_config=TEMPORAL_RETRIES`.
+        threads: whose thread it is, where the event does not say.
+        authors: whose events count; None in tests in which everybody's do.
+    """
+
+    def __init__(
+        self, config: RoutingConfig, client: Client, threads: ThreadLookup, authors: AuthorPolicy | None = None
+    ) -> None:
+        self._config = config
+        self._workflows = WorkflowClient(client)
+        self._resolver = ThreadResolver(client, threads)
+        self._authors = authors
+
+    async def handle(self, body: Mapping[str, Any]) -> Handled:
+        """Route an event or a press of a button, and return when Temporal has accepted its signal.
+
+        Args:
+            body: what Slack delivered, or any other JSON object.
+
+        Raises:
+            NotAccepted: see `deliver`.
+        """
+        if body.get("type") == BLOCK_ACTIONS:
+            press = parse_button(body)
+            return await self._press(press) if press else Handled(IgnoreReason.UNKNOWN_BUTTON)
+        found = route(body, self._config)
+        return Handled(found.reason) if isinstance(found, Ignored) else await self.deliver(found)
+
+    async def deliver(self, found: Route) -> Handled:
+        """Find out whose thread it is and whether the author counts, and signal the workflow.
+
+        Raises:
+            NotAccepted: whatever went wrong, within 2.2 seconds; also when Slack does not say who the author is, or
+                the database whose thread it is.
+        """
+        try:
+            async with asyncio.timeout(ACCEPT_TIMEOUT):
+                return await self._deliver(found)
+        except NotAccepted:
+            raise
+        except Exception as exc:
+            raise NotAccepted(
+                f"Temporal did not accept {found.message.id}, so Slack will deliver it again. "
+                "If this continues, check that Temporal runs and has the search attribute CaseChannel"
+            ) from exc
+
+    async def ask(self, thread: Thread, message: IncomingMessage) -> None:
+        """Put a question to the conversation of a thread in the name of `message.sender_id`.
+
+        Raises:
+            Permanent: they do not count there any more, as when they have become a guest since.
+            NotAccepted: see `deliver`.
+        """
+        handled = await self.deliver(Route(RouteTarget.CONVERSATION, thread, message))
+        if handled.refused:
+            raise Permanent(_REFUSED)
+
+    async def may_ask(self, thread: Thread, user_id: str) -> None:
+        """Check whether `ask` would accept a question in a user's name, before anybody is told that it is put.
+
+        Raises:
+            Permanent: they do not count there any more.
+            NotAccepted: nobody says so for now.
+        """
+        try:
+            refused = await self._authors.refusal(thread.team, thread.channel, user_id) if self._authors else None
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
+        if refused:
+            raise Permanent(_REFUSED)
+
+    async def _press(self, start: WorkflowStart) -> Handled:
+        """Whose press counts is decided by the workflow, which knows what the button was made for."""
+        try:
+            async with asyncio.timeout(ACCEPT_TIMEOUT):
+                await self._workflows.start(start)
+        except Exception as exc:
+            raise NotAccepted(
+                f"Temporal did not accept a press for {start.workflow_id}, and Slack does not deliver it again. "
+                "The person who pressed the button sees an error, and can press it again"
+            ) from exc
+        return Handled(_BUTTON_PRESS, signalled=True)
+
+    async def _deliver(self, found: Route) -> Handled:
+        try:
+            # First whose thread it is: nobody is asked about people who talk among themselves.
+            resolved = await self._resolver.resolve(found)
+            if isinstance(resolved, Ignored):
+                return Handled(resolved.reason)
+            message = resolved.message
+            if self._authors:
+                checked = await self._authors.check(resolved.thread.team, message)
+                if isinstance(checked, AuthorRefusal):
+                    return Handled(checked)
+                message = checked
+        except (Permanent, Transient) as exc:
+            raise NotAccepted(str(exc)) from exc
+        await self._workflows.start(_start_of(replace(resolved, message=message)))
+        return Handled(_COUNTED_BY_KIND.get(message.kind, resolved.target), signalled=True)
+
+
+def _start_of(resolved: Route) -> WorkflowStart:
+    match resolved.target:
+        case RouteTarget.CASE | RouteTarget.CASE_THREAD:
+            return case_start(resolved.thread, resolved.message)
+        case RouteTarget.CASE_THREAD_DEFERRED:
+            return route_reply_start(resolved.thread, resolved.message)
+    return conversation_start(resolved.thread, resolved.message)
+
+
+class ThreadResolver:
+    """Finds out whose thread it is: in the database, and in Temporal where a conversation may just have begun."""
+
+    def __init__(self, client: Client, threads: ThreadLookup) -> None:
+        self._client = client
+        self._threads = threads
+
+    async def resolve(self, found: Route) -> Route | Ignored:
+        """The route with the thread that its message belongs to; ignored when it belongs to none.
+
+        Raises:
+            Transient: the database does not say.
+        """
+        match found.target:
+            case RouteTarget.CASE_THREAD:
+                return await self._resolve_case_thread(found)
+            case RouteTarget.DIRECT_STOP:
+                return await self._resolve_stop(found)
+            case RouteTarget.FOLLOWED_THREAD:
+                thread = found.thread if await self._is_followed(found.thread, found.message.ts) else None
+            case RouteTarget.REACTED_MESSAGE:
+                thread = await self._conversation_at(found.thread, found.message.ts)
+            case _:
+                return found
+        return _followed(thread, found.message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
+
+    async def _resolve_case_thread(self, found: Route) -> Route:
+        """A row that is missing may be "not yet", so the reply is kept by a workflow that goes on looking."""
+        deferred = replace(found, target=RouteTarget.CASE_THREAD_DEFERRED)
+        try:
+            async with asyncio.timeout(CASE_LOOKUP_TIMEOUT):
+                owner = await self._threads.owner(found.thread)
+        except Exception as exc:  # noqa: BLE001 - whatever the database says, Temporal can still keep the reply
+            _log.warning("case_lookup_failed", thread=found.thread.key, error=type(exc).__name__)
+            return deferred
+        return replace(found, thread=owner.thread) if owner and owner.feature == "case" else deferred
+
+    async def _resolve_stop(self, found: Route) -> Route | Ignored:
+        """To the conversation at work in the channel; without one, the word begins a conversation in its own thread."""
+        own, message = found.thread, found.message
+        if await self._holding(own, message.ts):
+            return Ignored(IgnoreReason.ALREADY_STORED)
+        thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
+        if thread := thread or await self._starting_beside(own):
+            return _followed(thread, message)
+        return Route(RouteTarget.CONVERSATION, own, replace(message, kind=MessageKind.MESSAGE))
+
+    async def _is_followed(self, thread: Thread, at: str) -> bool:
+        return await self._is_stored(thread) or await self._is_starting(thread, at)
+
+    async def _is_stored(self, thread: Thread) -> bool:
+        owner = await _in_time(self._threads.owner(thread), thread)
+        return owner is not None and owner.feature == "conversation"
+
+    async def _conversation_at(self, place: Thread, at: str) -> Thread | None:
+        if found := await self._holding(place, place.ts):
+            return found
+        return place if await self._is_starting(place, at) else None
+
+    async def _holding(self, place: Thread, ts: str) -> Thread | None:
+        return await _in_time(self._threads.thread_of_message(place.team, place.channel, ts), place)
+
+    async def _is_starting(self, thread: Thread, at: str) -> bool:
+        """Whether a conversation runs there that the database does not know yet.
+
+        Somebody may add a word a second after the mention; a worker that is away may take minutes to store it. While
+        Temporal does not say, nothing that people say among themselves is held up: if it was for the bot after all,
+        the catch-up finds it.
+        """
+        if not _seconds(at) - _seconds(thread.ts) < STARTING_WINDOW:
+            return False
+        try:
+            async with asyncio.timeout(LOOKUP_TIMEOUT):
+                status = await WorkflowClient(self._client).status(conversation_workflow_id(thread))
+        except Exception as exc:  # noqa: BLE001 - whatever Temporal says, the thread is followed by nobody that we know
+            _log.warning("conversation_lookup_failed", thread=thread.key, error=type(exc).__name__)
+            return False
+        return status is WorkflowExecutionStatus.RUNNING
+
+    async def _starting_beside(self, own: Thread) -> Thread | None:
+        """The conversation of a direct channel that runs and is not stored yet: its request came a moment before."""
+        channel = own.channel.replace("'", "")
+        query = (
+            f"WorkflowType = '{CONVERSATION_WORKFLOW}' AND CaseChannel = '{channel}' AND ExecutionStatus = 'Running'"
+        )
+        async for run in self._client.list_workflows(query, page_size=_RECENT_RUNS, limit=_RECENT_RUNS):
+            thread = thread_of_conversation(run.id)
+            if thread.team == own.team and not await self._is_stored(thread):
+                return thread
+        return None
+
+
+def _followed(thread: Thread, message: IncomingMessage) -> Route:
+    return Route(RouteTarget.FOLLOWED_THREAD, thread, message)
+
+
+async def _in_time(read: Awaitable[_T], place: Thread) -> _T:
+    try:
+        async with asyncio.timeout(LOOKUP_TIMEOUT):
+            return await read
+    except Exception as exc:
+        raise Transient(
+            f"The database lookup of {place.key} failed, so Slack will deliver the event again. If this continues, "
+            "check that Postgres runs and that `threadline db upgrade` was run"
+        ) from exc
+
+
+def _seconds(ts: str) -> float:
+    """Seconds since 1970; NaN for what is no timestamp."""
+    try:
+        return float(ts)
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,424 @@
+"""GatewayServer: Slack's events by Socket Mode or by signed HTTP, each acknowledged once Temporal has it."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Literal
+from urllib.parse import parse_qs
+
+import structlog
+from aiohttp import ClientError, WSMessage, web
+from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
+from slack_sdk.web.async_client import AsyncWebClient
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from threadline.errors import Permanent
+from threadline.gateway.catch_up import CatchUpRequester
+from threadline.gateway.interactions import BLOCK_ACTIONS
+from threadline.gateway.router import EventRouter, NotAccepted
+from threadline.slack.rich_text import string
+
+DRAIN_TIMEOUT = 5.0
+"""Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
+
+SHUTDOWN_TIMEOUT = 1.0
+"""Seconds for answers to leave once no event is in flight."""
+
+PROBE_TIMEOUT = 1.0
+"""Seconds in which Temporal has to answer a probe. The client's own timeout does not cover connecting."""
+
+HEARTBEAT = 10.0
+"""Seconds between checks of the socket. A dead one is noticed after at most four."""
+
+MAX_BODY = 1024 * 1024
+"""Bytes of a request. A longer one is refused unread: Slack's own events are a few dozen kB at most."""
+
+SIGNATURE_WINDOW = 300
+"""Seconds by which the time of a signed request may differ from ours."""
+
+_FORM = "application/x-www-form-urlencoded"
+_MAX_FIELDS = 100
+"""Fields of a form; Slack's slash commands have some fifteen."""
+
+_PERSISTENT_REASONS = ("link_disabled", "too_many_websockets")
+"""Of a disconnect: Socket Mode was switched off, or other gateways hold all connections. Reconnecting does not help."""
+
+_SLACK_FAULTS = (None, "internal_error", "fatal_error", "service_unavailable", "request_timeout")
+"""Errors of Slack itself; None is an answer that is no JSON."""
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class GatewayConfig:
+    """How Slack reaches the gateway.
+
+    `mode` is `socket` (needs `app_token`) or `http` (needs `signing_secret`). The probes are served at `host` and
+    `port` in both. Port 0 takes any that is free.
+    """
+
+    mode: Literal["socket", "http"]
+    signing_secret: str = ""
+    app_token: str = ""
+    host: str = "127.0.0.1"
+    port: int = 3000
+
+
+class GatewayServer:
+    """Receives Slack's events and hands them to the router.
+
+    Args:
+        config: how Slack reaches it.
+        router: hands an event to Temporal.
+        slack: opens the socket; with the base URL where Slack is.
+        temporal: asked by `/readyz`.
+        catch_up: told of each connection to Slack; None for a gateway that requests no catch-up.
+    """
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        router: EventRouter,
+        slack: AsyncWebClient,
+        temporal: Client,
+        catch_up: CatchUpRequester | None = None,
+    ) -> None:
+        self._config = config
+        self._slack = slack
+        self._temporal = temporal
+        self._catch_up = catch_up
+        self._events = InFlightEvents(router, catch_up)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then accept nothing new and finish what is in flight within five seconds.
+
+        Raises:
+            Permanent: a token or secret is missing or refused, or the port is taken.
+        """
+        config = self._config
+        if config.mode == "socket" and not config.app_token.strip():
+            raise Permanent("Socket Mode needs an app-level token: set SLACK_APP_TOKEN, or receive events by HTTP")
+        if config.mode == "http" and not config.signing_secret.strip():
+            raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or use Socket Mode")
+        async with AsyncExitStack() as opened:
+            if self._catch_up:
+                opened.push_async_callback(self._catch_up.close)
+            socket, endpoint = None, None
+            if config.mode == "socket":
+                socket = SocketModeConnection(self._events, config.app_token, self._slack, catch_up=self._catch_up)
+                opened.push_async_callback(socket.close)
+            else:
+                endpoint = SlackHttpEndpoint(self._events, config.signing_secret)
+            app = make_http_app(self._probe(socket), self._events, endpoint)
+            port = await opened.enter_async_context(_listening(app, config.host, config.port))
+            if socket:
+                await run_unless(stop, socket.connect())
+            elif self._catch_up:
+                self._catch_up.on_connected()
+            if not stop.is_set():
+                _log.info("gateway_ready", mode=config.mode, port=port)
+            await stop.wait()
+            await self._events.drain(DRAIN_TIMEOUT)
+        _log.info("gateway_stopped", counts=dict(self._events.counts))
+
+    def _probe(self, socket: "SocketModeConnection | None") -> "ReadinessProbe":
+        async def probe() -> dict[str, bool]:
+            parts = {"temporal": await self._reaches_temporal()}
+            return {**parts, "socket": await socket.is_connected()} if socket else parts
+
+        return probe
+
+    async def _reaches_temporal(self) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                return await self._temporal.service_client.check_health()
+        except (RPCError, RuntimeError, TimeoutError):
+            return False
+
+
+class InFlightEvents:
+    """Hands events to the router until it is drained, counts what becomes of them, and knows how many are in flight.
+
+    `catch_up` is told whether Temporal accepts them.
+    """
+
+    def __init__(self, router: EventRouter, catch_up: CatchUpRequester | None = None) -> None:
+        self._router = router
+        self._catch_up = catch_up
+        self._landed = asyncio.Event()
+        self._landed.set()
+        self.in_flight = 0
+        self.draining = False
+        self.counts: Counter[str] = Counter()
+
+    async def handle(self, body: Mapping[str, Any]) -> HTTPStatus:
+        """Handle what Slack has delivered. Only `OK` is an acknowledgement.
+
+        Any other status makes Slack deliver an event again, and shows an error to whoever pressed a button.
+
+        Args:
+            body: an event, an interaction or a slash command, or any other JSON object.
+        """
+        if body.get("type") not in ("event_callback", BLOCK_ACTIONS):
+            self._count_unhandled(body)
+            return HTTPStatus.OK
+        if self.draining:
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        try:
+            handled = await self._router.handle(body)
+        except NotAccepted as refused:
+            self.counts["not_accepted"] += 1
+            if self._catch_up:
+                self._catch_up.on_rejected()
+            _log.error("event_not_accepted", reason=str(refused), error=repr(refused.__cause__))
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+        self.counts[handled.outcome] += 1
+        if self._catch_up and handled.signalled:  # an ignored event does not tell whether Temporal answers
+            self._catch_up.on_accepted()
+        _log.debug("event_handled", outcome=handled.outcome)
+        return HTTPStatus.OK
+
+    def _count_unhandled(self, body: Mapping[str, Any]) -> None:
+        """Count what is acknowledged and ignored: a closed modal, a slash command, or Slack's rate limit for events."""
+        kind = string(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
+        self.counts[f"unhandled_{kind}"] += 1
+        if kind == "app_rate_limited":
+            _log.error("slack_rate_limited_events", limit_per_hour=30_000, next="The catch-up finds the missed events.")
+        else:
+            _log.info("unhandled_interaction", kind=kind)
+
+    @contextmanager
+    def track(self) -> Iterator[None]:
+        """Covers an event from its arrival until its answer is sent."""
+        self.in_flight += 1
+        self._landed.clear()
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            if not self.in_flight:
+                self._landed.set()
+
+    async def drain(self, timeout: float) -> None:
+        """Accept nothing new, and wait at most `timeout` seconds for what is in flight. Slack redelivers the rest."""
+        self.draining = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._landed.wait()
+        except TimeoutError:
+            _log.warning("drain_incomplete", in_flight=self.in_flight)
+
+
+# ---- HTTP ------------------------------------------------------------------------------------------------------------
+
+ReadinessProbe = Callable[[], Awaitable[dict[str, bool]]]
+"""Says for each thing that the gateway needs whether it is there."""
+
+
+class SlackHttpEndpoint:
+    """Answers Slack's requests. A request that Slack has not signed is neither parsed nor logged."""
+
+    def __init__(self, events: InFlightEvents, signing_secret: str) -> None:
+        self._events = events
+        self._secret = signing_secret
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """401 without a valid signature, 400 for what is no JSON object, else as `InFlightEvents.handle`."""
+        raw = await request.read()
+        if not is_signed(self._secret, raw, request.headers):
+            self._events.counts["unsigned"] += 1
+            return web.Response(status=HTTPStatus.UNAUTHORIZED)
+        body = parse_body(raw, request.content_type)
+        if body is None:
+            self._events.counts["malformed"] += 1
+            return web.Response(status=HTTPStatus.BAD_REQUEST)
+        if body.get("type") == "url_verification":
+            return web.json_response({"challenge": string(body, "challenge")})
+        with self._events.track():
+            return web.Response(status=await self._events.handle(body))
+
+
+def is_signed(secret: str, body: bytes, headers: Mapping[str, str]) -> bool:
+    """Whether Slack has signed a request within the last five minutes.
+
+    Rule: https://docs.slack.dev/authentication/verifying-requests-from-slack
+    """
+    timestamp = headers.get("X-Slack-Request-Timestamp", "")
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= 15):
+        return False
+    if abs(time.time() - int(timestamp)) > SIGNATURE_WINDOW:
+        return False
+    digest = hmac.new(secret.encode(), b"v0:%s:%s" % (timestamp.encode(), body), hashlib.sha256).hexdigest()
+    signature = headers.get("X-Slack-Signature", "").encode("utf-8", "surrogateescape")
+    return hmac.compare_digest(f"v0={digest}".encode(), signature)
+
+
+def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
+    """The JSON object of a request; None for what is none.
+
+    Events are JSON, interactions are JSON in the form field `payload`, and a slash command is a form.
+    """
+    try:
+        text = raw.decode()
+        if content_type == _FORM:
+            form = parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+            if "payload" not in form:
+                return {name: values[0] for name, values in form.items()} if "command" in form else None
+            text = form["payload"][0]
+        body = json.loads(text)
+    except (ValueError, RecursionError):  # also a number of more digits than Python reads
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def make_http_app(probe: ReadinessProbe, events: InFlightEvents, endpoint: SlackHttpEndpoint | None) -> web.Application:
+    """The aiohttp application.
+
+    Args:
+        probe: asked by `/readyz`.
+        events: its counts are shown by `/readyz`, and while it drains the process is not ready.
+        endpoint: None in Socket Mode, in which Slack sends no requests.
+    """
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.json_response({"alive": True})
+
+    async def readyz(_: web.Request) -> web.Response:
+        parts = {**await probe(), "taking_events": not events.draining}
+        status = HTTPStatus.OK if all(parts.values()) else HTTPStatus.SERVICE_UNAVAILABLE
+        shown = {**parts, "in_flight": events.in_flight, "counts": dict(events.counts)}
+        return web.json_response(shown, status=status)
+
+    app = web.Application(client_max_size=MAX_BODY)
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    if endpoint:
+        app.add_routes([web.post(path, endpoint.answer) for path in ("/slack/events", "/slack/interactions")])
+    return app
+
+
+@asynccontextmanager
+async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+    """Serve, and yield the port that was taken."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except (OSError, OverflowError) as error:
+            raise Permanent(f"The gateway cannot listen at {host}:{port}: {error}. Choose another --http.") from error
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+# ---- Socket Mode -----------------------------------------------------------------------------------------------------
+
+
+class SocketModeConnection:
+    """One WebSocket to Slack that reconnects by itself: https://docs.slack.dev/apis/events-api/using-socket-mode.
+
+    An event is acknowledged only when `InFlightEvents` answers `OK`, so Slack redelivers one that is not accepted.
+    """
+
+    def __init__(
+        self,
+        events: InFlightEvents,
+        app_token: str,
+        slack: AsyncWebClient,
+        *,
+        heartbeat: float = HEARTBEAT,
+        catch_up: CatchUpRequester | None = None,
+    ) -> None:
+        self._events = events
+        self._catch_up = catch_up
+        self._heartbeat = heartbeat
+        self._renewal: asyncio.Task[None] | None = None
+        self._client = SocketModeClient(app_token, web_client=slack, ping_interval=heartbeat)
+        self._client.socket_mode_request_listeners.append(self._on_request)
+        self._client.on_message_listeners += [_log_disconnect, self._on_hello]
+
+    async def connect(self) -> None:
+        """Connect. While Slack cannot be reached, the client goes on trying.
+
+        Raises:
+            Permanent: Slack refuses the app-level token.
+        """
+        try:
+            self._client.wss_uri = await self._client.issue_new_wss_url()
+        except SlackApiError as exc:
+            error = exc.response.get("error")
+            if error not in _SLACK_FAULTS:
+                raise Permanent(
+                    f"Slack refuses to open a socket ({error}): set SLACK_APP_TOKEN to an app-level token (xapp-…) "
+                    "with the scope connections:write, and switch Socket Mode on in the app's settings"
+                ) from exc
+            _log.warning("socket_url_unavailable", error=error, next="The client retries.")
+        except (ClientError, TimeoutError, OSError) as exc:
+            _log.warning("socket_url_unavailable", error=type(exc).__name__, next="The client retries.")
+        self._renewal = asyncio.create_task(self._renew_stale_address())
+        await self._client.connect()  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        if self._renewal:
+            self._renewal.cancel()
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def is_connected(self) -> bool:
+        return await self._client.is_connected()
+
+    async def _on_request(self, client: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
+        with self._events.track():
+            if await self._events.handle(request.payload) is HTTPStatus.OK:
+                await client.send_socket_mode_response(SocketModeResponse(request.envelope_id))
+
+    async def _on_hello(self, message: WSMessage) -> None:
+        """Slack says hello over each new connection. It has given up on what it could not deliver before."""
+        text = message.data
+        if self._catch_up and isinstance(text, str) and '"hello"' in text and json.loads(text).get("type") == "hello":
+            self._catch_up.on_connected()
+
+    async def _renew_stale_address(self) -> None:
+        """An address is good for one use, but after a failed connection the client would try the same one for ever."""
+        while True:
+            await asyncio.sleep(self._heartbeat)
+            if await self._client.is_connected():
+                if self._catch_up:
+                    self._catch_up.on_heartbeat()
+            else:
+                _log.error("socket_disconnected", next="The client requests a new URL from Slack.")
+                self._client.wss_uri = None
+
+
+async def _log_disconnect(message: WSMessage) -> None:
+    text = message.data
+    if '"disconnect"' not in text:
+        return
+    envelope = json.loads(text)
+    if envelope.get("type") == "disconnect":
+        reason = envelope.get("reason", "unknown")
+        (_log.error if reason in _PERSISTENT_REASONS else _log.info)("socket_disconnect", reason=reason)
+
+
+async def run_unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, or cancel it when `stop` is set first."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        stopped.cancel()
