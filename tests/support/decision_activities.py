@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
+from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import SettleRequest
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.decision_activities import LiveDecisionActivities
@@ -14,7 +15,6 @@ from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.situation import Situations
 from threadline.decisions.confidence import Factors
 from threadline.decisions.model import Course, Deliberation, Retrieval, Source, Verdict
-from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import REPORTER
 
@@ -101,7 +101,7 @@ class Engine:
         self.talk.model.script(script, form="decision")
 
     def decides(self, decision: str, **more: Any) -> None:
-        self.answers(json.dumps(decided({}) | {"decision": decision} | more))
+        self.answers(json.dumps(decision_form(decision, **more)))
 
 
 def engine_of(
