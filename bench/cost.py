@@ -172,11 +172,12 @@ async def count(here: Ground) -> tuple[dict[str, Cost], dict[str, ToolCost]]:
 @asynccontextmanager
 async def _running(here: Ground) -> AsyncIterator[tuple[Meter, Talks, Product]]:
     async with (
-        _Model.running(default=answer_at_once) as model,
+        _Model.running() as model,
         quiet_slack.serving() as slack,
         TrackerSandbox.running() as services,
     ):
-        model.copilot = model.converse
+        model.script(model.converse)
+        model.script(answer_at_once, when=lambda request: request.api == "messages")
         file = here.folder / "activities.jsonl"
         file.touch()
         given = {

@@ -210,7 +210,7 @@ class Talks:
 async def talks(ground: Ground) -> AsyncIterator[tuple[Talks, Talks]]:
     """The product, and the same steps in one process without Temporal, with one model and one Slack for both."""
     async with SwiftModel.running() as model, quiet_slack.serving() as slack, aiohttp.ClientSession() as session:
-        model.copilot = model.converse
+        model.script(model.converse)
         given = {
             "SLACK_API_URL": slack.api_url,
             "OPENAI_BASE_URL": f"{model.url}/v1",

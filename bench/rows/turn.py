@@ -57,7 +57,8 @@ class Took:
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     clock, alone = Clock(), ground.scale.some(*AT_ONCE)
-    async with ModelSandbox.running(default=answer_at_once) as model:
+    async with ModelSandbox.running() as model:
+        model.script(answer_at_once)
         for at_once in alone:
             rounds = ground.scale.rounds if at_once < 16 else min(2, ground.scale.rounds)
             # One turn alone takes half a second: several of them make a figure.

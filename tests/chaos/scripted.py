@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 from temporalio.exceptions import ApplicationError
 
 from tests.chaos.plan import seeded_random
+from tests.support.decision_forms import decision_form
 from threadline.cases.contract import TurnEnded, TurnRequest
 from threadline.cases.model import Action
 from threadline.conversations.prompt import NO_REPLY
@@ -31,7 +32,6 @@ from threadline.models.errors import ModelUnavailable, RateLimited
 from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
 from threadline.wiring import agent_worker
-from threadline_devstack.models.decision_script import decided
 
 ROLE = "tester"
 """The role of the work items that are ordered."""
@@ -184,7 +184,9 @@ async def scripted_chat(settings: OpenAISettings) -> AsyncIterator[ScriptedChat]
 def reply_to(prompt: Prompt) -> ModelReply:
     """Order what was not ordered yet, stay silent on what is for people, else name the messages that were read."""
     if prompt.form:
-        return ModelReply(json.dumps(decided(json.loads(prompt.messages[0].content))))
+        claims = "refund" in json.loads(prompt.messages[0].content)["query"]
+        decided = decision_form("ESCALATE", sensitivity="claims", escalation_reason="A claim.", query_complexity=0.8)
+        return ModelReply(json.dumps(decided if claims else decision_form()))
     said, tools = _unanswered(prompt.messages), {tool["name"] for tool in prompt.tools}
     may_call = prompt.tool_choice is ToolChoice.AUTO
     if may_call and POST_SUMMARY in tools and not _has_tried_to_post(prompt.messages):

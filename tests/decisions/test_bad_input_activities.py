@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
+from tests.support.decision_forms import decision_form
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.engine import MAX_QUERY
 from threadline.decisions.model import DecisionType, EscalationReason, NextStep
@@ -19,7 +20,6 @@ from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.search import look_up
 from threadline.knowledge.store import KnowledgeStore
 from threadline.models.embeddings import OpenAIEmbedder, OpenAIEmbedding
-from threadline_devstack.models.decision_script import decided
 from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -115,7 +115,7 @@ async def test_unreachable_embeddings_leave_a_search_by_words_in_all_types(
 )
 async def test_any_message_is_decided_and_kept(engine: Engine, words: str) -> None:
     await documents(engine, prices=PRICE)
-    retrieve = decided({}) | {"decision": "RETRIEVE", "retrieval_needed": True, "retrieval_query": words or "nothing"}
+    retrieve = decision_form("RETRIEVE", retrieval_needed=True, retrieval_query=words or "nothing")
     engine.answers(json.dumps(retrieve))
     step = await engine.decided(words)
     assert step.course in (NextStep.PROCEED, NextStep.CLARIFY)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.conversation_activities import REGISTRY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
+from tests.support.decision_forms import decision_form
 from threadline.conversations import decision_texts
 from threadline.conversations.contract import SettleRequest, TurnDecision
 from threadline.conversations.model import answers
@@ -18,7 +19,6 @@ from threadline.handovers.model import HandoverRef
 from threadline.knowledge import tools as qa
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 
@@ -45,7 +45,7 @@ async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engi
 
 
 async def test_two_invalid_answers_bring_a_person(engine: Engine) -> None:
-    engine.answers("no JSON at all", json.dumps(decided({}) | {"decision": "RETRIEVE"}))
+    engine.answers("no JSON at all", json.dumps(decision_form("RETRIEVE")))
     step = await engine.decided("what does it cost?")
     assert step.course is NextStep.ESCALATE
     assert "no JSON at all" in str(engine.talk.model.forms[-1].conversation.messages)

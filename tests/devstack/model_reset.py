@@ -5,5 +5,5 @@ from threadline_devstack.models import ModelSandbox
 
 def reset(model: ModelSandbox) -> ModelSandbox:
     """Make it as new, at its old address: no script, fault, hold or log. uvicorn takes 0.2 s to end, and this none."""
-    ModelSandbox.__init__(model, model.default, api_key=model.api_key, url=model.url)
+    ModelSandbox.__init__(model, api_key=model.api_key, url=model.url)
     return model

@@ -1,5 +1,7 @@
-"""The default script of the model sandbox: an investigation of the sample repository with the real CLI's tools."""
+"""The script of bug cases: an investigation of the sample repository with the real CLI's tools."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,9 +17,9 @@ from claude_agent_sdk import (
     query,
 )
 
+from threadline.investigator.prompt import MAY_EDIT, NO_ANSWER, NO_QUESTION
 from threadline_devstack.models import ModelSandbox
-from threadline_devstack.models.case_file import MAY_EDIT, MAY_NOT_ASK, UNANSWERED
-from threadline_devstack.models.planted_bugs import FAULTS
+from threadline_devstack.models.exchanges import scripts
 from threadline_devstack.sample_repository import PLANTED_BUGS, make_sample_repository
 
 VAGUE = "Something is wrong with my order at checkout, can you help?"
@@ -89,7 +91,11 @@ class Case:
     def _tool(self, name: str, *properties: str) -> SdkMcpTool[Any]:
         async def handle(given: dict[str, Any]) -> dict[str, Any]:
             self.calls.append((name, given))
-            text = self._page(int(given.get("cursor", "0@")[:-1])) if "conversations" in name else "See also BUG-3."
+            text = "See also BUG-3."
+            if name == "get_bug":
+                text = json.dumps({"title": "The total is too high", "severity": "S2"})
+            if name == "get_bug_conversations":
+                text = self._page(int(given.get("cursor", "0@")[:-1]))
             return {"content": [{"type": "text", "text": text}]}
 
         schema = {"type": "object", "properties": {name: {} for name in properties}, "additionalProperties": False}
@@ -102,6 +108,7 @@ class Case:
 
     def _options(self, fix: bool) -> ClaudeAgentOptions:
         tools = [
+            self._tool("get_bug", "bug_id"),
             self._tool("get_bug_conversations", "bug_id", "cursor"),
             self._tool("find_similar_bugs", "text"),
             self._tool("record_finding", "title", "detail", "file", "line", "severity"),
@@ -144,7 +151,7 @@ async def case(tmp_path: Path) -> AsyncIterator[Case]:
     ("report", "sentences", "action"),
     [
         (VAGUE, (), "ask_reporter"),
-        (VAGUE, (MAY_NOT_ASK, UNANSWERED), "post_findings"),
+        (VAGUE, (NO_QUESTION, NO_ANSWER), "post_findings"),
         ("Shipping of a parcel worth 50 euros should be free, please fix it!", (), "post_findings"),
         ("Invoices show my password hunter2 to everybody", (), "escalate"),
     ],
@@ -167,14 +174,31 @@ async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the
     mended = await case.turn(MAY_EDIT, fix=True)
     assert (mended["action"], mended["fix_requested"]) == ("post_findings", True)
     assert case.changes() == "M shop/cart.py"
+    case.add("developer", "And is it in this repository?")
+    case.add("developer", "Since when?")
+    again = await case.turn(state="awaiting_dev")
+    assert "is made already" in again["summary"]
+    pages = [given for name, given in case.calls if name == "get_bug_conversations"]
+    assert [given.get("cursor") for given in pages] == [None, "1@", "2@", "3@"], "every page is read"
+    assert "“Since when?”" in again["summary"]
     case.add("developer", "The PR is merged and it works.")
-    assert (await case.turn(state="awaiting_dev"))["action"] == "resolved"
+    resolved = await case.turn(state="awaiting_dev")
+    assert (resolved["action"], resolved["title"], resolved["severity"]) == (
+        "resolved",
+        "The total is too high",
+        "S2",
+    )
 
 
-def test_every_planted_bug_has_a_fault_that_mends_it(tmp_path: Path) -> None:
+def test_every_planted_bug_has_a_row_that_mends_it(tmp_path: Path) -> None:
     shop = Case("", tmp_path).shop
-    for fault, file in zip(FAULTS, PLANTED_BUGS, strict=True):
+    rows = {f"shop/{row['component']}.py": row for each in scripts()["bug_cases"] for row in each.rows if row}
+    assert rows.keys() == set(PLANTED_BUGS)
+    for file, row in rows.items():
         source = (shop / file).read_text()
-        assert source.count(fault.wrong) == 1
-        (shop / file).write_text(source.replace(fault.wrong, fault.right))
+        assert source.count(row["wrong"]) == 1
+        [line] = [line for line in source.splitlines() if re.search(row["line"], line)]
+        assert re.search(row["sign"], line)
+        assert not re.search(row["sign"], line.replace(row["wrong"], row["right"]))
+        (shop / file).write_text(source.replace(row["wrong"], row["right"]))
     assert subprocess.run([sys.executable, "-B", "-m", "unittest"], cwd=shop, capture_output=True).returncode == 0

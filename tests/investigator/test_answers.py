@@ -13,7 +13,6 @@ from threadline.investigator import runner
 from threadline.investigator.cli import CliSession
 from threadline.investigator.errors import TurnFailed
 from threadline_devstack.models import ModelSandbox
-from threadline_devstack.models.investigation import investigate
 
 
 class AnsweringSession(CliSession):
@@ -45,7 +44,7 @@ class AnsweringSession(CliSession):
 @pytest.fixture
 def model() -> ModelSandbox:
     """Nobody asks it here."""
-    return ModelSandbox(investigate)
+    return ModelSandbox()
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ from threadline.investigator.logs import Loki
 from threadline.investigator.queries import QueryResult, ReadOnlyQueries
 from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline_devstack.models import ModelSandbox
-from threadline_devstack.models.investigation import investigate
 
 
 @pytest.fixture
 def model() -> ModelSandbox:
     """Nobody asks it here: the tools are called without the CLI."""
-    return ModelSandbox(investigate)
+    return ModelSandbox()
 
 
 class Source(ReadOnlyQueries):

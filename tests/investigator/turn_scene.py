@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
+from tests.investigator.investigator_scene import InvestigatorScene
 from tests.support.case_store import Scene
 from threadline.cases.contract import TurnEnded, TurnRequest
 from threadline.cases.model import CaseLimits, session_id
@@ -20,13 +21,12 @@ from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Workspaces
 from threadline_devstack.models import ModelSandbox
-from threadline_devstack.models.investigation import _outcome
 from threadline_devstack.sample_repository import make_sample_repository
 
 
 def findings(_: TurnInput) -> dict[str, Any]:
     """What a scripted agent answers by itself."""
-    return _outcome(action="post_findings", title="The bulk price", summary="cart.py adds list prices.")
+    return InvestigatorScene.outcome(title="The bulk price", summary="cart.py adds list prices.", for_reporter="")
 
 
 class ScriptedAgent(Investigator):

@@ -76,7 +76,8 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
             found[0].answers = list(await turn.call_together(*found[0].attempts))
         await turn.finish(action="post_findings", **ANSWER)
 
-    async with ModelSandbox.running(default=script) as model:
+    async with ModelSandbox.running() as model:
+        model.script(script)
         key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
         wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE) | key)
         async with (

@@ -196,7 +196,8 @@ async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> 
         await turn.text_only("I had a look, and it was interesting.")
 
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
-    async with ModelSandbox.running(default=only_talks) as model:
+    async with ModelSandbox.running() as model:
+        model.script(only_talks)
         key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
         given = environment.pick(os.environ, environment.MACHINE) | key
         async with Stack.running(folder, Wishes(given=given)) as stack, Scene.on(stack) as scene:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
+from tests.support.decision_forms import decision_form
 from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, SettleRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
-from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import REPORTER
 
@@ -102,7 +102,7 @@ class Engine:
         self.talk.model.script(script, form="decision")
 
     def decides(self, decision: str, **more: Any) -> None:
-        self.answers(json.dumps(decided({}) | {"decision": decision} | more))
+        self.answers(json.dumps(decision_form(decision, **more)))
 
 
 def engine_of(

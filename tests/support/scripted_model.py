@@ -10,11 +10,11 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
 from threadline.conversations.prompt import NO_REPLY
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall
-from threadline_devstack.models.decision_script import decided
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 
@@ -70,7 +70,7 @@ class ScriptedModel(ChatModel):
         if isinstance(decision, Exception):
             raise decision
         self.rounds[asked.turn] += 1
-        return ModelReply(json.dumps(decided({}) | decision))
+        return ModelReply(json.dumps(decision_form() | decision))
 
     async def _summarise(self) -> ModelReply:
         trouble = self.summaries.pop(0) if self.summaries else None

@@ -1,6 +1,5 @@
 """The toolsets together: what is offered where, and calls that follow from one another."""
 
-import json
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from threadline.estimates.store import bound_project
 from threadline.knowledge import tools as qa
 from threadline.slack.model import Thread
 from threadline.tools.context import Services, setup_hint
-from threadline.tools.output import render_result
 from threadline.tools.registry import ToolRegistry, allowed_tools
-from threadline_devstack.models.copilot_arguments import Filler, Known
-from threadline_devstack.models.copilot_plan import plan
 from threadline_devstack.sample_records import lay_sample_records
 
 TOOLS = [*estimates.TOOLS, *appointments.TOOLS, *qa.TOOLS, *cases.TOOLS]
@@ -62,50 +58,56 @@ async def desk(database: Database, database_url: str) -> ToolScene:
     return ToolScene(database, TOOLS)
 
 
-async def play(desk: ToolScene, words: str) -> list[tuple[str, str]]:
-    """The calls that the scripted model makes of a person's words, each with its tool and text."""
-    offered = {each["name"]: each for each in REGISTRY.definitions(desk.names())}
-    known, told = Known(), []
-    for step in plan(words, {name: each["description"] for name, each in offered.items()}):
-        for planned in step:
-            schema: dict[str, Any] = offered[planned.tool]["parameters"]
-            given = Filler(schema, planned, words, known).arguments()
-            result = await desk.ask(planned.tool, **json.loads(json.dumps(given)))
-            known.add(render_result(result))
-            told.append((planned.tool, result.user_text))
+async def play(desk: ToolScene, *calls: tuple[str, dict[str, Any]]) -> list[str]:
+    """What each call in turn tells people, as a model would make them by the definitions that it is offered."""
+    offered = {each["name"]: each["parameters"] for each in REGISTRY.definitions(desk.names())}
+    told = []
+    for name, given in calls:
+        whole = dict.fromkeys(offered[name]["required"]) | given
+        told.append((await desk.ask(name, **whole)).user_text)
     return told
 
 
+def items(project: str | None, count: int) -> dict[str, Any]:
+    new = [{"title": f"item {number}", "role": "designer", "days": 1} for number in range(1, count + 1)]
+    return {"project_id": project, "items": new}
+
+
 async def test_mention_chains_three_tools(desk: ToolScene) -> None:
-    words = "Show the details of PRJ-1, create three WBS items and then update the quote totals."
-    [(tool, details), (then, added), (last, quote)] = await play(desk, words)
-    assert (tool, then) == ("estimates_getProjectDetails", "estimates_createWbsItems")
-    assert last == "estimates_updateQuoteTotals"
+    details, added, quote = await play(
+        desk,
+        ("estimates_getProjectDetails", {"project_id": "PRJ-1"}),
+        ("estimates_createWbsItems", items("PRJ-1", 3)),
+        ("estimates_updateQuoteTotals", {"project_id": "PRJ-1"}),
+    )
     assert "14165.46 EUR" in details
     assert "3 items" in added
-    assert "16962.56 EUR" in quote
+    assert "17021.46 EUR" in quote
 
 
 async def test_thread_keeps_its_project(desk: ToolScene, database: Database) -> None:
-    await play(desk, 'Use the project "Web shop"')
+    await play(desk, ("estimates_useProject", {"project_id": "Web shop"}))
     here = Thread("T1", "C1", "1760000000.000100")
     async with database.begin() as work:
         project = await bound_project(work.tx, here)
         assert await bound_project(work.tx, Thread("T2", here.channel, here.ts)) is None
     assert project
     assert (project.project_id, project.locked) == ("PRJ-1", False)
-    [(_, told), (_, added)] = await play(desk, "List the roles, then create a WBS item")
+    told, added = await play(desk, ("estimates_listRoles", {}), ("estimates_createWbsItems", items(None, 1)))
     assert "PRJ-1" in told
     assert "PRJ-1" in added
 
 
 async def test_locked_project_is_told(desk: ToolScene) -> None:
-    [_, (tool, told)] = await play(desk, "Show the details of PRJ-2 and create an item")
-    assert tool == "estimates_createWbsItems"
+    [told] = await play(desk, ("estimates_createWbsItems", items("PRJ-2", 1)))
     assert "PRJ-2 (Mobile app) is locked" in told
 
 
 async def test_free_time_is_found_and_booked(desk: ToolScene) -> None:
-    [(_, free), (_, booked)] = await play(desk, 'Look for free slots of the "Meeting room", then book a meeting')
+    free, booked = await play(
+        desk,
+        ("calendar_free", {"resource": "Meeting room", "minutes": 30, "days": 7}),
+        ("calendar_book", {"resource": "Meeting room", "starts_at": "2026-03-02T09:00", "minutes": 30}),
+    )
     assert "2026-03-02 09:00 (Europe/Berlin)" in free
     assert "APT-1: Meeting room, 2026-03-02 09:00 (Europe/Berlin)" in booked

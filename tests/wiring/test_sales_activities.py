@@ -10,6 +10,7 @@ from icalendar import Calendar
 
 from tests.sales.mail_server import MailServer, serving
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
+from tests.support.decision_forms import decision_form
 from tests.support.temporal import NotedStarts
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
@@ -19,7 +20,6 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Host, TalkSettings, conversing
-from threadline_devstack.models.decision_script import decided
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
@@ -74,7 +74,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
 
     async def decide(turn: Turn) -> None:
         told.extend(str(each) for each in turn.prompts)
-        await turn.text_only(json.dumps(decided({})))
+        await turn.text_only(json.dumps(decision_form()))
 
     scene.talk.model.script(decide, form="decision")
     await scene.talk.said("What do you know of me?")

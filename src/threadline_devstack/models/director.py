@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from threadline_devstack.models.copilot import converse
-from threadline_devstack.models.decision_script import fill_in
+from threadline_devstack.models.exchanges import script_for
 from threadline_devstack.models.holds import Holds
 from threadline_devstack.models.request import Conversation
 from threadline_devstack.models.script import Answer, Failure, Interruption, Reply, Script, Turn, play
@@ -66,18 +65,16 @@ class _Fault:
 class Director:
     """Answers requests.
 
-    Where no registered script wants to, `default` plays for Anthropic's API and `copilot` for OpenAI's; `pace` is a
-    pause in seconds before every reply, so that people can watch; `api_key`, when given, is the only one that is let
-    in. Every reply to a case stops at the hold `investigating:<bug id>` as long as that is armed, and every reply over
-    OpenAI's APIs at `conversing`, so that a demo can write while a turn runs for certain. `refused` are the answers to
-    requests that broke a rule of OpenAI's APIs; they are not in the log. Requests that want an answer in a form have a
-    log, scripts and faults of their own, which name it; where none does, `decision_script` plays.
+    Where no registered script wants to, the exchanges of scripts/*.yaml play; `pace` is a pause in seconds before every
+    reply, so that people can watch; `api_key`, when given, is the only one that is let in. Every reply to a case stops
+    at the hold `investigating:<bug id>` as long as that is armed, and every reply over OpenAI's APIs at `conversing`,
+    so that a demo can write while a turn runs for certain. `refused` are the answers to requests that broke a rule of
+    OpenAI's APIs; they are not in the log. Requests that want an answer in a form have a log, scripts and faults of
+    their own, which name it.
     """
 
-    default: Script
     pace: float = 0.0
     api_key: str = ""
-    copilot: Script = converse
     log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     forms: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     refused: deque[Failure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
@@ -186,15 +183,14 @@ class Director:
         return times
 
     async def _play(self, conversation: Conversation, asked: int) -> Answer:
-        default, hold = self.default, f"investigating:{conversation.bug_id}"
-        if conversation.api != "messages":
-            default, hold = self.copilot, "conversing"
+        hold = f"investigating:{conversation.bug_id}" if conversation.api == "messages" else "conversing"
         if conversation.form:
-            default, hold = fill_in, f"filling-in:{conversation.form}"
-        script = next((script for wanted, script in reversed(self._scripts) if wanted(conversation)), default)
+            hold = f"filling-in:{conversation.form}"
         try:
             await asyncio.sleep(self.pace)
             await self.holds.wait_if_armed(hold)
+            registered = (script for wanted, script in reversed(self._scripts) if wanted(conversation))
+            script = next(registered, None) or script_for(conversation)
             return await play(script, Turn(conversation, self.holds, asked))
         except Exception as exc:
             logger.exception("model_script_failed")

@@ -7,8 +7,6 @@ from typing import Self
 
 from threadline_devstack.models.app import build
 from threadline_devstack.models.director import Director
-from threadline_devstack.models.investigation import investigate
-from threadline_devstack.models.script import Script
 from threadline_devstack.server import HOST, bound, serving
 
 SHUTDOWN_SECONDS = 1
@@ -23,14 +21,11 @@ class ModelSandbox(Director):
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(
-        cls, *, port: int = 0, default: Script = investigate, pace: float = 0.0, api_key: str = ""
-    ) -> AsyncIterator[Self]:
+    async def running(cls, *, port: int = 0, pace: float = 0.0, api_key: str = "") -> AsyncIterator[Self]:
         """Serve on 127.0.0.1 until the block ends.
 
         Args:
             port: 0 takes a free one.
-            default: what plays where no registered script wants to.
             pace: seconds of pause before every reply.
             api_key: the only key that is let in; any when empty.
 
@@ -38,7 +33,7 @@ class ModelSandbox(Director):
             OSError: the port is taken.
         """
         with bound(port) as listener:
-            sandbox = cls(default, pace, api_key, url=f"http://{HOST}:{listener.getsockname()[1]}")
+            sandbox = cls(pace, api_key, url=f"http://{HOST}:{listener.getsockname()[1]}")
             # Replies that break off on purpose are errors to uvicorn.
             async with serving(build(sandbox), listener, grace=SHUTDOWN_SECONDS, log_level="critical"):
                 yield sandbox

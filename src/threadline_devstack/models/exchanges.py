@@ -1,0 +1,310 @@
+"""Scripted exchanges: data in scripts/*.yaml that says which requests to answer, and with which steps.
+
+One file is the script of one agent. The first exchange in it that fits a request plays; the last fits every request,
+and says that the sentence is not in the script. Playing depends on the request and its recorded steps alone.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from threadline_devstack.models.facts import FACTS, case_facts, facts_of
+from threadline_devstack.models.request import Conversation, ToolResult
+from threadline_devstack.models.script import Script, ScriptDiverged, Turn
+
+MOST_PAGES = 20
+"""Pages of a result that are followed; far more than a person writes."""
+QUOTE = 300
+"""Characters of a result that a sentence repeats."""
+
+_NAME = re.compile(r"\{([a-z_]+)\}")
+_FLAGS = re.IGNORECASE | re.DOTALL
+
+Values = dict[str, Any]
+"""What texts and arguments are filled with: the facts of the request, groups of its patterns, and what was saved."""
+
+
+def _known(patterns: dict[str, str]) -> dict[str, str]:
+    if unknown := patterns.keys() - FACTS:
+        raise ValueError(f"there are no such facts: {', '.join(sorted(unknown))}")
+    return patterns
+
+
+Facts = Annotated[dict[str, str], AfterValidator(_known)]
+"""Patterns that all must be found in the facts. Case does not matter, `.` fits a line's end; groups become values."""
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Call(_Data):
+    """One call of a tool.
+
+    Args:
+        tool: its name, as the model is shown it.
+        arguments: filled with values. A tool in strict mode gets null for what is left out.
+        expect: a pattern that the result must have; without it the script fails, and with it whatever tests the turn.
+        save: value → dotted path in the JSON of the result.
+        find: value → pattern whose first group in the result becomes the value, a number where it has digits alone.
+        follow: argument → pattern for its next value; the call is repeated as long as the result has one.
+    """
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    expect: str = ""
+    save: dict[str, str] = {}
+    find: dict[str, str] = {}
+    follow: dict[str, str] = {}
+
+
+class Step(_Data):
+    """One thing to do, where the values have all patterns of `if` and none of `unless`.
+
+    `set` gives values; `say` is text in front of the next calls; `call` is one call, or several in one reply. The
+    others end the turn: `reply` with text, `answer` with JSON in the form that was asked for, `finish` with the
+    structured output of the Claude Code CLI.
+    """
+
+    if_: dict[str, str] = Field(default={}, alias="if")
+    unless: dict[str, str] = {}
+    set: dict[str, Any] | None = None
+    say: str | None = None
+    call: Call | list[Call] | None = None
+    reply: str | None = None
+    answer: dict[str, Any] | None = None
+    finish: dict[str, Any] | None = None
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.call if isinstance(self.call, list) else [self.call] if self.call else []
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> Self:
+        given = self.model_fields_set - {"if_", "unless"}
+        if len(given) != 1:
+            raise ValueError(f"a step does one thing, and this one does {sorted(given)}")
+        return self
+
+
+class Exchange(_Data):
+    """What is answered to some requests.
+
+    Args:
+        name: for people.
+        examples: sentences that it answers, which the fallback suggests.
+        when, unless: the patterns of the facts; the tools of unconditional calls must be on offer as well.
+        rows: values of which the first that fit are taken, such as one row for each planted bug. Patterns and texts
+            refer to them by name.
+        steps: in their order.
+        on_error: what is done instead of the rest when a call fails, with `{error}`.
+    """
+
+    name: str
+    examples: list[str] = []
+    when: Facts = {}
+    unless: Facts = {}
+    rows: list[dict[str, str]] = [{}]
+    steps: list[Step]
+    on_error: list[Step] = [Step(reply="I could not do this: {error}")]
+
+    def values_for(self, facts: Mapping[str, str], tools: Mapping[str, Any]) -> Values | None:
+        """The values to play with; None where the exchange does not fit."""
+        needed = {call.tool for step in self.steps if not (step.if_ or step.unless) for call in step.calls}
+        if not needed <= tools.keys():
+            return None
+        for row in self.rows:
+            values: Values = {**facts, **row}
+            found = [re.search(fill(pattern, row), facts[name], _FLAGS) for name, pattern in self.when.items()]
+            if all(found) and not _has_any(self.unless, values):
+                groups = [each.groupdict(default="") for each in found if each]
+                return values | {name: value for each in groups for name, value in each.items()}
+        return None
+
+
+@cache
+def scripts() -> Mapping[str, Sequence[Exchange]]:
+    """Agent → its exchanges. Raises pydantic's `ValidationError` where a file is no script."""
+    folder = files("threadline_devstack.models") / "scripts"
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    return {path.name.removesuffix(".yaml"): _read(path.read_text("utf-8")) for path in paths}
+
+
+def _read(text: str) -> list[Exchange]:
+    # Beside `exchanges` stand blocks that several of them share, by YAML's anchors.
+    return [Exchange.model_validate(each) for each in yaml.safe_load(text)["exchanges"]]
+
+
+def agent_of(request: Conversation) -> str:
+    """Whose script a request is answered by."""
+    if request.form:
+        return "decisions"
+    if request.api == "messages":
+        return "bug_cases"
+    if not request.tools:
+        return "summaries"
+    return "operator" if "slack_post_summary" in request.tools else "conversations"
+
+
+def script_for(request: Conversation) -> Script:
+    """The first exchange that fits the request, as a script."""
+    exchanges, facts = scripts()[agent_of(request)], facts_of(request)
+    exchange, values = next(
+        (each, found) for each in exchanges if (found := each.values_for(facts, request.tools)) is not None
+    )
+    values["examples"] = "; ".join(f"“{sentence}”" for each in exchanges for sentence in each.examples)
+
+    async def play(turn: Turn) -> None:
+        await _Player(exchange, turn, {"bug_id": turn.bug_id, "workspace": turn.workspace, **values}).play()
+
+    return play
+
+
+class _CallFailed(Exception):
+    """A tool has returned an error, which is told in words."""
+
+
+class _Player:
+    def __init__(self, exchange: Exchange, turn: Turn, values: Values) -> None:
+        self._exchange, self._turn, self._values = exchange, turn, values
+        self._texts = [values["prompt"]]
+
+    async def play(self) -> None:
+        try:
+            await self._all(self._exchange.steps)
+        except _CallFailed as failed:
+            self._values["error"] = str(failed)
+            try:
+                await self._all(self._exchange.on_error)
+            except _CallFailed as again:
+                await self._turn.text_only(str(again))
+
+    async def _all(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if _has_all(step.if_, self._values) and not _has_any(step.unless, self._values):
+                await self._one(step)
+
+    async def _one(self, step: Step) -> None:
+        turn = self._turn
+        if step.set is not None:
+            self._values |= fill(step.set, self._values)
+        if step.say is not None:
+            await turn.say(fill(step.say, self._values))
+        if step.calls:
+            await self._call(step.calls)
+        if step.reply is not None:
+            await turn.text_only(str(fill(step.reply, self._values)))
+        if step.answer is not None:
+            await turn.text_only(json.dumps(fill(step.answer, self._values)))
+        if step.finish is not None:
+            await turn.finish(**fill(step.finish, self._values))
+
+    async def _call(self, calls: Sequence[Call]) -> None:
+        for _ in range(MOST_PAGES):
+            if self._turn.live and self._turn.tool_choice == "none":
+                await self._turn.text_only("I had no more calls for this.")
+            wanted = [(call.tool, self._arguments(call)) for call in calls]
+            results = await self._turn.call_together(*wanted)
+            for call, result in zip(calls, results, strict=True):
+                self._keep(call, result)
+            following = {
+                name: found[1]
+                for call, result in zip(calls, results, strict=True)
+                for name, pattern in call.follow.items()
+                if (found := re.search(pattern, result.text, _FLAGS))
+            }
+            if not following:
+                return
+            calls = [call.model_copy(update={"arguments": call.arguments | following}) for call in calls]
+
+    def _arguments(self, call: Call) -> dict[str, Any]:
+        needed = self._turn.tools.get(call.tool, {}).get("required", ())
+        return {**dict.fromkeys(needed), **fill(call.arguments, self._values)}
+
+    def _keep(self, call: Call, result: ToolResult) -> None:
+        if result.is_error:
+            raise _CallFailed(result_summary(result.text))
+        if call.expect and not re.search(fill(call.expect, self._values), result.text, _FLAGS):
+            raise ScriptDiverged(f"{self._exchange.name}: {call.tool} was to return {call.expect!r}.")
+        self._texts.append(result.text)
+        self._values |= {"result": result_summary(result.text), **case_facts(self._texts)}
+        self._values |= {name: _at(_parsed(result.text), path) for name, path in call.save.items()}
+        self._values |= {name: _found(fill(each, self._values), result.text) for name, each in call.find.items()}
+
+
+def fill(value: Any, values: Mapping[str, Any]) -> Any:
+    """A text, or all texts in a structure, with values for `{names}`; a text that is one name keeps the value's type.
+
+    Raises:
+        ScriptDiverged: there is no such value.
+    """
+    if isinstance(value, Mapping):
+        return {name: fill(each, values) for name, each in value.items()}
+    if isinstance(value, list):
+        return [fill(each, values) for each in value]
+    if not isinstance(value, str):
+        return value
+
+    def one(name: str) -> Any:
+        if name not in values:
+            raise ScriptDiverged(f"there is no value {{{name}}}")
+        return values[name]
+
+    whole = _NAME.fullmatch(value)
+    return one(whole[1]) if whole else _NAME.sub(lambda found: str(one(found[1])), value)
+
+
+def result_summary(text: str) -> str:
+    """What a result says for people, where it does; else its beginning, in one line."""
+    found = _parsed(text)
+    if isinstance(found, Mapping):
+        error = found.get("error")
+        inner = error if isinstance(error, Mapping) else found
+        named = [str(inner[name]).rstrip(".") for name in ("text", "message", "suggestion", "error") if inner.get(name)]
+        text = f"{'. '.join(named)}." if named else text
+    flat = " ".join(text.split())
+    return flat if len(flat) <= QUOTE else f"{flat[:QUOTE].rsplit(' ', 1)[0]} …"
+
+
+def _parsed(text: str) -> Any:
+    """The JSON that a text begins with: the CLI may put a reminder of its own behind it. None where it is none."""
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _at(found: Any, path: str) -> Any:
+    """The value at a dotted path, such as `data.roles.0.role`; an empty text where there is none."""
+    for name in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(name)
+        elif isinstance(found, list) and name.isdigit():
+            found = found[int(name)] if int(name) < len(found) else None
+        else:
+            found = None
+    return "" if found is None else found
+
+
+def _found(pattern: str, text: str) -> str | int:
+    found = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
+    value = found[1] if found else ""
+    return int(value) if value.isdecimal() else value
+
+
+def _has_all(patterns: Mapping[str, str], values: Values) -> bool:
+    return all(_has(name, pattern, values) for name, pattern in patterns.items())
+
+
+def _has_any(patterns: Mapping[str, str], values: Values) -> bool:
+    return any(_has(name, pattern, values) for name, pattern in patterns.items())
+
+
+def _has(name: str, pattern: str, values: Values) -> bool:
+    return re.search(fill(pattern, values), str(fill(f"{{{name}}}", values)), _FLAGS) is not None
