@@ -32,6 +32,7 @@ from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.dispatcher import Dispatcher
 from threadline.gateway.event_handling import Door
 from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.sweep import OpenHandovers
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.slack.client import Slack, make_client
@@ -54,7 +55,7 @@ from threadline.threads.model import (
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.wiring.catch_up import thread_sources
-from threadline.wiring.core_worker import CoreDeps, cases, handovers
+from threadline.wiring.core_worker import CoreDeps, cases
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -271,7 +272,7 @@ def core_activities(
     sweeps = [
         *of_cases.sweeps,
         OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
-        *handovers(deps, remind_every=1800.0).sweeps,
+        OpenHandovers(database, deps.workflows),
         OpenApprovals(database, deps.workflows),
         MissingJobWorkflows(JobSchedules(temporal, database, deps.outbox)),
     ]
