@@ -16,6 +16,7 @@ from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import Permanent, Transient
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.store import HandoverStore
 from threadline.knowledge import tools as qa
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
@@ -127,13 +128,13 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
         await engine.talk.act(call, 2)
         await engine.talk.think(2, 2)
     async with engine.talk.database.begin() as work:
-        await work.handovers.take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+        await HandoverStore(work.tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
     answered = SettleRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
     for _ in range(2):  # the result of the first attempt is lost
         assert (await engine.talk.run(engine.talk.thinking.settle_turn, answered)).left is not changed
         async with engine.talk.database.begin() as work:
-            await work.handovers.close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+            await HandoverStore(work.tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)
     assert len(engine.talk.posted()) - before == changed
     (row,) = await engine.talk.rows("SELECT kind, answer FROM conversation_turns WHERE turn = 2")
@@ -162,7 +163,7 @@ async def test_words_deleted_while_the_model_decides_are_in_no_decision(engine: 
         if not shown:
             await engine.talk.said(engine.talk.deletion(secret))
         shown.append(str(turn.prompts))
-        await turn.text_only(json.dumps(decided({}) | {"decision": "CLARIFY", "clarifying_question": shown[-1]}))
+        await turn.text_only(json.dumps(decision_form("CLARIFY", clarifying_question=shown[-1])))
 
     engine.talk.model.script(script, form="decision")
     with pytest.raises(Transient):

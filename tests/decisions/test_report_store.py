@@ -13,6 +13,7 @@ from threadline.decisions.model import DecisionOutcome, EscalationReason, escala
 from threadline.decisions.reports import Label
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.store import HandoverStore
 from threadline.threads.store import PostStore
 
 REF, PERSON, DESK = HandoverRef(THREAD, 1), "U0PERSON", "C0DESK"
@@ -29,15 +30,15 @@ async def talk(database: Database) -> StoredConversation:
         row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
         await store.escalate(row.id, 1, escalation(0.4, EscalationReason.LOW_CONFIDENCE))
         await store.close(row.id, 1, DecisionOutcome.ESCALATED, 0.25)
-        await work.handovers.open(THREAD, 1, REPORTER)
+        await HandoverStore(work.tx).open(THREAD, 1, REPORTER)
     return talk
 
 
 async def take(talk: StoredConversation, *, close: bool = False) -> None:
     async with talk.database.begin() as work:
-        await work.handovers.take(REF, PERSON)
+        await HandoverStore(work.tx).take(REF, PERSON)
         if close:
-            await work.handovers.close(REF, PERSON)
+            await HandoverStore(work.tx).close(REF, PERSON)
 
 
 async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:

@@ -19,11 +19,10 @@ from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.gateway.router import EventRouter
-from threadline.handovers.activities import LiveHandoverActivities, Reception
-from threadline.handovers.card_data import Cards
+from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState
 from threadline.handovers.model import CLOSE, HANDOVER_WORKFLOW, TAKE, HandoverInput, HandoverRef, handover_workflow_id
-from threadline.handovers.relay import Relaying
+from threadline.handovers.store import HandoverStore
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -72,15 +71,10 @@ class HandoverScene:
     @property
     def activities(self) -> LiveHandoverActivities:
         speaking = self.talk.speaking
-        cards = Cards(self.talk.database, CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/"))
-        reception = Reception(ESCALATIONS, self.remind_every)
+        readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
+        settings = HandoverSettings(ESCALATIONS, BOT_USER, readers, self.remind_every)
         authors = AuthorPolicy(UserDirectory(speaking._slack.user), self.open_to_all)
-        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, cards, reception, authors)
-
-    @property
-    def relaying(self) -> Relaying:
-        speaking = self.talk.speaking
-        return Relaying(self.talk.database, speaking._slack, speaking._outbox, BOT_USER)
+        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, authors, settings)
 
     async def escalated(self) -> None:
         """A turn ends with a person."""
@@ -92,15 +86,15 @@ class HandoverScene:
 
     async def taken(self) -> None:
         async with self.talk.database.begin() as work:
-            await work.handovers.take(self.ref, PERSON)
+            await HandoverStore(work.tx).take(self.ref, PERSON)
 
     async def closed(self) -> None:
         async with self.talk.database.begin() as work:
-            await work.handovers.close(self.ref, PERSON)
+            await HandoverStore(work.tx).close(self.ref, PERSON)
 
     async def card_ts(self) -> str:
         async with self.talk.database.begin() as work:
-            handover = await work.handovers.of(self.ref)
+            handover = await HandoverStore(work.tx).get(self.ref)
         return handover.card_ts if handover else ""
 
     async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:
@@ -141,7 +135,7 @@ class HandoverWorkflowScene(HandoverScene):
 
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, WorkflowClient(self.environment.client)
-        slack, relay = talk.speaking._slack, self.relaying.relay
+        slack, relay = talk.speaking._slack, self.activities.relay_to_asker
         threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)

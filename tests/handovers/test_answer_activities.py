@@ -6,6 +6,7 @@ from dataclasses import replace
 from sqlalchemy import text as sql
 
 from tests.handovers.scene import PERSON, HandoverScene, correction
+from threadline.handovers.store import HandoverStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, quarantined_message
 from threadline.threads.store import PostStore
@@ -23,7 +24,7 @@ def written(scene: HandoverScene, text: str) -> IncomingMessage:
 async def arrives(scene: HandoverScene, *said: IncomingMessage) -> None:
     place = Thread(TEAM, ESCALATIONS, scene.talk.posted(ESCALATIONS)[0].ts)
     for message in said:
-        assert await scene.relaying.relay(place, message)
+        assert await scene.activities.relay_to_asker(place, message)
 
 
 async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> None:
@@ -35,7 +36,7 @@ async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> N
 
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as work:
-        await work.handovers.shown(waiting.ref, "", "")
+        await HandoverStore(work.tx).set_card(waiting.ref, "", "")
     assert await waiting.talk.rows("DELETE FROM threads WHERE kind = 'handover' RETURNING 1")
     await arrives(waiting, written(waiting, "Found it."))
     assert "Found it." in waiting.said()[-1]

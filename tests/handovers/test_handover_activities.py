@@ -9,6 +9,7 @@ from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.store import HandoverStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
@@ -157,7 +158,7 @@ async def test_new_run_continues_the_count_of_reminders(waiting: HandoverScene) 
 
 async def test_thread_has_one_open_handover(waiting: HandoverScene) -> None:
     async with waiting.talk.database.begin() as work:
-        assert await work.handovers.open(waiting.talk.thread, 2, ASKER) is False
+        assert await HandoverStore(work.tx).open(waiting.talk.thread, 2, ASKER) is False
     other = HandoverRef(waiting.talk.thread, 2)
     assert (await waiting.talk.run(waiting.activities.open_handover, other)).open is False
 
@@ -189,19 +190,19 @@ async def test_guest_can_take_and_close_in_a_channel_open_to_all(waiting: Handov
 async def test_repeated_close_is_silent_and_a_later_click_is_told_who_closed(taken: HandoverScene) -> None:
     for _ in range(2):
         pressed = await taken.pressed(close=True)
-        assert (pressed.open, pressed.words) == (False, "")
+        assert (pressed.open, pressed.reply) == (False, "")
     for late in (await taken.pressed(OTHER, close=True), await taken.pressed()):
         assert late.open is False
-        assert f"<@{PERSON}> has already closed" in late.words
+        assert f"<@{PERSON}> has already closed" in late.reply
 
 
 async def test_click_is_refused_while_slack_does_not_say_who_made_it(waiting: HandoverScene) -> None:
     waiting.talk.slack.faults.refuse("users.info", "missing_scope")
     refused = await waiting.pressed()
-    assert "Slack did not say who you are" in refused.words
+    assert "Slack did not say who you are" in refused.reply
     assert (refused.open, refused.taken_by) == (True, "")
     taken = await waiting.pressed()
-    assert (taken.words, taken.taken_by) == ("", PERSON)
+    assert (taken.reply, taken.taken_by) == ("", PERSON)
 
 
 async def test_unreachable_asker_is_reported_under_the_card(waiting: HandoverScene) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from threadline.handovers import blocks
-from threadline.handovers.blocks import Told
-from threadline.handovers.model import HandoverRef, button_value, parse_button
+from threadline.handovers.blocks import CardData
+from threadline.handovers.model import HandoverRef, parse_button
 from threadline.slack.model import Thread
 from threadline_devstack.slack.blocks import check_blocks
 
@@ -13,7 +13,7 @@ REF = HandoverRef(Thread("T1", "C1234", "1700000000.000100"), 3)
 
 @pytest.mark.parametrize("question", ["\n".join("1" * 750), "\n" * 3_000, "<" * 9_000, "why? " * 2_000])
 def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
-    card = blocks.card(Told(REF, "U1", question, ["x" * 999] * 5, detail="y" * 999, sources=["z" * 99] * 9))
+    card = blocks.card(CardData(REF, "U1", question, ["x" * 999] * 5, detail="y" * 999, sources=["z" * 99] * 9))
     check_blocks(list(card.blocks))
     assert card.blocks[-1]["type"] == "actions"
     quoted = card.blocks[0]["text"]["text"].split("\n")[1:]
@@ -21,6 +21,6 @@ def test_card_has_its_buttons_whatever_the_question_is(question: str) -> None:
 
 
 def test_button_value_names_its_handover_and_others_are_not_read() -> None:
-    assert parse_button(button_value(REF)) == REF
+    assert parse_button(REF.key) == REF
     for value in ("", "T1:C1234:1700000000.000100", "T1:C1234:x:3", "a/b:C1:1.1:1", f"{REF.key}x"):
         assert parse_button(value) is None

@@ -31,6 +31,7 @@ from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
+from threadline.handovers.sweep import OpenHandovers
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.slack.client import BotIdentity, Slack, make_client
@@ -53,7 +54,7 @@ from threadline.threads.model import (
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
 from threadline.wiring.catch_up import thread_sources
-from threadline.wiring.core_worker import CoreDeps, cases, handovers
+from threadline.wiring.core_worker import CoreDeps, cases
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity
@@ -271,7 +272,7 @@ def core_activities(
     sweeps = [
         *of_cases.sweeps,
         OpenConversations(database, deps.workflows, CONVERSATION_QUIET),
-        *handovers(deps, remind_every=1800.0).sweeps,
+        OpenHandovers(database, deps.workflows),
         OpenApprovals(database, deps.workflows),
         MissingJobWorkflows(JobSchedules(temporal, database, deps.outbox)),
     ]

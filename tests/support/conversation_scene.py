@@ -41,10 +41,10 @@ from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
-from threadline.handovers.activities import LiveHandoverActivities, Reception
-from threadline.handovers.card_data import Cards
+from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
+from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
@@ -66,6 +66,7 @@ from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
+    BOT_USER,
     DEVELOPER,
     ESCALATIONS,
     GENERAL,
@@ -211,20 +212,20 @@ class ConversationScene:
     async def hand_over(self) -> None:
         """The last turn is given to a person."""
         async with self.database.begin() as work:
-            await work.handovers.open(self.thread, (await work.conversations.marks(self.thread)).turn, ANNA)
+            await HandoverStore(work.tx).open(self.thread, (await work.conversations.marks(self.thread)).turn, ANNA)
 
     async def take_over(self) -> None:
         """Ben takes the open handover, or the last turn without one."""
         await self.hand_over()
         async with self.database.begin() as work:
-            await work.handovers.take(await self._open_handover(work), BEN)
+            await HandoverStore(work.tx).take(await self._open_handover(work), BEN)
 
     async def close_handover(self) -> None:
         async with self.database.begin() as work:
-            await work.handovers.close(await self._open_handover(work), BEN)
+            await HandoverStore(work.tx).close(await self._open_handover(work), BEN)
 
     async def _open_handover(self, work: Work) -> HandoverRef:
-        handover = await work.handovers.open_in(self.thread)
+        handover = await HandoverStore(work.tx).open_for(self.thread)
         assert handover, "nobody has asked for a person"
         return handover.ref
 
@@ -505,17 +506,15 @@ def _activities(
     authors = AuthorPolicy(users)
     thinking = Thinking(database, mind, users, alerts)
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
+    reception = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
-    cards = Cards(database, CaseReaders((), ""))
     return [
         *activities_of(
             LiveConversationActivities(database, limits, deciding, thinking, acting, slack), ConversationActivities
         ),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
-        *activities_of(
-            LiveHandoverActivities(database, slack, outbox, cards, Reception(HANDOVERS), authors), HandoverActivities
-        ),
+        *activities_of(LiveHandoverActivities(database, slack, outbox, authors, reception), HandoverActivities),
     ]
 
 

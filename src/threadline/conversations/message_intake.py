@@ -23,7 +23,7 @@ from threadline.conversations.ratings import Thumbs
 from threadline.conversations.tables import conversation_messages, conversations
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.decisions.store import DecisionStore
-from threadline.handovers.store import Handovers
+from threadline.handovers.store import HandoverStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import Thread
 from threadline.threads.message_table import MessageTable, distinct, seconds
@@ -110,7 +110,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
         unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
         return ConversationBatch(ConversationMarks(), tuple(await Quarantine(connection).keep(thread, unreadable)))
     await Thumbs(connection).note(row.id, thumbs)
-    handover = await Handovers(connection).open_in(thread)
+    handover = await HandoverStore(connection).open_for(thread)
     with_person = bool(handover and handover.taken_by)
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
     each_once = [replace(each, kind=MessageKind.MESSAGE) if each.id in passed_on else each for each in each_once]

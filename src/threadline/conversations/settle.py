@@ -19,6 +19,7 @@ from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
+from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
 from threadline.operator.model import protocol
@@ -120,7 +121,7 @@ async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest
     if request.kind not in _THEIRS or request.touched:
         return request, False
     thread, turn = request.thread, request.turn
-    handover = await work.handovers.open_in(thread)
+    handover = await HandoverStore(work.tx).open_for(thread)
     theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
     before = await work.conversations.settled(thread, turn)
     if before:
@@ -167,7 +168,7 @@ async def _decided(work: Work, request: SettleRequest, made: DecisionRound, user
         result = DecisionOutcome.TAKEN_OVER
     elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
         result = DecisionOutcome.ESCALATED
-        await work.handovers.open(request.thread, request.turn, user)
+        await HandoverStore(work.tx).open(request.thread, request.turn, user)
     spent = await work.turn_plans.spent(request.thread, request.turn)
     row = await conversation_row.locked(work.tx, request.thread)
     await DecisionStore(work.tx).close(row.id, request.turn, result, spent.cost_usd)

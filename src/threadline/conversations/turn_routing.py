@@ -20,6 +20,7 @@ from threadline.conversations.turn_input import Said
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
+from threadline.handovers.store import HandoverStore
 from threadline.operator.model import routing
 from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
@@ -94,7 +95,7 @@ class Beginning:
     async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
-        handover = await work.handovers.open_in(thread)
+        handover = await HandoverStore(work.tx).open_for(thread)
         if marks.stop_due:
             return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
         taken = await work.conversations.take_up(thread, turn.turn, 1)

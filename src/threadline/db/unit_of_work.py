@@ -11,8 +11,6 @@ from threadline.conversations.transcript_store import BYTES, Transcripts
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.rate_limits import Limits
 from threadline.estimates.store import EstimateStore
-from threadline.handovers.answer_store import HandoverAnswers
-from threadline.handovers.store import Handovers
 from threadline.operator.store import MemoryStore
 from threadline.threads.store import ThreadBindings
 from threadline.tools.store import ToolExecutionStore
@@ -30,14 +28,6 @@ class Work:
     @cached_property
     def estimates(self) -> EstimateStore:
         return EstimateStore(self.tx)
-
-    @cached_property
-    def handover_answers(self) -> HandoverAnswers:
-        return HandoverAnswers(self.tx)
-
-    @cached_property
-    def handovers(self) -> Handovers:
-        return Handovers(self.tx)
 
     @cached_property
     def limits(self) -> Limits:

@@ -1,30 +1,50 @@
-"""A hand-over's activities: people see what waits for one of them, somebody takes it, and both sides are told."""
+"""LiveHandoverActivities: the card and its buttons, and what people write, which is shown on the other side.
+
+Whatever is posted has a key of its own (`post_key`), so that it is posted once. Every method that posts raises what
+`Outbox.publish` and `Slack.update` raise.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from temporalio import activity
 
+from threadline.cases.model import CaseReaders
+from threadline.conversations import conversation_row
 from threadline.conversations.contract import TalkTurn
-from threadline.db.engine import Database
+from threadline.conversations.request_texts import asked_in
+from threadline.db.engine import Database, Transaction
+from threadline.decisions.model import RECENT_MESSAGES, last_round
+from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent
-from threadline.handovers import blocks as handovers
-from threadline.handovers.card_data import Cards
+from threadline.handovers import blocks
+from threadline.handovers.blocks import CardData
 from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
-from threadline.handovers.model import CLOSE, HandoverRef, post_key
-from threadline.handovers.posts import HandoverPosts
-from threadline.handovers.store import Handover, SaidMeanwhile
+from threadline.handovers.model import (
+    CARD,
+    CLOSE,
+    HANDOVER,
+    Handover,
+    HandoverRef,
+    handover_workflow_id,
+    parse_card_key,
+    post_key,
+)
+from threadline.handovers.store import AskerMessage, HandoverAnswerStore, HandoverStore
+from threadline.models.model import Message, Role
 from threadline.slack import formatting
 from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.outbox import Outbox
-from threadline.threads.store import PostStore
+from threadline.threads.message_table import redact_message
+from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
+from threadline.threads.outbox import Outbox, Post
+from threadline.threads.store import PostStore, ThreadStore
 
 _GONE = "This handover is no longer on record, so nothing was changed."
-_NO_SAY = (
+_EXTERNAL = (
     "Guests and people from other companies cannot take or close a handover, so nothing was changed. "
     "Ask a member of this workspace to do it."
 )
@@ -32,172 +52,334 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Reception:
-    """Where people take threads over: a channel's id. `remind_every`: seconds."""
+class HandoverSettings:
+    """`channel`: where cards are posted, a channel's id. `bot_user`: our own user's id. `remind_every`: seconds."""
 
     channel: str
+    bot_user: str
+    readers: CaseReaders
     remind_every: float = 1800.0
 
 
 class LiveHandoverActivities(HandoverActivities):
-    """Args: `authors` says whose word counts where people take threads over."""
+    """Args: `authors` says whose press counts."""
 
     def __init__(
-        self,
-        database: Database,
-        slack: Slack,
-        outbox: Outbox,
-        cards: Cards,
-        reception: Reception,
-        authors: AuthorPolicy,
+        self, database: Database, slack: Slack, outbox: Outbox, authors: AuthorPolicy, settings: HandoverSettings
     ) -> None:
         self._database = database
         self._slack = slack
-        self._outbox = HandoverPosts(slack, outbox)
-        self._cards = cards
-        self._reception = reception
+        self._outbox = outbox
         self._authors = authors
+        self._settings = settings
+
+    # -- The card and its buttons ----------------------------------------------------------------------------------
 
     @activity.defn
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
-        handover = await self._of(ref)
+        handover = await self._get(ref)
         if handover is None:
             return HandoverState(open=False)
-        return self._state(await self._shown(handover))
+        return self._state(await self._with_card(handover))
 
     @activity.defn
     async def press_handover(self, request: HandoverPress) -> HandoverState:
         ref, user, closes = request.ref, request.press.user_id, request.press.action_id == CLOSE
-        before = await self._of(ref)
+        before = await self._get(ref)
         if before is None:
-            return HandoverState(open=False, words=_GONE)
+            return HandoverState(open=False, reply=_GONE)
         if not before.open:
             again = closes and before.closed_by == user  # a try whose answer was lost may have done it
-            return self._state(
-                before, "" if again else f"{formatting.mention(before.closed_by)} has already closed this handover."
-            )
-        place = Thread(ref.thread.team, before.channel or self._reception.channel, before.card_ts)
-        if refused := await self._refused(place, user):
-            _log.info("handover_click_refused", handover=ref.key, user=user, reason=refused)
+            reply = f"{formatting.mention(before.closed_by)} has already closed this handover."
+            return self._state(before, "" if again else reply)
+        card = Thread(ref.thread.team, before.channel or self._settings.channel, before.card_ts)
+        if refused := await self._refusal(card, user):
+            _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
         async with self._database.begin() as work:
-            if closes:
-                now = await work.handovers.close(ref, user, request.press.at)
-            else:
-                now = await work.handovers.take(ref, user)
-        _log.info("handover_click_handled", handover=ref.key, user=user, close=closes)
-        after = now or before
-        late = after.taken_by != user and not closes
-        words = f"{formatting.mention(after.taken_by)} has already taken this handover." if late else ""
-        return self._state(after, words)
+            store = HandoverStore(work.tx)
+            after = await (store.close(ref, user, request.press.at) if closes else store.take(ref, user)) or before
+        _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
+        if closes or after.taken_by == user:
+            return self._state(after)
+        return self._state(after, f"{formatting.mention(after.taken_by)} has already taken this handover.")
 
     @activity.defn
     async def show_handover(self, ref: HandoverRef) -> None:
-        handover = await self._of(ref)
+        handover = await self._get(ref)
         if handover is None:
             return
         try:
             if handover.card_ts:
-                await self._renewed(handover)
-        except Permanent:  # whoever asks is told all the same
-            await self._tell_all(handover)
+                await self._update_card(handover)
+        except Permanent:  # the asker is told all the same
+            await self._notify_asker(handover)
             raise
-        await self._tell_all(handover)
+        await self._notify_asker(handover)
 
     @activity.defn
     async def remind_handover(self, reminder: Reminder) -> HandoverState:
-        handover = await self._of(reminder.ref)
+        handover = await self._get(reminder.ref)
         if handover is None or not handover.open or handover.taken_by:
             return self._state(handover) if handover else HandoverState(open=False)
-        words = handovers.reminder(handover.user_id)
-        await self._outbox.under_card(await self._shown(handover), f"reminder:{reminder.number}", words)
+        notice = blocks.reminder(handover.user_id)
+        await self._post_under_card(await self._with_card(handover), f"reminder:{reminder.number}", notice)
         async with self._database.begin() as work:
-            await work.handovers.reminded(reminder.ref, reminder.number)
+            await HandoverStore(work.tx).record_reminder(reminder.ref, reminder.number)
         return self._state(handover)
+
+    async def _refusal(self, card: Thread, user: str) -> str:
+        """Why somebody's press counts for nothing, in words for them; empty where it counts."""
+        try:
+            return "" if await self._authors.allows(card, user) else _EXTERNAL
+        except InternalError:
+            raise
+        except Permanent as unknown:  # else every press behind this one would wait for ever
+            return f"Slack did not say who you are, so nothing was changed. {unknown}"
+
+    def _state(self, handover: Handover, reply: str = "") -> HandoverState:
+        remind_every = self._settings.remind_every
+        return HandoverState(handover.open, handover.taken_by, remind_every, reply, handover.reminded)
+
+    async def _get(self, ref: HandoverRef) -> Handover | None:
+        async with self._database.begin() as work:
+            return await HandoverStore(work.tx).get(ref)
+
+    async def _with_card(self, handover: Handover) -> Handover:
+        """The handover with its card's place; whoever needs that first posts the card."""
+        if handover.card_ts:
+            return handover
+        ref, channel = handover.ref, self._settings.channel
+
+        async def record(tx: Transaction, ts: str) -> None:
+            await HandoverStore(tx).set_card(ref, channel, ts)
+
+        opens = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
+        card = await self._card(handover)
+        post = Post(post_key(ref, CARD), channel, None, (card,), opens, on_posted=record, correlation_id=ref.key)
+        await self._outbox.publish(post)
+        posted = await self._get(ref)
+        if posted is None:
+            raise Permanent("The conversation is no longer stored.")
+        return posted
+
+    async def _update_card(self, handover: Handover) -> None:
+        card = await self._card(handover)
+        await self._slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
+
+    async def _card(self, handover: Handover) -> Rendered:
+        """Made of the conversation as it is now: what somebody has deleted is not shown again."""
+        ref, readers = handover.ref, self._settings.readers
+        async with self._database.begin() as work:
+            question = "\n".join(await asked_in(work, ref.thread, ref.turn, whole=True))
+            conversation = await conversation_row.id_of(work.tx, ref.thread)
+            decided = last_round(await DecisionStore(work.tx).rounds(conversation, ref.turn))
+            transcript = await work.transcripts.read(ref.thread)
+        before = [each.message for each in transcript.messages if each.turn < ref.turn and each.message.spoken]
+        data = CardData(
+            ref,
+            handover.user_id,
+            question,
+            [_line(each) for each in before[-RECENT_MESSAGES:]],
+            address=readers.link(ref.thread) if readers.workspace else "",
+            taken_by=handover.taken_by,
+            closed_by=handover.closed_by,
+        )
+        if decided is None:
+            return blocks.card(data)
+        return blocks.card(
+            replace(
+                data,
+                reason=decided.judgement.reason if decided.judgement else None,
+                detail=decided.decision.escalation_reason or decided.decision.reasoning,
+                sources=[each.cited for each in decided.sources],
+                confidence=decided.judgement.confidence if decided.judgement else 0.0,
+                conflict=bool(decided.factors and decided.factors.conflict),
+            )
+        )
+
+    async def _notify_asker(self, handover: Handover) -> None:
+        if handover.taken_by:
+            await self._notify(handover, "taken", handover.taken_by, blocks.taken_notice(handover.taken_by))
+        if not handover.open:
+            await self._notify(handover, "closed", handover.closed_by, blocks.closed_notice(handover.closed_by))
+
+    async def _notify(self, handover: Handover, what: str, user: str, notice: tuple[Rendered, ...]) -> None:
+        """In the asker's thread. Where nothing can be posted there, whoever pressed is told so under the card."""
+        try:
+            await self._post_in_thread(handover, what, notice)
+        except InternalError:
+            raise
+        except Permanent as refused:
+            _log.warning("asker_not_notified", handover=handover.ref.key, change=what, reason=str(refused))
+            text = f"{refused} The other thread was not told that you have {what} the handover."
+            under = formatting.notice(text, mentions=(user,))
+            await self._post_under_card(await self._with_card(handover), f"untold:{what}", under)
+
+    # -- From the asker to the person ------------------------------------------------------------------------------
 
     @activity.defn
     async def relay_to_person(self, turn: TalkTurn) -> bool:
         async with self._database.begin() as work:
-            known = await work.handovers.all_in(turn.thread)
-            said = await work.handovers.said_in(turn.thread, turn.turn) if known else []
-        unshown = False
-        for each in known:
+            store = HandoverStore(work.tx)
+            handovers = await store.list_for(turn.thread)
+            written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
+        missed = False
+        for each in handovers:
             if turn.turn > each.ref.turn:
-                missed = await self._relay(each, said)
-                unshown = unshown or (missed and each is known[0])
-            elif each.card_ts:  # what a turn was handed over with stands on the card, and so does what was before
-                await self._renewed(each)
-        return unshown
+                unseen = await self._show_messages(each, written)
+                missed = missed or (unseen and each is handovers[0])
+            elif each.card_ts:  # the card shows what the turn was handed over with, and what was said before
+                await self._update_card(each)
+        return missed
 
-    async def _refused(self, place: Thread, user: str) -> str:
-        """Why somebody's click counts for nothing, in words for them; empty where it counts."""
-        try:
-            return "" if await self._authors.allows(place, user) else _NO_SAY
-        except InternalError:
-            raise
-        except Permanent as unknown:  # else every click behind this one would wait for ever
-            return f"Slack did not say who you are, so nothing was changed. {unknown}"
-
-    async def _relay(self, handover: Handover, said: Sequence[SaidMeanwhile]) -> bool:
-        """Show under the card what is not there yet, unless that is over, and what is there as it reads now.
+    async def _show_messages(self, handover: Handover, written: Sequence[AskerMessage]) -> bool:
+        """Show under the card what is not there yet, unless it is closed, and what is there as it reads now.
 
         Returns:
-            whether something is not there, since it is over.
+            whether something is not there, since it is closed.
         """
-        unshown = False
-        for each in said:
+        missed = False
+        for each in written:
             what = f"said:{each.message_id}"
-            async with self._database.begin() as work:
-                posted = await PostStore(work.tx).part_timestamps(post_key(handover.ref, what))
-            news = not posted and not each.deleted and each.user_id != handover.taken_by
-            unshown = unshown or (news and not handover.open)
-            if posted or (news and handover.open):
-                handover = await self._shown(handover)
-                text = handovers.DELETED if each.deleted else handovers.with_files(each.text, each.files)
-                words = handovers.said(each.user_id, text)
-                await self._outbox.under_card(handover, what, words)
+            posted = await self._parts(handover, what)
+            is_new = not posted and not each.deleted and each.user_id != handover.taken_by
+            missed = missed or (is_new and not handover.open)
+            if posted or (is_new and handover.open):
+                handover = await self._with_card(handover)
+                text = blocks.DELETED if each.deleted else blocks.with_files(each.text, each.files)
+                rendered = blocks.asker_wrote(each.user_id, text)
+                await self._post_under_card(handover, what, rendered)
                 if each.deleted or each.edited:
-                    await self._outbox.reword(handover.channel, posted, words, handovers.emptied())
-        return unshown
+                    await self._reword(handover.channel, posted, rendered, blocks.deleted_part())
+        return missed
 
-    async def _of(self, ref: HandoverRef) -> Handover | None:
+    # -- From the person to the asker ------------------------------------------------------------------------------
+
+    async def relay_to_asker(self, card: Thread, message: IncomingMessage) -> bool:
+        """Show what a person wrote under a card in the asker's thread. Whoever answers what nobody has taken takes it.
+
+        Returns:
+            whether `card` is the thread of a handover; where it is not, nothing has happened.
+        """
+        handover = await self._by_card(card)
+        if handover is None:
+            return False
+        message = redact_message(message)
         async with self._database.begin() as work:
-            return await work.handovers.of(ref)
+            now = await HandoverAnswerStore(work.tx).newest_wording(handover.ref, message)
+            if now and handover.open and now.kind == MessageKind.MESSAGE:
+                await HandoverStore(work.tx).take(handover.ref, now.sender_id)
+        if now:
+            await self._answer_or_report(handover, now)
+        async with self._database.begin() as work:  # at last: until then the catch-up sends it again
+            await HandoverAnswerStore(work.tx).store(handover.ref, message)
+        _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
+        return True
 
-    async def _shown(self, handover: Handover) -> Handover:
-        """With its place; whoever needs that first posts the card."""
-        if handover.card_ts:
-            return handover
-        ref, card = handover.ref, await self._cards.of(handover)
-        await self._outbox.card(handover, self._reception.channel, card)
-        async with self._database.begin() as work:
-            shown = await work.handovers.of(ref)
-        if shown is None:
-            raise Permanent("The conversation is no longer stored.")
-        return shown
-
-    async def _renewed(self, handover: Handover) -> None:
-        """The card as it reads now."""
-        card = await self._cards.of(handover)
-        await self._slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
-
-    async def _tell_all(self, handover: Handover) -> None:
-        if handover.taken_by:
-            await self._tell(handover, "taken", handover.taken_by, handovers.taken(handover.taken_by))
-        if not handover.open:
-            await self._tell(handover, "closed", handover.closed_by, handovers.closed(handover.closed_by))
-
-    async def _tell(self, handover: Handover, what: str, user: str, words: tuple[Rendered, ...]) -> None:
-        """In the thread of who asks; that nothing can be said there stands under the card, for whoever did it."""
+    async def _answer_or_report(self, handover: Handover, message: IncomingMessage) -> None:
+        """Where nothing more can be posted, the author is told so."""
         try:
-            await self._outbox.in_thread(handover, what, words)
+            await self._answer(handover, message)
         except InternalError:
             raise
-        except Permanent as refused:
-            _log.warning("thread_not_notified", handover=handover.ref.key, change=what, reason=str(refused))
-            untold = f"{refused} The other thread was not told that you have {what} the handover."
-            under = formatting.notice(untold, mentions=(user,))
-            await self._outbox.under_card(await self._shown(handover), f"untold:{what}", under)
+        except Permanent as refused:  # else what people write under the card next would wait behind it for ever
+            _log.warning("reply_not_relayed", handover=handover.ref.key, reason=str(refused))
+            correction = message.kind != MessageKind.MESSAGE
+            notice = blocks.not_posted_notice(message.sender_id, str(refused), correction=correction)
+            await self._post_under_card(handover, f"unsaid:{message.id}", notice)
 
-    def _state(self, handover: Handover, words: str = "") -> HandoverState:
-        return HandoverState(handover.open, handover.taken_by, self._reception.remind_every, words, handover.reminded)
+    async def _answer(self, handover: Handover, message: IncomingMessage) -> None:
+        """Do in the asker's thread what the message asks for.
+
+        Raises:
+            Permanent: nothing more can be posted there.
+        """
+        what = f"answer:{message.correction_of or message.id}"
+        if message.kind == MessageKind.QUARANTINED:
+            _log.error("reply_unreadable", handover=handover.ref.key, message=message.id)
+        elif message.kind in (MessageKind.EDIT, MessageKind.DELETION):
+            await self._correct(handover, what, message)
+        elif handover.closed_before(float(message.ts)) and not await self._parts(handover, what):
+            # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
+            await self._post_under_card(handover, f"over:{message.id}", blocks.already_closed_notice())
+        elif text := blocks.with_files(message.text, message.files):
+            await self._post_in_thread(handover, what, blocks.person_answered(message.sender_id, text))
+            await self._add_to_transcript(handover, message.id, _note(message.sender_id, text))
+
+    async def _correct(self, handover: Handover, what: str, message: IncomingMessage) -> None:
+        """Every part of an answer reads as it does now; nothing happens to what was not posted."""
+        thread, deleted = handover.ref.thread, message.kind == MessageKind.DELETION
+        text = blocks.DELETED if deleted else blocks.with_files(message.text, message.files)
+        parts = await self._parts(handover, what)
+        if not parts:
+            return
+        async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
+            await work.transcripts.rewrite(thread, f"h:{message.correction_of}", _note(message.sender_id, text))
+        rendered = blocks.person_answered(message.sender_id, text)
+        await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
+        await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
+
+    async def _add_to_transcript(self, handover: Handover, message_id: str, note: str) -> None:
+        """The agent knows later what a person has answered in its place."""
+        thread = handover.ref.thread
+        async with self._database.begin() as work:
+            marks = await work.conversations.marks(thread)
+            if marks.opened:
+                entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
+                await work.transcripts.append(thread, marks.turn, 0, [entry])
+
+    async def _by_card(self, card: Thread) -> Handover | None:
+        async with self._database.begin() as work:
+            if (known := await HandoverStore(work.tx).by_card(card)) or await ThreadStore(work.tx).owner(card):
+                return known
+        root = await self._slack.message(card.channel, card.ts)
+        if root is None or root.user != self._settings.bot_user:
+            return None  # only our own metadata says whose thread it is
+        ref = parse_card_key(str(root.payload.get("key", "")))
+        if ref is None or ref.thread.team != card.team:
+            return None
+        async with self._database.begin() as work:  # its card was posted, and where is not on record yet
+            store = HandoverStore(work.tx)
+            if await store.get(ref) is None:
+                return None
+            owner = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
+            await ThreadStore(work.tx).register(owner, card.channel, card.ts)
+            await store.set_card(ref, card.channel, card.ts)
+            return await store.get(ref)
+
+    # -- Posts -----------------------------------------------------------------------------------------------------
+
+    async def _post_in_thread(self, handover: Handover, what: str, rendered: Sequence[Rendered]) -> None:
+        """In the asker's thread."""
+        thread = handover.ref.thread
+        await self._publish(handover.ref, what, thread.channel, thread.ts, rendered)
+
+    async def _post_under_card(self, handover: Handover, what: str, rendered: Sequence[Rendered]) -> None:
+        await self._publish(handover.ref, what, handover.channel, handover.card_ts, rendered)
+
+    async def _publish(
+        self, ref: HandoverRef, what: str, channel: str, thread_ts: str, rendered: Sequence[Rendered]
+    ) -> None:
+        await self._outbox.publish(
+            Post(post_key(ref, what), channel, thread_ts, tuple(rendered), correlation_id=ref.key)
+        )
+
+    async def _parts(self, handover: Handover, what: str) -> list[str]:
+        """The `ts` of each message that was posted for this."""
+        async with self._database.begin() as work:
+            return list(await PostStore(work.tx).part_timestamps(post_key(handover.ref, what)))
+
+    async def _reword(self, channel: str, parts: Sequence[str], rendered: Sequence[Rendered], rest: Rendered) -> None:
+        """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more."""
+        for number, ts in enumerate(parts):
+            now = rendered[number] if number < len(rendered) else rest
+            await self._slack.update(channel, ts, now.text, now.blocks)
+
+
+def _line(message: Message) -> str:
+    return f"{message.author or message.role.value}: {' '.join(message.content.split())}"
+
+
+def _note(user_id: str, text: str) -> str:
+    return f"{user_id}, a person of the team, answered: {text}"

@@ -1,30 +1,30 @@
-"""HandoverThreads: what the catch-up compares of the threads under hand-overs' cards."""
+"""HandoverThreads: what the catch-up compares of the threads under handovers' cards."""
 
 from collections.abc import Collection
 from decimal import Decimal
 
 from threadline.db.engine import Transaction
-from threadline.handovers.answer_store import HandoverAnswers
 from threadline.handovers.model import HANDOVER, ref_of
+from threadline.handovers.store import HandoverAnswerStore
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.message_table import StoredMessage
 
 
 class HandoverThreads(ThreadSource):
-    """What people write under a card is said elsewhere; a row says that a message needs nothing more."""
+    """A stored answer needs nothing more, so one that is missing was not relayed yet."""
 
     kind = HANDOVER
 
     async def find_messages(
         self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
     ) -> dict[str, StoredMessage]:
-        return await HandoverAnswers(tx).stored(ref_of(thread.owner), ids) if thread.owner else {}
+        return await HandoverAnswerStore(tx).find(ref_of(thread.owner), ids) if thread.owner else {}
 
     async def messages_between(
         self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
-        return await HandoverAnswers(tx).said_in(ref_of(thread.owner), oldest, latest) if thread.owner else []
+        return await HandoverAnswerStore(tx).between(ref_of(thread.owner), oldest, latest) if thread.owner else []
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        return await HandoverAnswers(tx).stored_ids(ids)
+        return await HandoverAnswerStore(tx).stored_ids(ids)

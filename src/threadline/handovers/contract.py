@@ -1,4 +1,4 @@
-"""What the workflow of a hand-over may ask for, and a conversation for one. Every method is safe to repeat."""
+"""HandoverActivities: what the workflow of a handover calls, and a conversation. Each is safe to repeat."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -14,16 +14,16 @@ from threadline.threads.workflow_client import WorkflowStart
 
 @dataclass(frozen=True)
 class HandoverState:
-    """`open`: there is such a hand-over, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
+    """`open`: there is such a handover, and nobody has closed it. `taken_by`: a user's id; empty for nobody yet.
 
-    `remind_every`: seconds. `words`: what the person who pressed is told, and nobody else. `reminded`: how often people
+    `remind_every`: seconds. `reply`: what the person who pressed is told, and nobody else. `reminded`: how often people
     were.
     """
 
     open: bool
     taken_by: str = ""
     remind_every: float = 0.0
-    words: str = ""
+    reply: str = ""
     reminded: int = 0
 
 
@@ -42,13 +42,14 @@ class Reminder:
 
 
 class HandoverActivities(ABC):
-    """A hand-over in the database, and what is said of it in both threads. Run in the core worker."""
+    """A handover in the database, and what is said of it in both threads. Run in the core worker."""
 
     @activity_options(replace(POST, never_gives_up=True))
     @activity.defn
     @abstractmethod
     async def open_handover(self, ref: HandoverRef) -> HandoverState:
-        """Show it to people, once: with the question, the context, the reason, the sources and the confidence."""
+        """Post the card once: the question, the context, the reason, the sources, the confidence. One that is posted is
+        brought up to date."""
 
     @activity_options(STORE)
     @activity.defn
@@ -74,10 +75,10 @@ class HandoverActivities(ABC):
     async def relay_to_person(self, turn: TalkTurn) -> bool:
         """Show what was said in a turn to whoever has taken the thread over, or may.
 
-        What was shown before reads as it does now, also under the card of what is over.
+        What was shown before reads as it does now, also under the card of what is closed.
 
         Returns:
-            whether something is shown to nobody, since the newest hand-over was closed before it could be.
+            whether something is shown to nobody, since the newest handover was closed before it could be.
         """
 
 
@@ -89,6 +90,6 @@ def handover_start(ref: HandoverRef, press: ButtonPress | None = None) -> Workfl
 
 
 def handover_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:
-    """The workflow that a press is for; None where the button was made for no hand-over of this team."""
+    """The workflow that a press is for; None where the button was made for no handover of this team."""
     ref = parse_button(press.value)
     return handover_start(ref, press) if ref and ref.thread.team == team else None

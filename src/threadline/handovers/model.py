@@ -1,4 +1,4 @@
-"""A hand-over: a person is to take a thread over from the agent, by a button, until they close it."""
+"""Handover: a person takes a thread over from the agent, by a button of a card, until they close it."""
 
 import re
 from dataclasses import dataclass
@@ -7,11 +7,17 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ButtonState, ThreadOwner
 
 HANDOVER_WORKFLOW = "HandoverWorkflow"
-
+HANDOVER = "handover"
+"""The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 TAKE, CLOSE = "handover_take", "handover_close"
 """The buttons' ids (`action_id` in Slack's words)."""
 MAX_REMINDERS = 5
-"""Until somebody has taken it; after these it waits in silence."""
+"""Until somebody has taken it."""
+LOOK_EVERY = 86_400.0
+"""Seconds between two looks at the record while no reminder is due: a conversation is deleted with its handovers, and
+nobody tells their workflows."""
+CARD = "card"
+"""The card's own post among those of its handover; see `post_key`."""
 
 _VALUE = re.compile(r"([A-Z0-9]{2,30}):([A-Z0-9]{2,30}):([0-9]{1,12}\.[0-9]{1,8}):([1-9][0-9]{0,8})")
 
@@ -25,47 +31,65 @@ class HandoverRef:
 
     @property
     def key(self) -> str:
+        """Also what the buttons carry."""
         return f"{self.thread.key}:{self.turn}"
+
+
+@dataclass(frozen=True)
+class Handover:
+    """`user_id`: who asked. `channel` and `card_ts` are empty until the card is posted; `closed_by` while it is open.
+
+    `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were. `id` is the
+    conversation's, of which one handover at most is open.
+    """
+
+    id: int
+    ref: HandoverRef
+    user_id: str
+    channel: str = ""
+    card_ts: str = ""
+    taken_by: str = ""
+    closed_by: str = ""
+    closed_at: float = 0.0
+    reminded: int = 0
+
+    @property
+    def open(self) -> bool:
+        return not self.closed_by
+
+    def closed_before(self, at: float) -> bool:
+        """Whether it was closed at a moment, in seconds since 1970: what was written before counts, whenever it
+        arrives."""
+        return not self.open and self.closed_at <= at
 
 
 @dataclass
 class HandoverInput(ButtonState):
-    """What the workflow of a hand-over starts with. `reminded`: how often people were, carried into its next run."""
+    """What the workflow of a handover starts with. `reminded`: how often people were, carried into its next run."""
 
     ref: HandoverRef
     reminded: int = 0
 
 
-CARD = "card"
-"""What the card's own post is called among those of its hand-over."""
-HANDOVER = "handover"
-"""The kind of the thread under a card; see `threads.model.ThreadOwner`."""
-
-
 def post_key(ref: HandoverRef, what: str) -> str:
-    """Of what is posted for a hand-over, in either thread."""
+    """The key of a post of a handover, in either thread."""
     return f"handover:{ref.key}:{what}"
 
 
 def parse_card_key(key: str) -> HandoverRef | None:
-    """The hand-over whose card has this key; None for what is none."""
+    """The handover whose card has this key; None for another post."""
     return parse_button(key.removeprefix("handover:").removesuffix(f":{CARD}"))
 
 
-def ref_of(owner: ThreadOwner) -> HandoverRef:
-    """The hand-over that owns a thread, read from its workflow's id: `handover:<team>:<channel>:<ts>:<turn>`."""
-    return HandoverRef(owner.thread, int(owner.workflow_id.rpartition(":")[2]))
-
-
-def button_value(ref: HandoverRef) -> str:
-    """What a button carries."""
-    return ref.key
-
-
 def parse_button(value: str) -> HandoverRef | None:
-    """None for what is no button of a hand-over."""
+    """The handover whose button carries this value; None for another button."""
     found = _VALUE.fullmatch(value)
     return HandoverRef(Thread(found[1], found[2], found[3]), int(found[4])) if found else None
+
+
+def ref_of(owner: ThreadOwner) -> HandoverRef:
+    """The handover that owns a thread, read from its workflow's id: `handover:<team>:<channel>:<ts>:<turn>`."""
+    return HandoverRef(owner.thread, int(owner.workflow_id.rpartition(":")[2]))
 
 
 def handover_workflow_id(thread: Thread, turn: int) -> str:

@@ -1,13 +1,13 @@
-"""Turns that were given to a person: where they are shown, who has taken them, and whether that is over."""
+"""HandoverStore and HandoverAnswerStore: turns that were given to a person, and what was written under their cards."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Row, Select, select, text, update
+from sqlalchemy import ColumnElement, Numeric, Row, Select, and_, cast, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
 from threadline.conversations.tables import conversations
@@ -15,12 +15,17 @@ from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, Thresholds
 from threadline.decisions.reports import JudgedDecision
 from threadline.decisions.store import DecisionStore, decision_of, factors_of, judgement_of
-from threadline.handovers.model import HandoverRef
-from threadline.handovers.tables import handovers
+from threadline.handovers.model import Handover, HandoverRef
+from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
+from threadline.threads.message_table import StoredMessage, seconds
+from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 from threadline.threads.phrases import THUMBS
 
-_SAID = text("""
+_CORRECTIONS = (MessageKind.EDIT, MessageKind.DELETION)
+_row, _answer = handovers.c, handover_answers.c
+
+_ASKER_MESSAGES = text("""
 SELECT message_id, sender_id, message_text, files, redacted_at IS NOT NULL AS deleted,
        edited_at IS NOT NULL AS edited
 FROM conversation_messages
@@ -31,41 +36,9 @@ ORDER BY said_at, id
 
 
 @dataclass(frozen=True)
-class Handover:
-    """`user_id`: who asked. `channel` and `card_ts` are empty until it is shown; `closed_by` while it is open.
+class AskerMessage:
+    """What somebody wrote in the asker's thread, as it reads now; of a deleted one nothing is left to read."""
 
-    `closed_at`: when that was pressed, in seconds since 1970. `reminded`: how often people were.
-    """
-
-    ref: HandoverRef
-    user_id: str
-    channel: str = ""
-    card_ts: str = ""
-    taken_by: str = ""
-    closed_by: str = ""
-    closed_at: float = 0.0
-    reminded: int = 0
-
-    @property
-    def open(self) -> bool:
-        return not self.closed_by
-
-    def closed_before(self, at: float) -> bool:
-        """Whether it was over at a moment, in seconds since 1970: what was written until then counts, whenever it
-        arrives."""
-        return not self.open and self.closed_at <= at
-
-
-@dataclass(frozen=True)
-class OpenHandover:
-    """One that nobody has closed; `id` is its place in the order of all."""
-
-    id: int
-    ref: HandoverRef
-
-
-@dataclass(frozen=True)
-class SaidMeanwhile:
     message_id: str
     user_id: str
     text: str
@@ -74,106 +47,240 @@ class SaidMeanwhile:
     edited: bool
 
 
-class Handovers:
-    """Whatever changes one holds its conversation's row until the transaction ends."""
+class HandoverStore:
+    """Whatever changes a handover holds its conversation's row until the transaction ends."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
 
     async def open(self, thread: Thread, turn: int, user_id: str) -> bool:
-        """Give a turn to a person; where the thread is with one already, or was given for this turn, nothing happens.
+        """Give a turn to a person, unless a person has the thread already, or the turn was given before.
 
         Returns:
             whether it is new.
         """
-        row = await conversation_row.locked(self._connection, thread)
-        if await self.open_in(thread):
+        row = await conversation_row.locked(self._tx, thread)
+        if await self.open_for(thread):
             return False
         new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
-        made = await self._connection.execute(new.on_conflict_do_nothing().returning(handovers.c.turn))
+        made = await self._tx.execute(new.on_conflict_do_nothing().returning(_row.turn))
         return made.first() is not None
 
-    async def of(self, ref: HandoverRef) -> Handover | None:
-        return await self._one(_HANDOVERS.where(conversation_row.here(ref.thread), handovers.c.turn == ref.turn))
+    async def get(self, ref: HandoverRef) -> Handover | None:
+        return await self._one(_HANDOVERS.where(conversation_row.here(ref.thread), _row.turn == ref.turn))
 
-    async def open_in(self, thread: Thread) -> Handover | None:
-        """The one that nobody has closed."""
-        return await self._one(_HANDOVERS.where(conversation_row.here(thread), handovers.c.closed_at.is_(None)))
+    async def open_for(self, thread: Thread) -> Handover | None:
+        """The thread's handover that nobody has closed."""
+        return await self._one(_HANDOVERS.where(conversation_row.here(thread), _row.closed_at.is_(None)))
 
-    async def open_after(self, after: int, limit: int) -> list[OpenHandover]:
-        """A page of those that nobody has closed, in order: a conversation has one at most."""
-        row = handovers.c
-        query = _HANDOVERS.where(row.closed_at.is_(None), row.conversation_id > after)
-        page = query.order_by(None).order_by(row.conversation_id).limit(limit)
-        return [OpenHandover(each.conversation_id, _read(each).ref) for each in await self._connection.execute(page)]
+    async def open_page(self, after: int, limit: int) -> list[Handover]:
+        """Those that nobody has closed, in the order of their ids, from the one behind `after` on."""
+        page = _HANDOVERS.where(_row.closed_at.is_(None), _row.conversation_id > after)
+        page = page.order_by(None).order_by(_row.conversation_id).limit(limit)
+        return [_handover(each) for each in await self._tx.execute(page)]
 
-    async def all_in(self, thread: Thread) -> list[Handover]:
-        """The newest first, those that somebody has closed included."""
-        rows = await self._connection.execute(_HANDOVERS.where(conversation_row.here(thread)))
-        return [_read(each) for each in rows]
+    async def list_for(self, thread: Thread) -> list[Handover]:
+        """All of a thread's, the newest first."""
+        return [_handover(each) for each in await self._tx.execute(_HANDOVERS.where(conversation_row.here(thread)))]
 
-    async def at(self, place: Thread) -> Handover | None:
-        """The one that is shown as the root of this thread."""
-        here = (conversations.c.team == place.team, handovers.c.channel == place.channel)
-        return await self._one(_HANDOVERS.where(*here, handovers.c.card_ts == place.ts))
+    async def by_card(self, card: Thread) -> Handover | None:
+        """The one whose card is the root of this thread."""
+        here = (conversations.c.team == card.team, _row.channel == card.channel, _row.card_ts == card.ts)
+        return await self._one(_HANDOVERS.where(*here))
 
-    async def shown(self, ref: HandoverRef, channel: str, card_ts: str) -> None:
+    async def set_card(self, ref: HandoverRef, channel: str, card_ts: str) -> None:
         await self._write(ref, channel=channel, card_ts=card_ts)
 
     async def take(self, ref: HandoverRef, user_id: str) -> Handover | None:
-        """Whoever was first has it. What the decision came to is then known: a person has taken over."""
-        row = await conversation_row.locked(self._connection, ref.thread)
-        untaken = handovers.c.taken_by == ""
-        await self._write(ref, untaken, taken_by=user_id, taken_at=_now())
-        await DecisionStore(self._connection).mark_taken_over(row.id, ref.turn)
-        return await self.of(ref)
+        """Whoever is first has it, unless it is closed. A person has then taken the turn's decision over."""
+        row = await conversation_row.locked(self._tx, ref.thread)
+        free = (_row.taken_by == "", _row.closed_at.is_(None))
+        await self._write(ref, *free, taken_by=user_id, taken_at=datetime.now(UTC))
+        taken = await self.get(ref)
+        if taken and taken.taken_by:
+            await DecisionStore(self._tx).mark_taken_over(row.id, ref.turn)
+        return taken
 
     async def close(self, ref: HandoverRef, user_id: str, at: float = 0.0) -> Handover | None:
-        """The first word stands. `at`: when it was said, in seconds since 1970; 0 for now."""
-        closed_at = datetime.fromtimestamp(at, UTC) if at else _now()
-        await self._write(ref, handovers.c.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
-        return await self.of(ref)
+        """Whoever is first has closed it.
 
-    async def reminded(self, ref: HandoverRef, number: int) -> None:
+        Args:
+            at: when the button was pressed, in seconds since 1970; 0 for now.
+        """
+        closed_at = datetime.fromtimestamp(at, UTC) if at else datetime.now(UTC)
+        await self._write(ref, _row.closed_at.is_(None), closed_by=user_id, closed_at=closed_at)
+        return await self.get(ref)
+
+    async def record_reminder(self, ref: HandoverRef, number: int) -> None:
         """People were reminded for the `number`th time."""
-        await self._write(ref, handovers.c.reminded < number, reminded=number)
+        await self._write(ref, _row.reminded < number, reminded=number)
 
-    async def said_in(self, thread: Thread, turn: int) -> list[SaidMeanwhile]:
-        """What people wrote that a turn has taken up, as it reads now; of what was deleted nothing is left to read."""
-        row = await conversation_row.locked(self._connection, thread)
-        rows = await self._connection.execute(_SAID, {"id": row.id, "turn": turn})
-        return [_said(each) for each in rows]
+    async def asker_messages(self, thread: Thread, turn: int) -> list[AskerMessage]:
+        """What people wrote that a turn has taken up."""
+        row = await conversation_row.locked(self._tx, thread)
+        found = await self._tx.execute(_ASKER_MESSAGES, {"id": row.id, "turn": turn})
+        return [
+            AskerMessage(
+                each.message_id,
+                each.sender_id,
+                each.message_text,
+                tuple(FileRef(**file) for file in each.files),
+                each.deleted,
+                each.edited,
+            )
+            for each in found
+        ]
 
     async def _one(self, query: Select[Any]) -> Handover | None:
-        rows: Sequence[Row[Any]] = (await self._connection.execute(query.limit(1))).all()
-        return _read(rows[0]) if rows else None
+        row = (await self._tx.execute(query.limit(1))).first()
+        return _handover(row) if row else None
 
     async def _write(self, ref: HandoverRef, *where: Any, **values: Any) -> None:
-        row = await conversation_row.locked(self._connection, ref.thread)
-        mine = (handovers.c.conversation_id == row.id, handovers.c.turn == ref.turn, *where)
-        await self._connection.execute(update(handovers).where(*mine).values(**values))
+        row = await conversation_row.locked(self._tx, ref.thread)
+        mine = (_row.conversation_id == row.id, _row.turn == ref.turn, *where)
+        await self._tx.execute(update(handovers).where(*mine).values(**values))
 
 
 _HANDOVERS = (
     select(handovers, conversations.c.team, conversations.c.channel.label("home"), conversations.c.thread_ts)
     .join(conversations)
-    .order_by(handovers.c.turn.desc())
+    .order_by(_row.turn.desc())
 )
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _handover(row: Row[Any]) -> Handover:
+    return Handover(
+        row.conversation_id,
+        HandoverRef(Thread(row.team, row.home, row.thread_ts), row.turn),
+        row.user_id,
+        row.channel,
+        row.card_ts,
+        row.taken_by,
+        row.closed_by,
+        row.closed_at.timestamp() if row.closed_at else 0.0,
+        row.reminded,
+    )
 
 
-def _read(row: Row[Any]) -> Handover:
-    ref = HandoverRef(Thread(row.team, row.home, row.thread_ts), row.turn)
-    closed_at = row.closed_at.timestamp() if row.closed_at else 0.0
-    return Handover(ref, row.user_id, row.channel, row.card_ts, row.taken_by, row.closed_by, closed_at, row.reminded)
+# -- Answers under a card ------------------------------------------------------------------------------------------
 
 
-def _said(row: Row[Any]) -> SaidMeanwhile:
-    files = tuple(FileRef(**each) for each in row.files)
-    return SaidMeanwhile(row.message_id, row.sender_id, row.message_text, files, row.deleted, row.edited)
+class HandoverAnswerStore:
+    """What people wrote under cards and needs nothing more: it was said to who asks, or there was nothing to say.
+
+    The catch-up compares Slack with it.
+    """
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def newest_wording(self, ref: HandoverRef, message: IncomingMessage) -> IncomingMessage | None:
+        """A message by what is stored of its corrections, whichever of them came first.
+
+        Returns:
+            an original in its newest wording, and a correction as it is; None where nothing is to be done: the message
+            is stored, it is deleted, or a newer edit is stored.
+        """
+        if message.id in await self.find(ref, [message.id]):
+            return None
+        about = message.correction_of if message.kind in _CORRECTIONS else message.id
+        stored = select(handover_answers).join(conversations).where(_of(ref), _answer.correction_of == about)
+        newest_first = ((_answer.message_type == MessageKind.DELETION).desc(), _answer.version.desc())
+        query = stored.where(_answer.message_type.in_(_CORRECTIONS)).order_by(*newest_first).limit(1)
+        newest = (await self._tx.execute(query)).one_or_none()
+        if newest is None or message.kind == MessageKind.DELETION:
+            return message
+        if newest.message_type == MessageKind.DELETION:
+            return None
+        if message.kind == MessageKind.EDIT:
+            return message if _version(message) >= newest.version else None
+        files = tuple(FileRef(**each) for each in newest.files)
+        return replace(message, text=newest.message_text, files=files or message.files)
+
+    async def store(self, ref: HandoverRef, message: IncomingMessage) -> None:
+        """A message is dealt with. The newest edit of it wins; of what is deleted no words are stored.
+
+        Args:
+            message: without secrets; what is stored stays as it was first.
+        """
+        conversation = await conversation_row.locked(self._tx, ref.thread)
+        now = await self.newest_wording(ref, message)
+        row = {
+            "conversation_id": conversation.id,
+            "message_id": message.id,
+            "turn": ref.turn,
+            "message_type": message.kind,
+            "sender_id": message.sender_id,
+            "channel": message.channel,
+            "slack_ts": message.ts,
+            "correction_of": message.correction_of,
+            "version": _version(message),
+            "deleted": now is None and message.kind not in _CORRECTIONS,
+            **_content(None if message.kind == MessageKind.DELETION else now),
+        }
+        await self._tx.execute(insert(handover_answers).values(row).on_conflict_do_nothing())
+        if now and message.kind in _CORRECTIONS:
+            await self._correct(conversation.id, now)
+
+    async def find(self, ref: HandoverRef, ids: Collection[str]) -> dict[str, StoredMessage]:
+        """Which of these messages are stored, by id, with whatever corrects them."""
+        which = or_(_answer.message_id.in_(ids), _answer.correction_of.in_(ids))
+        return {each.message_id: each for each in await self._messages(_MESSAGES.where(_of(ref), which))}
+
+    async def between(self, ref: HandoverRef, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
+        """What people wrote between two moments (seconds since 1970, both exclusive) and have not deleted."""
+        at = cast(_answer.slack_ts, Numeric)
+        there = and_(_answer.message_type == MessageKind.MESSAGE, ~_answer.deleted, at > oldest, at < latest)
+        return await self._messages(_MESSAGES.where(_of(ref), there))
+
+    async def stored_ids(self, ids: Collection[str]) -> set[str]:
+        """Which of these messages are stored, of whichever handover."""
+        stored = select(_answer.message_id).where(_answer.message_id.in_(ids))
+        return set((await self._tx.execute(stored)).scalars())
+
+    async def _correct(self, conversation_id: int, newest: IncomingMessage) -> None:
+        """Of what it corrects no older words are kept."""
+        change = update(handover_answers).where(_answer.conversation_id == conversation_id)
+        original = _answer.message_id == newest.correction_of
+        edits = and_(_answer.message_type == MessageKind.EDIT, _answer.correction_of == newest.correction_of)
+        older = change.where(edits, _answer.message_id != newest.id)
+        await self._tx.execute(older.values(_content(None)))
+        if newest.kind == MessageKind.DELETION:
+            await self._tx.execute(change.where(original).values(deleted=True, **_content(None)))
+        else:
+            await self._tx.execute(change.where(original, ~_answer.deleted).values(_content(newest)))
+
+    async def _messages(self, query: Select[tuple[str, str, str, str, str, str, str]]) -> list[StoredMessage]:
+        return [StoredMessage(**row) for row in (await self._tx.execute(query)).mappings()]
+
+
+_MESSAGES = select(
+    _answer.message_id,
+    _answer.message_type,
+    _answer.sender_id,
+    literal(SenderType.DEVELOPER).label("sender_type"),
+    _answer.message_text,
+    _answer.channel,
+    _answer.slack_ts,
+).join(conversations)
+
+
+def _version(message: IncomingMessage) -> Decimal:
+    return seconds(message.version) if message.version else Decimal(0)
+
+
+def _content(message: IncomingMessage | None) -> dict[str, Any]:
+    """The columns of what is to be read of a message; None: nothing."""
+    if message is None:
+        return {"message_text": "", "files": []}
+    return {"message_text": message.text, "files": [asdict(file) for file in message.files]}
+
+
+def _of(ref: HandoverRef) -> ColumnElement[bool]:
+    return and_(conversation_row.here(ref.thread), _answer.turn == ref.turn)
+
+
+# -- What came of decisions ----------------------------------------------------------------------------------------
 
 
 _JUDGED = text("""

@@ -5,15 +5,15 @@ from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, 
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
 
 
-def _conversation(*, primary_key: bool = False) -> Column[int]:
+def _conversation() -> Column[int]:
     whole = ForeignKey("conversations.id", ondelete="CASCADE")
-    return Column("conversation_id", BigInteger, whole, nullable=False, primary_key=primary_key, autoincrement=False)
+    return Column("conversation_id", BigInteger, whole, primary_key=True, autoincrement=False)
 
 
 handovers = Table(
     "handovers",
     metadata,
-    _conversation(primary_key=True),
+    _conversation(),
     Column("turn", Integer, primary_key=True, autoincrement=False),
     *(required(name, TEXT) for name in ("user_id", "channel", "card_ts", "taken_by", "closed_by")),
     required("reminded", Integer()),
@@ -26,7 +26,7 @@ handovers = Table(
 handover_answers = Table(
     "handover_answers",
     metadata,
-    _conversation(primary_key=True),
+    _conversation(),
     Column("message_id", TEXT, primary_key=True),
     required("turn", Integer()),
     *(required(name, TEXT) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),

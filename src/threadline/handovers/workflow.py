@@ -1,4 +1,4 @@
-"""A thread waits for a person, who takes it by a button, and for them to close it; both are done once."""
+"""HandoverWorkflow: a turn waits for a person to take it over, and to close it."""
 
 from typing import Any
 
@@ -100,7 +100,7 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         await attempt_despite_cancel(
             HandoverActivities.show_handover, self.input.ref, summary="update the card, tell both threads"
         )
-        return state.words
+        return state.reply
 
     async def on_timer(self) -> None:
         """Remind people. The next reminder is due also when this one failed."""

@@ -39,11 +39,9 @@ from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
 from threadline.gateway.router import EventRouter
-from threadline.handovers.activities import LiveHandoverActivities, Reception
-from threadline.handovers.card_data import Cards
+from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.contract import HandoverActivities
-from threadline.handovers.relay import Relaying
 from threadline.handovers.sweep import OpenHandovers
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.jobs.activities import LiveJobActivities
@@ -70,7 +68,7 @@ from threadline.slack.client import BotIdentity, Slack, identify
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
-from threadline.threads.activities import LiveThreadActivities
+from threadline.threads.activities import LiveThreadActivities, Relay
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -222,14 +220,16 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         job_services,
     )
     async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
+        handover_activities = live_handover_activities(deps, house.decision.handover_reminder)
         features = [
             cases(deps, _limits(settings.case), pull_requests),
             conversations(deps, talk, retention),
-            handovers(deps, house.decision.handover_reminder),
+            handovers(deps, handover_activities),
             approvals(deps, talk, retention),
             jobs(deps, channels, runner, retention),
         ]
-        yield [*features, threads(deps, settings.channels, retention, features)]
+        relay = handover_activities.relay_to_asker
+        yield [*features, threads(deps, settings.channels, retention, features, relay)]
 
 
 def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Feature:
@@ -269,10 +269,14 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
     )
 
 
-def handovers(deps: CoreDeps, remind_every: float) -> Feature:
+def live_handover_activities(deps: CoreDeps, remind_every: float) -> LiveHandoverActivities:
     """Args: `remind_every`: seconds."""
-    cards, reception = Cards(deps.database, _readers(deps)), Reception(deps.case_channels.escalations, remind_every)
-    live = LiveHandoverActivities(deps.database, deps.slack, deps.outbox, cards, reception, deps.authors)
+    channels = deps.case_channels
+    settings = HandoverSettings(channels.escalations, channels.bot_user, _readers(deps), remind_every)
+    return LiveHandoverActivities(deps.database, deps.slack, deps.outbox, deps.authors, settings)
+
+
+def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
     return Feature(
         [(live, HandoverActivities)],
         [HandoverWorkflow],
@@ -304,9 +308,17 @@ def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: Conver
 
 
 def threads(
-    deps: CoreDeps, channels: ChannelSettings, settings: ConversationSettings, features: Sequence[Feature]
+    deps: CoreDeps,
+    channels: ChannelSettings,
+    settings: ConversationSettings,
+    features: Sequence[Feature],
+    relay: Relay,
 ) -> Feature:
-    """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts."""
+    """The catch-up over the sources of all features, the sweep over their sweeps, and replies to the bot's posts.
+
+    Args:
+        relay: gets a reply first; see `LiveThreadActivities`.
+    """
     database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
     catch_up = LiveCatchUpActivities(
         database,
@@ -318,7 +330,6 @@ def threads(
         bot_user_id=bot_user,
         conversation_channels=channels.conversation_channels or None,
     )
-    relay = Relaying(database, slack, deps.outbox, bot_user).relay
     threads = LiveThreadActivities(database, slack, bot_user, deps.workflows, {"case": case_start}, relay)
     kept, users = settings.conversation_retention_days * _DAY, settings.memory_days * _DAY
     return Feature(
