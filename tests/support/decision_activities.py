@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
-from threadline.conversations.contract import DecideRequest, SettleRequest, TurnDecision
+from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.confidence import Factors
@@ -86,8 +86,8 @@ class Engine:
         answered_at: int = 0,
         escalate: Reason | None = None,
     ) -> str:
-        request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
-        await self.talk.run(self.talk.thinking.settle_turn, request)
+        request = FinishRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
+        await self.talk.run(self.talk.thinking.finish_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
 
