@@ -23,7 +23,7 @@ from threadline.cli import process as stopping
 from threadline.conversations.contract import (
     ActRequest,
     DecideRequest,
-    SettleRequest,
+    FinishRequest,
     StoreRequest,
     TalkTurn,
     ThinkRequest,
@@ -100,7 +100,7 @@ class OneProcess:
 
 
 class OneTurn:
-    """A turn from the way that it was found to go until it is said, and for the operator until it is remembered."""
+    """A turn from the way that it was found to go until it is said and remembered."""
 
     def __init__(self, talk: Conversing, steps: Steps, turn: TalkTurn, begun: Begun) -> None:
         self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
@@ -115,10 +115,7 @@ class OneTurn:
         else:
             await self._decide()
         most = self._begun.max_turns or MAX_TURNS
-        await self._settle(await react(self._think, self._act, max_turns=most, closing=closing))
-        await self._steps.run(self._talk.speaking.post_answer, self._turn)
-        if operator:
-            await self._steps.run(self._talk.operator.remember_turn, self._turn)
+        await self._finish(await react(self._think, self._act, max_turns=most, closing=closing))
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
@@ -142,9 +139,9 @@ class OneTurn:
             self._protocol = self._protocol.joined(done.protocol)
         return done
 
-    async def _settle(self, outcome: Outcome) -> None:
+    async def _finish(self, outcome: Outcome) -> None:
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
-        request = SettleRequest(
+        request = FinishRequest(
             self._turn.thread,
             self._turn.turn,
             outcome.kind,
@@ -154,7 +151,7 @@ class OneTurn:
             spoken_by=outcome.spoken_by,
             protocol=self._protocol,
         )
-        await self._steps.run(self._talk.thinking.settle_turn, request)
+        await self._steps.run(self._talk.thinking.finish_turn, request)
 
 
 async def _serve(stop: asyncio.Event) -> None:

@@ -14,7 +14,7 @@ from tests.support.case_store import report
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.conversations.contract import SettleRequest, Word
+from threadline.conversations.contract import FinishRequest, Word
 from threadline.conversations.model.conversation import OutcomeKind, WordKind
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState
@@ -91,8 +91,8 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     talk.model.script(work_on_it)
     for call in (await talk.think()).reply.calls:
         await talk.act(call)
-    request = SettleRequest(talk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=1, protocol=STATE)
-    await talk.run(talk.thinking.settle_turn, request)
+    request = FinishRequest(talk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=1, protocol=STATE)
+    await talk.run(talk.thinking.finish_turn, request)
     await talk.post()
     return question
 

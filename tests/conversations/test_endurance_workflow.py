@@ -22,7 +22,7 @@ async def _lost() -> None:
     raise ApplicationError("The answer was lost.")
 
 
-@pytest.mark.parametrize("name", ["store_messages", "begin_turn", "think", "act", "settle_turn", "post_answer"])
+@pytest.mark.parametrize("name", ["store_messages", "begin_turn", "think", "act", "finish_turn"])
 async def test_activity_whose_result_was_lost_does_nothing_twice(database: Database, name: str) -> None:
     script = calls("create:1"), ModelReply("It is there.")
     async with conversation(database, *script, server=skipping_time) as scene:
@@ -78,9 +78,7 @@ async def test_turn_of_a_terminated_run_goes_on_with_the_next_message(database: 
 @pytest.mark.records("talk_left_unsaid")
 async def test_an_answer_that_a_terminated_run_did_not_post_is_said_first(database: Database) -> None:
     async with conversation(database, ModelReply("First."), ModelReply("Second.")) as scene:
-        scene.steps.after["settle_turn"] = [scene.hang]
-        await scene.say("one")
-        await scene.hanging.wait()
+        await scene.settled_unposted("one", 1)
         await scene.handle.terminate("by hand")
         assert await scene.ask("two") == "Second."
         assert list(scene.said.items()) == [(1, "First."), (2, "Second.")]
@@ -189,6 +187,6 @@ async def test_fault_in_a_step_fails_the_task_and_never_the_run(database: Databa
         return any("does not handle" in message for message in failures)
 
     async with conversation(database) as scene:
-        scene.steps.before["settle_turn"] = [broken]
+        scene.steps.before["finish_turn"] = [broken]
         await scene.say("hello")
         await scene.until(suspended, "the workflow's task fails")

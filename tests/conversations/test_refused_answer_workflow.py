@@ -29,13 +29,13 @@ async def test_refused_answer_does_not_delay_the_next(database: Database) -> Non
 
     async with conversation(database, FIRST, SECOND, server=skipping_time) as scene:
         await refused(scene, "one", 1)
-        scene.steps.after["post_answer"] = [refuse_again]
+        scene.steps.after["finish_turn"] = [refuse_again]
         assert await scene.ask("two") == "Second."
-        await scene.until(lambda: len(scene.requests("post_answer")) == 3, "the first is tried once more, in vain")
+        await scene.until(lambda: scene.requests("post_answer"), "the first is tried once more, in vain")
         await scene.later(hours=25)
         assert await scene.handle.result() == "quiet"
         assert scene.said == {2: "Second."}
-        assert [each.turn for each in scene.requests("post_answer")] == [1, 2, 1]
+        assert [each.turn for each in scene.requests("finish_turn", "post_answer")] == [1, 2, 1]
 
 
 async def test_refused_answer_is_posted_after_the_next_that_slack_accepts(database: Database) -> None:
@@ -58,9 +58,7 @@ async def test_refused_answer_is_posted_first_by_the_next_run(database: Database
 async def test_answer_that_is_always_refused_does_not_hide_later_ones(database: Database) -> None:
     async with conversation(database, FIRST, SECOND) as scene:
         await refused(scene, "one", 1)
-        scene.steps.after["settle_turn"] = [scene.hang]
-        await scene.say("two")
-        await scene.hanging.wait()
+        await scene.settled_unposted("two", 2)
         await scene.handle.terminate("by hand")
         refuse(scene)
         await scene.send(scene.message("thanks", addressed=False))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.temporal import until
-from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.status import DELAY, showing_status
 from threadline.models.model import ToolChoice
@@ -40,7 +40,7 @@ async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(tal
     talk.model.script(script)
     await think(talk)
     assert seen == ["thinking"]
-    await talk.run(talk.thinking.settle_turn, SettleRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
+    await talk.run(talk.thinking.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
     await talk.post()
     assert status(talk) == ""
 
@@ -58,10 +58,10 @@ async def test_silent_end_clears_the_status(talk: ConversationActivityScene) -> 
     talk.replies("NO_REPLY")
     await think(talk)
     talk.slack.workspace.show_status(talk.thread.channel, talk.thread.ts, "thinking")
-    end = SettleRequest(talk.thread, 1, OutcomeKind.SILENT)
-    await talk.run(talk.thinking.settle_turn, end)
+    end = FinishRequest(talk.thread, 1, OutcomeKind.SILENT)
+    await talk.run(talk.thinking.finish_turn, end)
     assert status(talk) == "thinking", "it never showed one"
-    await talk.run(talk.thinking.settle_turn, replace(end, status_shown=True))
+    await talk.run(talk.thinking.finish_turn, replace(end, status_shown=True))
     assert status(talk) == ""
 
 

@@ -133,7 +133,7 @@ async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Da
     limits = ConversationLimits(max_history_events=history_events)
     async with conversation(database, limits=limits) as scene:
         scene.model.replies += [scene.hang, ModelReply("Here I am.")]
-        scene.steps.after["post_answer"] = [nothing, late]
+        scene.steps.after["finish_turn"] = [nothing, late]
         await scene.say("create one")
         await scene.hanging.wait()
         await scene.say("and another")

@@ -9,7 +9,7 @@ from tests.support.conversation_activities import REGISTRY, ConversationActivity
 from tests.support.decision_activities import Engine, engine_of
 from tests.support.decision_forms import decision_form
 from threadline.conversations import decision_texts
-from threadline.conversations.contract import SettleRequest, TurnDecision
+from threadline.conversations.contract import FinishRequest, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.db.engine import Database
@@ -130,9 +130,9 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     async with engine.talk.database.begin() as work:
         await HandoverStore(work.tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
-    answered = SettleRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
+    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
     for _ in range(2):  # the result of the first attempt is lost
-        assert (await engine.talk.run(engine.talk.thinking.settle_turn, answered)).left is not changed
+        assert (await engine.talk.run(engine.talk.thinking.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as work:
             await HandoverStore(work.tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)

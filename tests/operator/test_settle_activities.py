@@ -8,7 +8,7 @@ import pytest
 from tests.support.conversation_activities import KEY, ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations import blocks
-from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
@@ -38,9 +38,9 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 
 
 async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
-    request = SettleRequest(talk.thread, 1, kind, text, **given)
+    request = FinishRequest(talk.thread, 1, kind, text, **given)
     for _ in range(2):  # its answer was lost, and it is asked for again
-        await talk.run(talk.thinking.settle_turn, request)
+        await talk.run(talk.thinking.finish_turn, request)
         await talk.post()
     (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
     return post.text
@@ -96,9 +96,9 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
 
 
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
-    request = SettleRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
-    marks = await desk.run(desk.thinking.settle_turn, request)
-    assert (marks.turn, await journal(desk)) == (1, [])
+    request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
+    finished = await desk.run(desk.thinking.finish_turn, request)
+    assert (finished.marks.turn, await journal(desk)) == (1, [])
 
 
 WROTE = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
@@ -155,8 +155,8 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
         before = await work.turn_plans.of(desk.thread, 1)
     assert before
     assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
-    request = SettleRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
-    marks = await desk.run(desk.thinking.settle_turn, request)
+    request = FinishRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
+    finished = await desk.run(desk.thinking.finish_turn, request)
     async with desk.database.begin() as work:
         plan = await work.turn_plans.of(desk.thread, 1)
     assert plan
@@ -171,7 +171,7 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
         "correlation_id": f"{desk.thread.key}:1",
     }
     assert plan.result["did_post"] is True
-    assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in marks.last
+    assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in finished.summary
     assert KEY not in str(plan.result)
     async with desk.database.begin() as work:
         await work.turn_plans.prepared(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
@@ -232,8 +232,7 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     begun = await desk.begin(2)
     assert begun.ends is OutcomeKind.TOLD
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
-    request = SettleRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
-    marks = await desk.run(desk.thinking.settle_turn, request)
-    await desk.post(2)
+    request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
+    finished = await desk.run(desk.thinking.finish_turn, request)
     assert "is now bound to" in desk.posted()[-1].text
-    assert not marks.turn_due
+    assert not finished.marks.turn_due

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.conversations.contract import SettleRequest, ThinkRequest
+from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.jobs.model import job_question_id
@@ -54,8 +54,8 @@ async def begun(desk: ConversationActivityScene, turn: int, *words: str | Incomi
 async def ended(desk: ConversationActivityScene, begun: Begun, turn: int) -> str:
     """What is posted for a turn that was over before the loop."""
     assert begun.ends
-    request = SettleRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
-    await desk.run(desk.thinking.settle_turn, request)
+    request = FinishRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
+    await desk.run(desk.thinking.finish_turn, request)
     await desk.post(turn)
     return desk.posted()[-1].text
 
@@ -185,8 +185,8 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(desk: C
     call = ToolCall("call_1", "slack_ask_clarifying_question", question)
     async with desk.database.begin() as work:
         await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
-    spoken = SettleRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
-    await desk.run(desk.thinking.settle_turn, spoken)
+    spoken = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
+    await desk.run(desk.thinking.finish_turn, spoken)
     await desk.post()
     assert desk.posted()[-1].text == "Search for it, or wait?"
     await desk.said("search for it")

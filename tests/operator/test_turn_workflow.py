@@ -17,7 +17,7 @@ SPOKEN = calls(POST, text="It is submitted.")
 
 def around(scene: ConversationScene) -> list[tuple[str, int]]:
     """What was asked for around the loop, with the turn."""
-    names = ("prepare_turn", "analyse_request", "remember_turn")
+    names = ("prepare_turn", "analyse_request")
     return [(name, request.turn) for name, request in scene.steps.asked if name in names]
 
 
@@ -33,8 +33,8 @@ async def test_operator_is_prepared_before_it_thinks_and_remembered_after(databa
         await scene.say(f"the proposal for {rfp_id} is submitted")
         assert await scene.until_said(1) == "It is submitted."
         await scene.until_idle()
-        assert scene.names("prepare_turn", "analyse_request", "think", "post_answer", "remember_turn") == [
-            *("prepare_turn", "analyse_request", "think", "think", "post_answer", "remember_turn")
+        assert scene.names("prepare_turn", "analyse_request", "think", "finish_turn") == [
+            *("prepare_turn", "analyse_request", "think", "think", "finish_turn")
         ]
         assert await memories(scene)
         assert {each.agent for each in scene.asked} == {Agent.OPERATOR}
@@ -68,9 +68,9 @@ async def test_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
     async with conversation(database) as scene:
         await scene.say("add to journal: they called")
         assert "Which RFP" in await scene.until_said(1)
-        await scene.until(lambda: around(scene), "the turn is remembered")
         assert (await scene.until_settled(1)).kind is OutcomeKind.ASKED
-        assert (scene.asked, around(scene)) == ([], [("remember_turn", 1)])
+        await scene.until(lambda: memories(scene), "the turn is remembered")
+        assert (scene.asked, around(scene)) == ([], [])
 
 
 @pytest.mark.parametrize("remembers", [True, False])
@@ -79,7 +79,7 @@ async def test_conversational_agent_remembers_only_on_request(database: Database
         await scene.say("remember that Riga wants everything as PDF" if remembers else "Riga wants everything as PDF")
         await scene.until_said(1)
         await scene.until_idle()
-        assert around(scene) == [("remember_turn", 1)] * remembers
+        assert around(scene) == []
         assert await memories(scene) == remembers
 
 

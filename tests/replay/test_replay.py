@@ -88,7 +88,6 @@ press_handover
 read_history_page
 record_channel
 relay_to_person
-remember_turn
 remind_handover
 reply_privately
 report_sla_event acknowledge_breach
@@ -113,15 +112,15 @@ run_job
 save_investigation_result
 save_investigation_result posted
 select_threads
-settle_turn answered
-settle_turn asked
-settle_turn clarified
-settle_turn escalated
-settle_turn failed
-settle_turn silent
-settle_turn spoken
-settle_turn stopped
-settle_turn summarised
+finish_turn answered
+finish_turn asked
+finish_turn clarified
+finish_turn escalated
+finish_turn failed
+finish_turn silent
+finish_turn spoken
+finish_turn stopped
+finish_turn summarised
 show_decision
 show_handover
 signal acknowledged

@@ -16,7 +16,7 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import (
     ActRequest,
-    SettleRequest,
+    FinishRequest,
     Stored,
     StoreRequest,
     TalkTurn,
@@ -24,12 +24,14 @@ from threadline.conversations.contract import (
     Thought,
 )
 from threadline.conversations.decide import Deciding, Rules
+from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.react_loop import react
 from threadline.conversations.think import Mind, Thinking
+from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
 from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
@@ -155,10 +157,11 @@ class ConversationActivityScene:
         return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
 
     async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
-        request = SettleRequest(
+        """The turn ends, and is answered in Slack."""
+        request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
-        return await self.run(self.thinking.settle_turn, request)
+        return (await self.run(self.thinking.finish_turn, request)).marks
 
     async def post(self, turn: int = 1) -> ConversationMarks:
         return await self.run(self.speaking.post_answer, TalkTurn(self.thread, turn))
@@ -242,7 +245,11 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             acting = Acting(database, mind, ledger or PostgresToolLedger(database), alerts, attempts=3)
 
             def deciding_by(deciding: Deciding) -> LiveConversationActivities:
-                return LiveConversationActivities(database, ConversationLimits(), deciding, thinking, acting, client)
+                remembering = Remembering(database, mind.registry, mind.clock)
+                finishing = Finishing(database, outbox, client, deciding, thinking, remembering)
+                return LiveConversationActivities(
+                    database, ConversationLimits(), deciding, thinking, acting, finishing, client
+                )
 
             return ConversationActivityScene(
                 database,

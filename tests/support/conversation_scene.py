@@ -26,9 +26,10 @@ from threadline.cases.model import CaseReaders
 from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import ConversationActivities, SettleRequest, SpeakingActivities, ThinkRequest
+from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
 from threadline.conversations.conversation_store import SettledTurn
 from threadline.conversations.decide import Deciding, Rules
+from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
@@ -39,6 +40,7 @@ from threadline.conversations.model.conversation import (
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
+from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
@@ -194,6 +196,13 @@ class ConversationScene:
         await self.say(text, user)
         return await self.until_said(turn)
 
+    async def settled_unposted(self, text: str, turn: int) -> None:
+        """Say something to the bot whose answer is settled and not in Slack yet: it wants no post for ten minutes."""
+        self.slack.faults.rate_limit("chat.postMessage", retry_after=600)
+        await self.say(text)
+        await self.until_settled(turn)
+        await self.until(lambda: not self.slack.faults.ordered("chat.postMessage"), "Slack has put the answer off")
+
     async def stop(self) -> None:
         await self.send(self.message("stop", kind=MessageKind.STOP))
 
@@ -319,9 +328,9 @@ class ConversationScene:
         """What each step was to show."""
         return [each.status for each in self.requests("decide", "think", "act") if each.status]
 
-    def settlement(self, turn: int) -> SettleRequest:
+    def settlement(self, turn: int) -> FinishRequest:
         """With what a turn was settled first."""
-        found: SettleRequest = next(each for each in self.requests("settle_turn") if each.turn == turn)
+        found: FinishRequest = next(each for each in self.requests("finish_turn") if each.turn == turn)
         return found
 
     # -- what is on record -------------------------------------------------------------------------------------------
@@ -508,9 +517,12 @@ def _activities(
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
     reception = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
+    remembering = Remembering(database, mind.registry, mind.clock)
+    finishing = Finishing(database, outbox, slack, deciding, thinking, remembering)
     return [
         *activities_of(
-            LiveConversationActivities(database, limits, deciding, thinking, acting, slack), ConversationActivities
+            LiveConversationActivities(database, limits, deciding, thinking, acting, finishing, slack),
+            ConversationActivities,
         ),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),

@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_forms import decision_form
 from threadline.conversations import conversation_row
-from threadline.conversations.contract import DecideRequest, SettleRequest, TurnDecision
+from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
@@ -88,8 +88,8 @@ class Engine:
         answered_at: int = 0,
         escalate: EscalationReason | None = None,
     ) -> str:
-        request = SettleRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
-        await self.talk.run(self.talk.thinking.settle_turn, request)
+        request = FinishRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
+        await self.talk.run(self.talk.thinking.finish_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
 

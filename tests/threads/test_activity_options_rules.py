@@ -23,7 +23,7 @@ NEVER_GIVE_UP = {
     "decide_without_model",
     "open_handover",
     "press_handover",
-    "settle_turn",
+    "finish_turn",
     "load_approval",
     "decide_action",
     "expire_action",

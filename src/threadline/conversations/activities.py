@@ -12,8 +12,9 @@ from threadline.conversations.contract import (
     ConversationActivities,
     ConversationOpened,
     DecideRequest,
+    FinishedTurn,
+    FinishRequest,
     Refusal,
-    SettleRequest,
     Stored,
     StoreRequest,
     TalkTurn,
@@ -22,10 +23,10 @@ from threadline.conversations.contract import (
     TurnDecision,
 )
 from threadline.conversations.decide import Deciding
+from threadline.conversations.finish import Finishing
 from threadline.conversations.message_intake import Unjudged
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
-from threadline.conversations.settle import Settling
-from threadline.conversations.status import set_status, showing_status
+from threadline.conversations.status import showing_status
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
@@ -47,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LiveConversationActivities(ConversationActivities):
-    """Args: `limits` bound every conversation; `deciding`, `thinking` and `acting` are the steps of a turn; `slack`
+    """Args: `limits` bound every conversation; `deciding` to `finishing` are the steps of a turn; `slack`
     shows what they do."""
 
     def __init__(
@@ -57,6 +58,7 @@ class LiveConversationActivities(ConversationActivities):
         deciding: Deciding,
         thinking: Thinking,
         acting: Acting,
+        finishing: Finishing,
         slack: Slack,
     ) -> None:
         self._database = database
@@ -64,7 +66,7 @@ class LiveConversationActivities(ConversationActivities):
         self._limits = limits
         self._thinking = thinking
         self._deciding = deciding
-        self._settling = Settling(database, deciding)
+        self._finishing = finishing
         self._acting = acting
 
     @activity.defn
@@ -157,13 +159,6 @@ class LiveConversationActivities(ConversationActivities):
             return await self._acting.act(request, activity.info().attempt)
 
     @activity.defn
-    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
-        thread, turn = request.thread, request.turn
-        marks, own = await self._settling.settle(request)
-        await self._thinking.remember(thread, turn, own)
-        if request.status_shown and not marks.unsaid:
-            await set_status(self._slack, thread, "")
-        _log.info(
-            "turn_completed", slack_thread=thread.key, turn=turn, kind=request.kind, model_calls=request.model_calls
-        )
-        return marks
+    async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
+        async with heartbeating():
+            return await self._finishing.finish(request)

@@ -48,6 +48,9 @@ waited for: the turn goes on without a decision."""
 ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
 """Longer than any tool's own limit."""
 
+FINISH = replace(STORE, start_to_close=180, heartbeat=20)
+"""It posts, after it has stored."""
+
 
 @dataclass(frozen=True)
 class StoreRequest:
@@ -170,7 +173,7 @@ class ActRequest:
 
 
 @dataclass(frozen=True)
-class SettleRequest:
+class FinishRequest:
     """The end of a turn. `text` counts only where it is no model's (`answered_at` is 0)."""
 
     thread: Thread
@@ -191,7 +194,25 @@ class SettleRequest:
     escalate: EscalationReason | None = None
     """Why a person takes over a turn that was to be answered."""
     status_shown: bool = False
-    """A status may stand under the thread, which nothing takes away where the turn ends silently."""
+    """A status may stand under the thread, which nothing takes away where nothing is posted."""
+
+
+@dataclass(frozen=True)
+class FinishedTurn:
+    """What became of a turn.
+
+    `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
+    """
+
+    marks: ConversationMarks
+    summary: str = ""
+    posted: bool = False
+    post_error: str = ""
+    """Why Slack refuses the answer for good."""
+    handover: bool = False
+    """The turn waits for a person: the answer is to be posted once that has begun."""
+    left_to_person: bool = False
+    """The answer is not said, since a person has the thread."""
 
 
 @dataclass(frozen=True)
@@ -271,11 +292,12 @@ class ConversationActivities(ABC):
     async def act(self, request: ActRequest) -> Execution:
         """Run one call, or return what it came to before."""
 
-    @activity_options(STORE)
+    @activity_options(FINISH)
     @activity.defn
     @abstractmethod
-    async def settle_turn(self, request: SettleRequest) -> ConversationMarks:
-        """Write down how a turn ended and what is to be said; what it has used is answered with that."""
+    async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
+        """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
+        what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`."""
 
 
 class SpeakingActivities(ABC):
@@ -285,7 +307,7 @@ class SpeakingActivities(ABC):
     @activity.defn
     @abstractmethod
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
-        """Post a settled turn's answer, once, with what its tools have to show."""
+        """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))
     @activity.defn

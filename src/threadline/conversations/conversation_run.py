@@ -1,12 +1,11 @@
 """A conversation as its workflow and the steps of it see it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.conversations.contract import SpeakingActivities, TalkTurn
+    from threadline.conversations.contract import FinishedTurn, SpeakingActivities, TalkTurn
     from threadline.conversations.model.conversation import ConversationMarks, Talk
 
 from threadline.threads.calls import BackgroundTasks, attempt
@@ -34,7 +33,7 @@ class Conversation:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
         self.heard = workflow.now().timestamp()
         if marks.rev >= self.marks.rev:
-            self.state.marks = replace(marks, last=marks.last or self.marks.last)
+            self.state.marks = marks
         self._entered()
 
     def does(self, what: str) -> None:
@@ -50,8 +49,17 @@ class Conversation:
     def stopped_by_operator(self) -> bool:
         return self.state.cancelled and not self.marks.stop_due
 
+    def finished(self, turn: int, finished: FinishedTurn) -> None:
+        """Take over what became of a turn."""
+        self.state.last = finished.summary or self.state.last
+        if finished.post_error:
+            self.unsayable.append(turn)
+        elif finished.posted:
+            self.unsayable = []
+        self.merge(finished.marks)
+
     async def say(self, turn: int) -> None:
-        """Post a settled turn's answer."""
+        """Post a settled turn's answer that is not posted yet."""
         self.does(f"posting the answer of turn {turn}")
         asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
         trouble = await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.merge)

@@ -11,7 +11,6 @@ from threadline.conversations.contract import TalkTurn
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
 from threadline.conversations.request_texts import asked_in
-from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.turn_plans import Plan
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
@@ -67,7 +66,6 @@ class LiveOperatorActivities(OperatorActivities):
         database: Database,
         beginning: Beginning,
         slack: SlackContext,
-        remembering: Remembering,
         model: ChatModel | None,
         tools: Sequence[Tool],
         tokens: int = TOKENS,
@@ -75,7 +73,6 @@ class LiveOperatorActivities(OperatorActivities):
         self._database = database
         self._beginning = beginning
         self._slack = slack
-        self._remembering = remembering
         self._model = model
         self._tools = tools
         self._tokens = tokens
@@ -162,10 +159,6 @@ class LiveOperatorActivities(OperatorActivities):
                     "analysis_cost_not_stored", slack_thread=turn.thread.key, turn=turn.turn, reason=str(error)
                 )
         return made.text
-
-    @activity.defn
-    async def remember_turn(self, turn: TalkTurn) -> None:
-        await self._remembering.remember(turn.thread, turn.turn)
 
     async def _asked(self, work: Work, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn

@@ -34,8 +34,6 @@ class Begun:
     """Model calls that may ask for tools; 0: as every conversation."""
     behind: int = 0
     """Steps that another agent took before this one went on."""
-    remembers: bool = False
-    """Somebody asks to have something remembered."""
     relays: bool = False
     """A person has taken the thread over, or may: they are shown what was said."""
     overhears: bool = False
@@ -80,9 +78,3 @@ class OperatorActivities(ABC):
     @abstractmethod
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
         """Have the model say what is asked for, before it is asked to do it. Where this fails, it does without."""
-
-    @activity_options(ActivityOptions(start_to_close=10, retry=retry_policy(1, 5, attempts=3), schedule_to_close=20))
-    @activity.defn
-    @abstractmethod
-    async def remember_turn(self, turn: TalkTurn) -> None:
-        """Keep what a turn that was answered has shown: what was done, what worked and what did not."""

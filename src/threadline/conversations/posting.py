@@ -1,6 +1,7 @@
 """What a conversation says in Slack: each answer once, with what its tools have to show."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -37,33 +38,67 @@ class LiveSpeakingActivities(SpeakingActivities):
 
     @activity.defn
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
-        thread = turn.thread
         async with self._database.begin() as work:
-            settled = await work.conversations.settled(thread, turn.turn)
-            shown = await work.tool_executions.record_groups(thread, turn.turn)
-        if settled is None:
+            answer = await read_answer(work, turn.thread, turn.turn)
+        if answer is None:
             raise Permanent("This turn has not ended, so it has no answer to post yet.")
-        if rendered := answer_of(settled.answer, tuple(_structured(shown)), settled.detail) if settled.answer else ():
-            await self._say(thread, f"turn:{turn.turn}", rendered, "answer", turn_id(turn.thread, turn.turn))
-        async with self._database.begin() as work:
-            return await work.conversations.said(thread, turn.turn)
+        return await publish_answer(self._database, self._outbox, answer)
 
     @activity.defn
     async def post_word(self, word: Word) -> None:
         rendered = formatting.notice(word_text(word.kind, word.until))
-        await self._say(word.thread, f"{word.kind}:{word.about}", rendered, "word")
+        await self._outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
 
     @activity.defn
     async def mark_messages(self, marker: Marker) -> None:
         await add_reactions(self._slack, marker.name, marker.items)
 
-    async def _say(
-        self, thread: Thread, key: str, rendered: tuple[Rendered, ...], kind: str, correlation: str = ""
-    ) -> None:
-        place = (thread.channel, thread.ts, rendered)
-        post = Post(f"talk:{thread.key}:{key}", *place, correlation_id=correlation)
-        await self._outbox.publish(post)
+
+@dataclass(frozen=True)
+class Answer:
+    """A settled turn's answer as it is posted: one part for each message."""
+
+    thread: Thread
+    turn: int
+    parts: tuple[Rendered, ...]
+    posted: bool
+
+
+async def read_answer(work: Work, thread: Thread, turn: int) -> Answer | None:
+    """The answer of a turn; None where it is not settled. One that says nothing has no parts."""
+    settled = await work.conversations.settled(thread, turn)
+    if settled is None:
+        return None
+    if settled.said or not settled.answer:
+        return Answer(thread, turn, (), settled.said)
+    shown = await work.tool_executions.record_groups(thread, turn)
+    return Answer(thread, turn, answer_of(settled.answer, tuple(_structured(shown)), settled.detail), posted=False)
+
+
+async def publish_answer(database: Database, outbox: Outbox, answer: Answer) -> ConversationMarks:
+    """Post an answer, once, and write down that it is posted.
+
+    Raises:
+        Permanent: Slack refuses it.
+        Transient: it is to be tried again.
+    """
+    thread, turn, noted = answer.thread, answer.turn, list[ConversationMarks]()
+
+    async def note(tx: Transaction, _: str) -> None:
+        noted.append(await database.work(tx).conversations.said(thread, turn))
+
+    post = _post(thread, f"turn:{turn}", answer.parts, turn_id(thread, turn))
+    if answer.parts:  # of several parts the first alone would tell, and the others could be lost
+        await outbox.publish(replace(post, on_posted=note if len(answer.parts) == 1 else None))
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
+    if noted:
+        return noted[0]
+    async with database.begin() as work:
+        return await work.conversations.said(thread, turn)
+
+
+def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:
+    return Post(f"talk:{thread.key}:{key}", thread.channel, thread.ts, rendered, correlation_id=correlation)
 
 
 async def find_answer_part(

@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
         ActRequest,
         ConversationActivities,
         DecideRequest,
-        SettleRequest,
+        FinishRequest,
         SpeakingActivities,
         TalkTurn,
         ThinkRequest,
@@ -91,7 +91,7 @@ class Turn:
             done = answers.until_then(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
-        request = SettleRequest(
+        request = FinishRequest(
             self._thread,
             self._number,
             outcome.kind,
@@ -105,20 +105,17 @@ class Turn:
             escalate=reason,
             status_shown=self._addressed,
         )
-        summary = f"settle turn {self._number}: {outcome.kind}"
-        settled = await call(ConversationActivities.settle_turn, request, summary=summary)
-        self._conversation.merge(settled)
-        if reason or outcome.kind is OutcomeKind.ESCALATED:
-            await hand_over(self._thread, self._number)
         if self._told:
             await self._told  # that the model is away is said before what came after that
-        if outcome.kind is not OutcomeKind.SILENT:
+        self._conversation.does(f"finishing turn {self._number}")
+        summary = f"finish turn {self._number}: {outcome.kind}"
+        finished = await call(ConversationActivities.finish_turn, request, summary=summary)
+        self._conversation.finished(self._number, finished)
+        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
+            await hand_over(self._thread, self._number)
             await self._conversation.say(self._number)
         if self._way.begun and self._way.begun.ends is None:  # what later steps took up, and what a stop has ended
-            await relay(self._turn, self._way.begun, left=settled.left)
-        if self._way.remembers:
-            self._conversation.does(f"storing memories of turn {self._number}")
-            await self._way.remember()
+            await relay(self._turn, self._way.begun, left=finished.left_to_person)
         self._conversation.does("")
 
     def _failures(self, outcome: Outcome) -> str:

@@ -33,11 +33,6 @@ class Way:
         return self.begun.agent if self.begun else Agent.COPILOT
 
     @property
-    def remembers(self) -> bool:
-        """Whether something of the turn is to be kept: what the operator has shown, and what somebody asks for."""
-        return self.agent is Agent.OPERATOR or bool(self.begun and self.begun.remembers)
-
-    @property
     def overhears(self) -> bool:
         """Whether nothing that it was begun with was addressed to the bot."""
         return self.begun is not None and self.begun.overhears
@@ -59,10 +54,6 @@ class Way:
         """Gather what the operator is to know, and have the request analysed; it can do without either."""
         await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather the operator's context")
         await attempt(OperatorActivities.analyse_request, self._turn, summary="analyse the request")
-
-    async def remember(self) -> None:
-        """Keep what the turn has shown: it was answered already, and without that the next turn remembers less."""
-        await attempt(OperatorActivities.remember_turn, self._turn, summary="store memories")
 
     def lost(self, asked: ToolCall, execution: Execution) -> Execution:
         """A call that broke off, with the state behind it: nobody knows whether it was done."""

@@ -194,7 +194,6 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
         turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
         behind=route.behind,
-        remembers=route.remembers,
         relays=route.relays,
         overhears=route.overhears,
     )

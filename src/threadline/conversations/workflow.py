@@ -214,7 +214,7 @@ class ConversationWorkflow(ThreadHandler):
                 ConversationState.AWAITING_PERSON: f"Waiting for a person: {conversation.marks.question}",
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
-            + (f"\n\nLast: {conversation.marks.last}" if conversation.marks.last else "")
+            + (f"\n\nLast: {self.state.last}" if self.state.last else "")
         )
 
 

@@ -18,12 +18,14 @@ from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import ACT
+from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities, find_answer_part
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
+from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.jobs.model import JOB_TYPES, JobRunner
@@ -147,13 +149,17 @@ async def conversing(
         )
         words = settings.decision.sensitive_words
         mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
+        decisions = deciding(database, mind, users, settings.decision, embedder)
+        thinking = Thinking(database, mind, users, house.alerts)
+        remembering = Remembering(database, registry, mind.clock)
         yield Conversing(
             LiveConversationActivities(
                 database,
                 _limits(given),
-                deciding(database, mind, users, settings.decision, embedder),
-                Thinking(database, mind, users, house.alerts),
+                decisions,
+                thinking,
                 Acting(database, mind, ledger, house.alerts, ACT.retry.maximum_attempts),
+                Finishing(database, outbox, slack, decisions, thinking, remembering),
                 slack,
             ),
             LiveSpeakingActivities(database, slack, outbox),

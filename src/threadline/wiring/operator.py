@@ -1,8 +1,7 @@
-"""What the operator is made of around the loop: where its context comes from, and what is remembered."""
+"""What the operator is made of around the loop: the routes of turns, and where its context comes from."""
 
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.think import Mind
-from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database
 from threadline.operator.context import SlackContext
@@ -25,7 +24,6 @@ def operating(
         database,
         Beginning(database, mind.bot_name),
         SlackContext(UserProfiles(database, users), history, authors),
-        Remembering(database, mind.registry, mind.clock),
         mind.model,
         mind.house.tools,
         tokens,

@@ -165,10 +165,6 @@ class ConversationMarks:
     cost_usd: float = 0.0
     crowded: bool = False
     """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
-    last: str = ""
-    """What the last settled turn came to, in words; only the answer to settling it says so."""
-    left: bool = False
-    """Its answer is not said, since a person has the thread; likewise."""
 
 
 @dataclass
@@ -184,6 +180,8 @@ class Talk:
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""
     untold: list[str] = field(default_factory=list)
     """The `ts` of messages whose writers are still to be told that it is too much at once."""
+    last: str = ""
+    """What the last settled turn came to, in words."""
     reworded: list[int] = field(default_factory=list)
     """Turns of which the person who has the thread is still to see something as it reads now."""
 

@@ -1,8 +1,8 @@
-"""The end of a turn: what is said, what of that is written down first, and what the turn came to; one transaction."""
+"""The end of a turn: one transaction writes down what is said and what the turn came to; then the answer is posted."""
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import structlog
@@ -10,15 +10,20 @@ import structlog
 from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.contract import SettleRequest
+from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.posting import Answer, publish_answer, read_answer
+from threadline.conversations.status import set_status
+from threadline.conversations.think import Thinking
+from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.turn_plans import Plan, Spent
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
+from threadline.errors import Permanent, Transient
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
@@ -28,8 +33,10 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
 from threadline.rfps.store import RfpStore
+from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
+from threadline.threads.outbox import Outbox
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
 
@@ -50,13 +57,68 @@ _LEFT = "(This was not said: a person had taken the thread over.)"
 _log = structlog.get_logger(__name__)
 
 
-class Settling:
-    def __init__(self, database: Database, deciding: Deciding) -> None:
-        self._database = database
-        self._deciding = deciding
+@dataclass(frozen=True)
+class _Settled:
+    """A turn that has ended. `own`: the answer where it is our own and no model's. `remembers`: something of it is to
+    be remembered."""
 
-    async def settle(self, request: SettleRequest) -> tuple[ConversationMarks, str]:
-        """See `ConversationActivities.settle_turn`; the marks, and the answer where it is our own and no model's."""
+    finished: FinishedTurn
+    own: str
+    answer: Answer
+    remembers: bool
+
+
+class Finishing:
+    """Args: `thinking` and `remembering` keep what a turn has left for later ones."""
+
+    def __init__(
+        self,
+        database: Database,
+        outbox: Outbox,
+        slack: Slack,
+        deciding: Deciding,
+        thinking: Thinking,
+        remembering: Remembering,
+    ) -> None:
+        self._database = database
+        self._outbox = outbox
+        self._slack = slack
+        self._deciding = deciding
+        self._thinking = thinking
+        self._remembering = remembering
+
+    async def finish(self, request: FinishRequest) -> FinishedTurn:
+        """See `ConversationActivities.finish_turn`."""
+        thread, turn = request.thread, request.turn
+        settled = await self._settle(request)
+        finished = settled.finished
+        await self._thinking.remember(thread, turn, settled.own)
+        if settled.answer.parts and not finished.handover:
+            finished = await self._post(finished, settled.answer)
+        if settled.remembers:
+            await self._remember(thread, turn)
+        if request.status_shown and not (finished.posted or finished.handover):
+            await set_status(self._slack, thread, "")
+        return finished
+
+    async def _post(self, finished: FinishedTurn, answer: Answer) -> FinishedTurn:
+        """Post the answer. One that Slack refuses for good keeps nobody waiting."""
+        try:
+            marks = await publish_answer(self._database, self._outbox, answer)
+        except Permanent as error:
+            _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, reason=str(error))
+            return replace(finished, post_error=str(error))
+        return replace(finished, marks=marks, posted=True)
+
+    async def _remember(self, thread: Thread, turn: int) -> None:
+        """It was answered already, and without that the next turn remembers less."""
+        try:
+            await self._remembering.remember(thread, turn)
+        except (Permanent, Transient) as error:
+            _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, reason=str(error))
+
+    async def _settle(self, request: FinishRequest) -> _Settled:
+        """Write down how the turn ended. The first word about a turn stands."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
@@ -75,30 +137,27 @@ class Settling:
             detail = await _wants_detail(work, thread, turn)
             said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
             ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
-            if made:
-                await _decided(work, request, made, user, left=left)
+            handover = await _decided(work, request, made, user, left=left) if made else False
+            question = _question(request, answer)
             marks = await work.conversations.settle(
-                thread,
-                turn,
-                request.kind,
-                said,
-                user,
-                detail,
-                request.model_calls,
-                _question(request, answer),
+                thread, turn, request.kind, said, user, detail, request.model_calls, question
             )
-            marks = replace(marks, left=left)
+            to_post = await read_answer(work, thread, turn)
+            if to_post is None:
+                raise Permanent("The conversation was deleted, so its turn cannot end.")
+            finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
             if plan is None:
-                return marks, ours
+                return _Settled(finished, ours, to_post, remembers=False)
             spent = await work.turn_plans.spent(thread, turn)
             result = _result(request, plan, spent, answer)
             await work.turn_plans.finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-        last = _in_words(turn, request.kind, plan, spent)
-        return replace(marks, last=last), ours
+        remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
+        summary = _in_words(turn, request.kind, plan, spent)
+        return _Settled(replace(finished, summary=summary), ours, to_post, remembers)
 
 
-async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> SettleRequest:
+async def _taken_back(work: Work, request: FinishRequest, plan: Plan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard. What is told by rule was done, and is told."""
     if plan is None or request.kind not in _QUESTIONS or request.spoken_by:
@@ -111,7 +170,7 @@ async def _taken_back(work: Work, request: SettleRequest, plan: Plan | None) -> 
     return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
 
 
-async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest, bool]:
+async def _taken_over(work: Work, request: FinishRequest) -> tuple[FinishRequest, bool]:
     """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
     they were shown. What a turn has changed is told all the same.
 
@@ -134,7 +193,7 @@ async def _taken_over(work: Work, request: SettleRequest) -> tuple[SettleRequest
 
 
 async def _answer(
-    work: Work, request: SettleRequest, plan: Plan | None, made: DecisionRound | None
+    work: Work, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -161,20 +220,27 @@ async def _answer(
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
-async def _decided(work: Work, request: SettleRequest, made: DecisionRound, user: str, *, left: bool) -> None:
-    """What came of the turn's decision; one that ends with a person waits for them from now on."""
+async def _decided(work: Work, request: FinishRequest, made: DecisionRound, user: str, *, left: bool) -> bool:
+    """What came of the turn's decision; one that ends with a person waits for them from now on.
+
+    Returns:
+        whether it is this turn that waits for a person.
+    """
+    handover = None
     result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
     if left:
         result = DecisionOutcome.TAKEN_OVER
     elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
         result = DecisionOutcome.ESCALATED
         await HandoverStore(work.tx).open(request.thread, request.turn, user)
+        handover = await HandoverStore(work.tx).open_for(request.thread)
     spent = await work.turn_plans.spent(request.thread, request.turn)
     row = await conversation_row.locked(work.tx, request.thread)
     await DecisionStore(work.tx).close(row.id, request.turn, result, spent.cost_usd)
+    return handover is not None and handover.ref.turn == request.turn
 
 
-async def _written_down(work: Work, request: SettleRequest, user: str, answer: str, end: str) -> str:
+async def _written_down(work: Work, request: FinishRequest, user: str, answer: str, end: str) -> str:
     """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
     has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
 
@@ -204,7 +270,7 @@ async def _written_down(work: Work, request: SettleRequest, user: str, answer: s
     return answer
 
 
-async def _notes(work: Work, request: SettleRequest, plan: Plan | None) -> Sequence[str]:
+async def _notes(work: Work, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
     """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
     if plan is None:
         return ()
@@ -214,7 +280,7 @@ async def _notes(work: Work, request: SettleRequest, plan: Plan | None) -> Seque
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
 
 
-async def _asker(work: Work, request: SettleRequest) -> str:
+async def _asker(work: Work, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
     askers = await work.conversations.askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
@@ -226,14 +292,14 @@ async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 
-def _question(request: SettleRequest, answer: str) -> str:
+def _question(request: FinishRequest, answer: str) -> str:
     """The start of what is asked with the answer; empty where it asks nothing."""
     if request.kind in _QUESTIONS:
         return " ".join(answer.split())
     return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
-def _result(request: SettleRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
+def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
     return {
         "kind": request.kind.value,
         "did_post": bool(answer),
