@@ -116,6 +116,7 @@ class CoreDeps:
     database: Database
     temporal: Client
     slack: Slack
+    history: History
     users: UserDirectory
     authors: AuthorPolicy
     outbox: Outbox
@@ -188,6 +189,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 database,
                 client,
                 slack,
+                History(slack),
                 users,
                 authors,
                 Outbox(slack, database),
@@ -221,7 +223,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         deps.workflows,
         job_services,
     )
-    async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
+    async with conversing(house, deps.database, deps.slack, deps.history, deps.users, deps.outbox, host) as talk:
         features = [
             cases(deps, _limits(settings.case), pull_requests),
             conversations(deps, talk, retention),
@@ -311,7 +313,7 @@ def threads(
     database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
     catch_up = LiveCatchUpActivities(
         database,
-        History(slack),
+        deps.history,
         deps.router.handle,
         [source for each in features for source in each.sources],
         case_channels(channels),
