@@ -39,6 +39,7 @@ from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
 from threadline.slack.client import Slack
+from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
@@ -162,7 +163,9 @@ async def _serve(stop: asyncio.Event) -> None:
         slack = Slack(web_client)
         outbox = Outbox(slack, database)
         host = Host(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
-        async with conversing(TalkSettings(), database, slack, UserDirectory(slack.user), outbox, host) as talk:
+        async with conversing(
+            TalkSettings(), database, slack, History(slack), UserDirectory(slack.user), outbox, host
+        ) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)
             runner = web.AppRunner(application, access_log=None)

@@ -60,7 +60,7 @@ Process = Callable[[asyncio.Event], Awaitable[None]]
     [
         (lambda stop: run_worker("core", stop), CORE),
         (lambda stop: run_worker("agents", stop), AGENTS),
-        (lambda stop: run_gateway("127.0.0.1:0", stop), CORE),
+        (lambda stop: run_gateway(("127.0.0.1", 0), stop), CORE),
     ],
     ids=["core", "agents", "gateway"],
 )

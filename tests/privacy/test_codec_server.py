@@ -13,10 +13,10 @@ from temporalio.api.common.v1 import Payload, Payloads
 
 from threadline.errors import Permanent
 from threadline.privacy import codec_server as served
-from threadline.privacy.codec_process import run_codec
 from threadline.privacy.codec_server import Access, CodecServer
 from threadline.privacy.encryption import EncryptionCodec, is_encrypted
 from threadline.privacy.keys import Key, KeyRing
+from threadline.wiring.codec import run_codec
 
 TOKEN = "a-token-that-nobody-guesses"
 UI = "http://localhost:8233"
@@ -134,17 +134,17 @@ async def test_invalid_body_is_a_bad_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "token", "reason"),
+    ("host", "token", "reason"),
     [
-        ("[::]:0", "", "THREADLINE_CODEC_TOKEN is not set"),
-        ("codec.internal:0", "", "THREADLINE_CODEC_TOKEN is not set"),
-        ("127.0.0.1:0", "secret", r"THREADLINE_CODEC_TOKEN is a secret .* at least 16"),
+        ("::", "", "THREADLINE_CODEC_TOKEN is not set"),
+        ("codec.internal", "", "THREADLINE_CODEC_TOKEN is not set"),
+        ("127.0.0.1", "secret", r"THREADLINE_CODEC_TOKEN is a secret .* at least 16"),
     ],
 )
 async def test_server_needs_a_token_where_others_reach_it_and_a_long_one(
-    address: str, token: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    host: str, token: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", "a:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
     monkeypatch.setenv("THREADLINE_CODEC_TOKEN", token)
     with pytest.raises(Permanent, match=reason):
-        await run_codec(address, asyncio.Event())
+        await run_codec(host, 0, asyncio.Event())

@@ -260,6 +260,7 @@ def core_activities(
         database,
         temporal,
         slack,
+        History(slack),
         users,
         AuthorPolicy(users),
         Outbox(slack, database),

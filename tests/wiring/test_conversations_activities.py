@@ -8,6 +8,7 @@ from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import SpeakingActivities
 from threadline.conversations.operator_contract import OperatorActivities
+from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
@@ -29,7 +30,9 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
     outbox = Outbox(slack, talk.database)
     readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
     host = Host(FailureAlerts(outbox, ESCALATIONS), readers, "polaris", workflows=NotedStarts())
-    async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
+    async with conversing(
+        TalkSettings(), talk.database, slack, History(slack), UserDirectory(slack.user), outbox, host
+    ) as made:
         assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)

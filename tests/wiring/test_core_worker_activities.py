@@ -5,6 +5,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -18,6 +19,7 @@ from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.sales.model import NewEmail
 from threadline.sales.store import EmailDraftStore
+from threadline.slack.history import History
 from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
@@ -33,8 +35,21 @@ DAY = 24 * 3600.0
 
 
 @pytest.fixture
+def histories(monkeypatch: pytest.MonkeyPatch) -> list[History]:
+    """Every reader of Slack's history that is made; each has a rate limiter."""
+    made, make = list[History](), History.__init__
+
+    def noted(self: History, *given: Any) -> None:
+        made.append(self)
+        make(self, *given)
+
+    monkeypatch.setattr(History, "__init__", noted)
+    return made
+
+
+@pytest.fixture
 async def features(
-    monkeypatch: pytest.MonkeyPatch, database_url: str, talk: ConversationActivityScene
+    monkeypatch: pytest.MonkeyPatch, database_url: str, talk: ConversationActivityScene, histories: list[History]
 ) -> AsyncIterator[list[Feature]]:
     """By default conversations are kept for 90 days, and what tools did for a year."""
     for name, value in {
@@ -69,6 +84,13 @@ async def test_live_objects_keep_their_contracts(features: list[Feature]) -> Non
     for feature in features:
         for live, contract in feature.activities:
             assert isinstance(live, contract)
+
+
+async def test_catch_up_and_conversations_share_one_rate_limiter(
+    features: list[Feature], histories: list[History]
+) -> None:
+    """Slack's limit is one for a token and a method, whoever calls."""
+    assert len(histories) == 1
 
 
 async def test_names_of_sweeps_and_of_pruned_records_are_unique(features: list[Feature]) -> None:

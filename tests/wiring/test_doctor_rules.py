@@ -29,6 +29,13 @@ def test_older_or_no_git_is_refused(told: str) -> None:
         doctor_machine.judge_git(told)
 
 
+@pytest.mark.parametrize("version", ["16.4 (Debian 16.4-1)", "9.6", "devel"])
+def test_postgres_without_transaction_timeout_is_refused(version: str) -> None:
+    assert doctor_machine.judge_postgres("17.2") == "Postgres 17.2 is reachable"
+    with pytest.raises(Permanent, match="use Postgres 17 or newer"):
+        doctor_machine.judge_postgres(version)
+
+
 def test_workspace_folder_need_not_exist_but_needs_room(tmp_path: Path) -> None:
     assert "can be written to" in doctor_machine.judge_folder(tmp_path / "not" / "yet")
     with pytest.raises(Permanent, match="MiB are free"):

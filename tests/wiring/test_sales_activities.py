@@ -16,6 +16,7 @@ from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.cases.model import CaseReaders
 from threadline.conversations.contract import DecideRequest
+from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
@@ -62,7 +63,9 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     )
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with conversing(TalkSettings(), talk.database, slack, UserDirectory(slack.user), outbox, host) as made:
+        async with conversing(
+            TalkSettings(), talk.database, slack, History(slack), UserDirectory(slack.user), outbox, host
+        ) as made:
             whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
             yield SalesScene(whole, server)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from threadline.cli import output as telling
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
     from threadline.cases.model import Entry
@@ -22,7 +22,7 @@ Case = Annotated[str, typer.Argument(metavar="CASE", help="Number of the case, s
 
 @app.callback()
 def _group() -> None:
-    adopt_running_stack()
+    use_running_stack()
 
 
 @app.command("list")

@@ -4,14 +4,14 @@ import asyncio
 
 import typer
 
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 
 app = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    adopt_running_stack()
+    use_running_stack()
 
 
 @app.command()

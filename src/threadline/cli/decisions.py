@@ -9,7 +9,7 @@ import typer
 
 from threadline.cli import decision_tables
 from threadline.cli import output as telling
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
     from threadline.decisions.reports import JudgedDecision
@@ -23,7 +23,7 @@ _NOTHING = "There are no decisions in this time. The engine decides when somebod
 
 @app.callback()
 def _group() -> None:
-    adopt_running_stack()
+    use_running_stack()
 
 
 @app.command()

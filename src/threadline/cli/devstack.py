@@ -13,7 +13,7 @@ import typer
 
 from threadline.cli import output as telling
 from threadline.cli import process as stopping
-from threadline.cli.running_stack import home
+from threadline.cli.running_stack import stack_home
 from threadline.errors import Permanent, Transient
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def demo(
 async def _up(pace: float) -> int:
     from threadline_devstack.stack import Stack, Wishes
 
-    place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
+    place, wishes = stack_home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, telling.progress) as stack:
         telling.addresses(stack)
         try:

@@ -4,14 +4,14 @@ import asyncio
 
 import typer
 
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 
 
 def doctor() -> None:
     """Check everything that Threadline needs, and say how to fix what is missing."""
     from threadline.wiring.doctor import examine
 
-    adopt_running_stack()
+    use_running_stack()
     checks = asyncio.run(examine())
     for check in checks:
         typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output as telling
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
-    adopt_running_stack()
+    use_running_stack()
     asyncio.run(_run(message, as_json=as_json))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from threadline.cli import output as telling
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document
 
@@ -21,7 +21,7 @@ Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bo
 
 @app.callback()
 def _group() -> None:
-    adopt_running_stack()
+    use_running_stack()
 
 
 @app.command()

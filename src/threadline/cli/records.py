@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from threadline.appointments.model import WORKDAYS, Resource
 from threadline.cli import output
 from threadline.cli.knowledge import Team
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectRole
 from threadline.jobs.model import JobQuery
@@ -149,7 +149,7 @@ class _File(_Table):
 
 @app.callback()
 def _group() -> None:
-    adopt_running_stack()
+    use_running_stack()
 
 
 @app.command(help=_HELP)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from threadline.cli import output as telling
-from threadline.cli.running_stack import adopt_running_stack
+from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
     from threadline.wiring.replay import Wanted
@@ -30,7 +30,7 @@ def replay(
     """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it before a deploy."""
     from threadline.wiring.replay import OPEN, Wanted
 
-    adopt_running_stack()
+    use_running_stack()
     wanted = Wanted(tuple(files or ()), workflow, query or OPEN, limit)
     raise typer.Exit(asyncio.run(_judge(wanted)))
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from threadline.cli import process as stopping
+from threadline.errors import Permanent
 
 
 class Queue(StrEnum):
@@ -23,7 +24,8 @@ def gateway(
     """Receive Slack's events and signal workflows: by Socket Mode when SLACK_APP_TOKEN is set, else by HTTP."""
     from threadline.wiring.gateway import run_gateway
 
-    stopping.serve(lambda stop: run_gateway(http or None, stop))
+    address = parse_address(http) if http else None
+    stopping.serve(lambda stop: run_gateway(address, stop))
 
 
 def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core, agents or all.")] = Queue.ALL) -> None:
@@ -42,6 +44,20 @@ def codec(
     ] = "127.0.0.1:8234",
 ) -> None:
     """Decrypt payloads for Temporal's UI and command line."""
-    from threadline.privacy.codec_process import run_codec
+    from threadline.wiring.codec import run_codec
 
-    stopping.serve(lambda stop: run_codec(http, stop))
+    host, port = parse_address(http)
+    stopping.serve(lambda stop: run_codec(host, port, stop))
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. An IPv6 address stands in brackets: `[::1]:3000` is `::1` and 3000.
+
+    Raises:
+        Permanent: it is written otherwise.
+    """
+    host, _, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not bare or not port.isdecimal() or (":" in bare and bare == host):
+        raise Permanent(f"--http is {text!r}: write it as HOST:PORT, such as 127.0.0.1:3000 or [::1]:3000")
+    return bare, int(port)

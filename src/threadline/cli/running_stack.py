@@ -1,17 +1,33 @@
-"""Where commands that look into a running house find it: the environment, and else the stack that `up` started."""
+"""Where commands find the product: in the environment, or else in the stack that `threadline up` runs."""
 
 import os
 from pathlib import Path
 
+import typer
+
 from threadline_devstack.state_folder import Home
 
+_WHERE = ("DATABASE_URL", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_PAYLOAD_KEYS", "SLACK_", "TEMPORAL_")
+"""How the names begin of what says where a system is, and of what logs in there."""
 
-def home() -> Home:
+
+def stack_home() -> Home:
     return Home(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
 
 
-def adopt_running_stack() -> None:
-    """Take over the settings of the stack that runs in THREADLINE_HOME, unless a database is named."""
-    if not os.environ.get("DATABASE_URL"):
-        for name, value in home().published().items():
-            os.environ.setdefault(name, value)
+def use_running_stack() -> None:
+    """Take over the settings of the stack that runs in THREADLINE_HOME, unless the environment names another system.
+
+    All of its addresses and logins, or none: a mix would read people from one Slack and write them into the database
+    of another.
+    """
+    home = stack_home()
+    published = home.published()
+    given = {name: value for name, value in os.environ.items() if value and name.startswith(_WHERE)}
+    other = [name for name, value in given.items() if value != published.get(name)]
+    if published and other:
+        typer.echo(f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.", err=True)
+        return
+    for name, value in published.items():
+        if not os.environ.get(name):
+            os.environ[name] = value

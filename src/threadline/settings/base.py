@@ -104,6 +104,12 @@ def _slug(value: Any) -> Any:
     return value
 
 
+def _channel(value: str) -> str:
+    if not re.fullmatch(r"[CG][A-Z0-9]{6,}", value):
+        raise ValueError("give the channel's id, such as C0123456789, as its details in Slack show it")
+    return value
+
+
 def _people(value: tuple[str, ...]) -> tuple[str, ...]:
     if any(not re.fullmatch(r"[UW][A-Z0-9]{2,20}", each) for each in value):
         raise ValueError("give the ids of users, such as U0123456789, several separated by commas")
@@ -130,7 +136,7 @@ def _domains(value: tuple[str, ...]) -> tuple[str, ...]:
 HttpAddress = Annotated[str, BeforeValidator(_http)]
 Slug = Annotated[str, BeforeValidator(_slug)]
 PostgresUrl = Annotated[SecretStr, BeforeValidator(_postgres)]
-Channel = Annotated[str, Field(pattern=r"^[CG][A-Z0-9]{6,}$")]
+Channel = Annotated[str, AfterValidator(_channel)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Channels = Annotated[tuple[Channel, ...], BeforeValidator(_names)]
 People = Annotated[tuple[str, ...], BeforeValidator(_names), AfterValidator(_people)]
@@ -165,10 +171,6 @@ class Section(BaseSettings):
 def _sentence(section: type[BaseSettings], detail: Any) -> str:
     if not detail["loc"]:
         return f"{section.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
-    if detail["type"] == "string_pattern_mismatch":
-        return f"{section.model_config.get('env_prefix', '')}{detail['loc'][0]}".upper() + (
-            f" is {detail['input']!r}: give the channel's id, such as C0123456789, as its details in Slack show it"
-        )
     name = str(detail["loc"][0])
     fields = {field.validation_alias or key: key for key, field in section.model_fields.items()}
     prefix = section.model_config.get("env_prefix", "")

@@ -1,6 +1,7 @@
 """How the variants of the decision engine that run side by side are written down."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,12 +10,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 _FORM = 'write it as a JSON list, such as [{"name": "calm", "share": 1, "high": 0.8, "low": 0.5}]'
 
 
+def _checked_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name):
+        raise ValueError("a variant's name has 1 to 40 letters, digits, dots, dashes and underscores")
+    return name
+
+
 class GivenVariant(BaseModel):
     """`share`: its weight among all. What is None is as it is without variants; `prompt` is a file's path."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
+    name: Annotated[str, AfterValidator(_checked_name)]
     share: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] = 1.0
     high: Annotated[float, Field(gt=0, le=1)] | None = None
     low: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -111,16 +111,25 @@ class Host:
 
 @asynccontextmanager
 async def conversing(
-    settings: TalkSettings, database: Database, slack: Slack, users: UserDirectory, outbox: Outbox, house: Host
+    settings: TalkSettings,
+    database: Database,
+    slack: Slack,
+    history: History,
+    users: UserDirectory,
+    outbox: Outbox,
+    house: Host,
 ) -> AsyncIterator[Conversing]:
     """The activities, for as long as the block runs.
+
+    Args:
+        history: the one of the process, whose rate limiter keeps its calls within Slack's limit.
 
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
     given = settings.conversation
     rate = Rate(given.mutations_per_minute, 60.0)
-    history, authors = History(slack), AuthorPolicy(users, house.open_to_all)
+    authors = AuthorPolicy(users, house.open_to_all)
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,

@@ -114,6 +114,7 @@ class CoreDeps:
     database: Database
     temporal: Client
     slack: Slack
+    history: History
     users: UserDirectory
     authors: AuthorPolicy
     outbox: Outbox
@@ -186,6 +187,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 database,
                 client,
                 slack,
+                History(slack),
                 users,
                 authors,
                 Outbox(slack, database),
@@ -219,7 +221,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         deps.workflows,
         job_services,
     )
-    async with conversing(house, deps.database, deps.slack, deps.users, deps.outbox, host) as talk:
+    async with conversing(house, deps.database, deps.slack, deps.history, deps.users, deps.outbox, host) as talk:
         handover_activities = live_handover_activities(deps, house.decision.handover_reminder)
         features = [
             cases(deps, _limits(settings.case), pull_requests),
@@ -322,7 +324,7 @@ def threads(
     database, slack, bot_user = deps.database, deps.slack, deps.case_channels.bot_user
     catch_up = LiveCatchUpActivities(
         database,
-        History(slack),
+        deps.history,
         deps.router.handle,
         [source for each in features for source in each.sources],
         case_channels(channels),

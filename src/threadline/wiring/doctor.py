@@ -88,7 +88,13 @@ async def _database() -> str:
     url = DatabaseSettings.read().url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, url):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    return "reachable, with the newest schema"
+    database = Database(url, pool_size=1, application="threadline-doctor")
+    try:
+        async with database.connect() as connection:
+            version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
+    finally:
+        await database.dispose()
+    return f"{surroundings.judge_postgres(version)}, with the newest schema"
 
 
 async def _agents_database() -> str:

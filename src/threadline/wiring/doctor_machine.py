@@ -25,6 +25,8 @@ from threadline.wiring.temporal import temporal_client
 
 OLDEST_GIT = (2, 38)
 """The first that merges trees without files, as pull requests are made."""
+OLDEST_POSTGRES = 17
+"""The first with `transaction_timeout`, by which a tool's change is given up together with its call."""
 SHORTEST_RETENTION = 24 * 3600
 """Seconds; below a day, nobody who looks in the morning sees what a case did at night."""
 LARGEST_SKEW = 60.0
@@ -71,6 +73,17 @@ def judge_clocks(ahead: dict[str, float]) -> str:
                 " searched for at the wrong time and appear twice."
             )
     return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
+
+
+def judge_postgres(version: str) -> str:
+    """Args: `version`, what `SHOW server_version` says. Raises `Permanent` when it has no `transaction_timeout`."""
+    found = re.match(r"\d+", version)
+    if not found or int(found[0]) < OLDEST_POSTGRES:
+        raise Permanent(
+            f"Postgres {version} has no transaction_timeout, without which no tool can change a record: use Postgres "
+            f"{OLDEST_POSTGRES} or newer."
+        )
+    return f"Postgres {version} is reachable"
 
 
 async def workspaces() -> str:

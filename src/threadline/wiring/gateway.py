@@ -78,8 +78,11 @@ async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
         _log.warning("user_lookup_failed", reason=str(error), next="Each event repeats the lookup.")
 
 
-async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
-    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP at `http` (`HOST:PORT`).
+async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> None:
+    """Serve until `stop`: by Socket Mode when there is an app token, else by HTTP. The probes are served in both.
+
+    Args:
+        address: host and port to listen at; None for any port of this machine.
 
     Raises:
         Permanent: a setting is missing or wrong.
@@ -87,7 +90,7 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
     """
     telemetry.set_up(LogSettings.read().level)
     slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
-    config = _config(http, slack)
+    config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
@@ -104,15 +107,10 @@ async def run_gateway(http: str | None, stop: asyncio.Event) -> None:
         await telemetry.settle()
 
 
-def _config(http: str | None, slack: SlackSettings) -> GatewayConfig:
-    host, port = "127.0.0.1", 0
-    if http:
-        name, _, number = http.rpartition(":")
-        if not name or not number.isdigit():
-            raise Permanent(f"--http is {http!r}: write it as HOST:PORT, such as 0.0.0.0:3000")
-        host, port = name, int(number)
-    elif not slack.app_token:
+def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayConfig:
+    if not (address or slack.app_token):
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
+    host, port = address or ("127.0.0.1", 0)
     return GatewayConfig(
         mode="socket" if slack.app_token else "http",
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",

@@ -1,4 +1,4 @@
-"""The codec server's process: it has the keys and a port, and no way to Temporal, Slack or the database."""
+"""The codec server's process. It has the keys and a port, and no access to Temporal, Slack or the database."""
 
 import asyncio
 import ipaddress
@@ -15,8 +15,8 @@ from threadline.settings import CodecSettings, LogSettings, PayloadSettings
 _log = structlog.get_logger(__name__)
 
 
-async def run_codec(http: str, stop: asyncio.Event) -> None:
-    """Serve at `http` (`HOST:PORT`) until `stop`.
+async def run_codec(host: str, port: int, stop: asyncio.Event) -> None:
+    """Serve until `stop`.
 
     Raises:
         Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
@@ -25,7 +25,6 @@ async def run_codec(http: str, stop: asyncio.Event) -> None:
     ring, codec = PayloadSettings.read().keys, CodecSettings.read()
     if ring is None:
         raise Permanent("THREADLINE_PAYLOAD_KEYS is not set: without a key there is nothing to decrypt")
-    host, port = _address(http)
     token = codec.token.get_secret_value() if codec.token else ""
     if not token and not _is_loopback(host):
         raise Permanent(
@@ -46,13 +45,6 @@ async def run_codec(http: str, stop: asyncio.Event) -> None:
         await stop.wait()
     finally:
         await runner.cleanup()
-
-
-def _address(http: str) -> tuple[str, int]:
-    host, _, port = http.rpartition(":")
-    if not host or not port.isdigit():
-        raise Permanent(f"--http is {http!r}: write it as HOST:PORT, such as 127.0.0.1:8234")
-    return host.strip("[]"), int(port)
 
 
 def _is_loopback(host: str) -> bool:
