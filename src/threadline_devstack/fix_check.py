@@ -13,7 +13,7 @@ from threadline_devstack.sample_repository import BRANCH, PLANTED_BUGS
 
 
 @dataclass(frozen=True)
-class Proof:
+class FixCheck:
     """`output` is what the test printed on the fix's branch; `diff` what the branch changes."""
 
     test: str
@@ -27,7 +27,7 @@ class Proof:
         return self.failed_before and self.passes_now
 
 
-async def prove(repository: Path, branch: str, file: str) -> Proof:
+async def check_fix(repository: Path, branch: str, file: str) -> FixCheck:
     """Run the test of the bug that is planted in `file` on the default branch and on `branch`."""
     test = PLANTED_BUGS[file]
     with tempfile.TemporaryDirectory(prefix="threadline-proof-") as scratch:
@@ -37,7 +37,7 @@ async def prove(repository: Path, branch: str, file: str) -> Proof:
         await _run(_git(), "checkout", "--quiet", f"origin/{branch}", folder=tree)
         after, output = await _run(sys.executable, "-B", "-m", "unittest", test, folder=tree)
         _, diff = await _run(_git(), "diff", f"origin/{BRANCH}", f"origin/{branch}", folder=tree)
-    return Proof(test, failed_before=before != 0, passes_now=after == 0, output=output, diff=diff)
+    return FixCheck(test, failed_before=before != 0, passes_now=after == 0, output=output, diff=diff)
 
 
 def _git() -> str:

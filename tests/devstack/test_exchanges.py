@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from threadline_devstack.models.exchanges import Exchange, agent_of, fill, result_summary, script_for, scripts
+from threadline_devstack.filling import MissingValue, fill
+from threadline_devstack.models.exchanges import Exchange, agent_of, result_summary, script_for, scripts
 from threadline_devstack.models.facts import facts_of
 from threadline_devstack.models.holds import Holds
 from threadline_devstack.models.request import Conversation, Step, ToolResult, read
@@ -183,7 +184,7 @@ def test_texts_are_filled_and_a_name_alone_keeps_its_type() -> None:
     values: Mapping[str, Any] = {"line": 33, "path": "cart.py"}
     given = {"line": "{line}", "at": ["{path}:{line}"], "json": '{"a": 1}', "flag": True}
     assert fill(given, values) == {"line": 33, "at": ["cart.py:33"], "json": '{"a": 1}', "flag": True}
-    with pytest.raises(ScriptDiverged, match="no value"):
+    with pytest.raises(MissingValue, match="colour"):
         fill("{colour}", values)
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from threadline_devstack import environment
 from threadline_devstack.stack import Stack, Wishes
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import Scene
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

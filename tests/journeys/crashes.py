@@ -8,11 +8,10 @@ from typing import Any, Self
 
 from sqlalchemy import Row, TextClause, text
 
-from threadline.db.engine import Database
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.operator_scene import OperatorScene
+from threadline_devstack.stories.scene import Scene
 
 AGAIN = 90.0
 """Seconds for a turn to go on: a lost worker is missed after a heartbeat's time, or that of a short step."""
@@ -27,15 +26,12 @@ SELECT tool_name, status, finished_at FROM agent_tool_executions WHERE thread_ts
 """)
 
 
-class CrashScene(OperatorScene):
+class CrashScene(Scene):
     @classmethod
     @asynccontextmanager
     async def ready(cls, stack: Stack) -> AsyncIterator[Self]:
-        database = Database(stack.database_url, pool_size=4, application="scene")
-        try:
-            yield cls(stack, database, lambda message: None)
-        finally:
-            await database.dispose()
+        async with cls.on(stack, pool_size=4) as scene:
+            yield scene
 
     async def executions(self, root: str) -> list[Row[Any]]:
         """The calls of tools that are on record, each with its status; None is that of an intent."""
@@ -74,7 +70,7 @@ class CrashScene(OperatorScene):
 
         async def look() -> bool:
             async with self._database.begin() as work:
-                settled = await work.conversations.settled(self.thread(root), turns)
+                settled = await work.conversations.settled(self.slack_thread(root), turns)
             return settled is not None and settled.said
 
         await self.until("the turn is answered", look, AGAIN)

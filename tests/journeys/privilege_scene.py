@@ -17,7 +17,7 @@ from aiohttp import web
 from threadline_devstack import environment
 from threadline_devstack.models import ModelSandbox, ToolResult, Turn
 from threadline_devstack.stack import Stack, Wishes
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import Scene
 
 CANARY = "canary-of-another-case"
 TOKEN = "token-that-may-push"

@@ -10,9 +10,8 @@ from threadline.cases.model import CaseStatus
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories import case_story as story
-from threadline_devstack.stories.case_scene import Scene
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.player import play
+from threadline_devstack.stories.scene import Scene, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -20,13 +19,13 @@ TO_REPORTERS = ("clarification_question", "for_reporter")
 
 
 async def test_nothing_internal_of_any_turn_reaches_the_reports_channel(scene: Scene, stack: Stack) -> None:
-    await story.vague_report(scene)
-    await scene.reply(REPORTER, f"{story.ANSWER} {story.SECOND_THOUGHT}")
+    await play(scene, "vague_report")
+    await scene.reply(REPORTER, "The cart's total is too high with twelve notebooks and the discount code SAVE10.")
     await scene.until_bot_says("the developers have it before them")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
-    await story.fix(scene)
+    await play(scene, "fix")
     await scene.until_bot_says("I have proposed a fix")
-    await story.verdict(scene)
+    await play(scene, "verdict")
     said = [_whole(message) for message in await scene.thread(REPORTS) if message.get("user") == BOT_USER]
     known = "\n".join([_whole(message) for message in await scene.thread(SUMMARIES)])
     internal = {text for turn in await scene.turns() for text in _internal(turn.result)}
@@ -54,4 +53,4 @@ def _internal(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _whole(message: Json) -> str:
     """All that a message says in any field that people can read."""
-    return words_of(message) + json.dumps(message.get("blocks", ""), ensure_ascii=False)
+    return message_text(message) + json.dumps(message.get("blocks", ""), ensure_ascii=False)

@@ -19,8 +19,7 @@ from threadline_devstack.models import ModelSandbox, Turn
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack, Wishes
-from threadline_devstack.stories.case_scene import Scene
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.scene import Scene, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -205,7 +204,7 @@ async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> 
             await scene.until_status(CaseStatus.ESCALATED)
             assert "cannot be used" in (await scene.turns())[-1].failure
             said = await scene.until_bot_says("is now with people")
-            assert "cannot be used" not in words_of(said), "why is for those who run it"
+            assert "cannot be used" not in message_text(said), "why is for those who run it"
             await scene.until_bot_says("cannot be used", channel=SUMMARIES)
             await scene.reply(REPORTER, "never mind")
             await scene.until_status(CaseStatus.RESOLVED)

@@ -14,7 +14,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import SenderType
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 

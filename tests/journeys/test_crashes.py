@@ -7,8 +7,7 @@ import pytest
 from threadline.cases.model import CaseStatus
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.case_scene import Scene
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.scene import Scene, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -64,5 +63,5 @@ async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, sta
 
 async def told(scene: Scene, channel: str, words: str) -> int:
     """How many posts of the bot's hold the words."""
-    said = [words_of(message) for message in await scene.thread(channel) if message.get("user") == BOT_USER]
+    said = [message_text(message) for message in await scene.thread(channel) if message.get("user") == BOT_USER]
     return sum(words in text for text in said)

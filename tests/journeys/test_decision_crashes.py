@@ -16,11 +16,11 @@ from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.handover_story import PRICE, DecisionScene
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.scene import Scene, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
+PRICE = "What does the Starter plan cost?"
 CLAIM = "I demand a refund for the night of the outage"
 ANSWER = "You get it back, all of it."
 DECIDING = "filling-in:decision"
@@ -40,7 +40,7 @@ class PriceScene(CrashScene):
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
         async with self._database.begin() as work:
-            conversation = await conversation_row.id_of(work.tx, self.thread(root))
+            conversation = await conversation_row.id_of(work.tx, self.slack_thread(root))
             rounds = await DecisionStore(work.tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None
@@ -124,13 +124,13 @@ MOMENTS = {
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def scene(stack: Stack) -> AsyncIterator[DecisionScene]:
-    scene = DecisionScene(stack)
-    yield scene
-    await scene.model.release(DECIDING)  # what a failed test holds would hold those after it, too
+async def scene(stack: Stack) -> AsyncIterator[Scene]:
+    async with Scene.on(stack) as scene:
+        yield scene
+        await scene.model.release(DECIDING)  # what a failed test holds would hold those after it, too
 
 
-async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: DecisionScene, stack: Stack) -> None:
+async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: Scene, stack: Stack) -> None:
     root = await scene.mention(REPORTER, CLAIM)
     card = await scene.until_card(root)
     await stack.kill("core")
@@ -140,8 +140,8 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
     await stack.restart("core")
     await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
     await scene.press(DEVELOPER, card, CLOSE)
-    await scene.until_bot_says(root, "I answer here again")
-    said = [words_of(each) for each in await scene.answers(root)]
+    await scene.until_answer(root, "I answer here again")
+    said = [message_text(each) for each in await scene.answers(root)]
     assert [sum(words in each for each in said) for words in (ANSWER, "has taken this over", "handed it over")] == [
         1,
         1,
@@ -150,7 +150,7 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
 
 
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
-    scene: DecisionScene, stack: Stack
+    scene: Scene, stack: Stack
 ) -> None:
     await scene.model.arm(DECIDING)
     root = await scene.mention(REPORTER, f"{CLAIM} again")
@@ -161,8 +161,8 @@ async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_o
     await scene.until("a person is asked", lambda: _said(scene, root, "handed it over"), AGAIN)
     card = await scene.until_card(root)
     await scene.press(DEVELOPER, card, CLOSE)
-    await scene.until_bot_says(root, "I answer here again")
-    cards = [each for each in await scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in words_of(each)]
+    await scene.until_answer(root, "I answer here again")
+    cards = [each for each in await scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in message_text(each)]
     assert len(cards) == 1
     assert len(await scene.answers(root)) == 2
 
@@ -184,7 +184,7 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
     assert await price.answers(root) == []
     await stack.restart("core")
     [answer] = await price.answered(root)
-    said = words_of(answer)
+    said = message_text(answer)
     assert "29 euros" in said
     assert said.count("Sources:") == 1
     assert await price.record(root) == (True, True, True)
@@ -193,5 +193,5 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
     assert await price.paid(root) == [(1, 0), (1, 1)], "what was paid for is on record once: a decision, an answer"
 
 
-async def _said(scene: DecisionScene, root: str, words: str) -> bool:
-    return any(words in words_of(each) for each in await scene.answers(root))
+async def _said(scene: Scene, root: str, words: str) -> bool:
+    return any(words in message_text(each) for each in await scene.answers(root))

@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline_devstack.stories.case_story import CHAPTERS
-from threadline_devstack.stories.handover_story import DECISION_CHAPTERS
-from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
-from threadline_devstack.stories.talk_story import TALK_CHAPTERS
+from threadline_devstack.stories.player import stories
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -41,7 +38,7 @@ def test_the_demo_sees_every_step_happen_retells_them_and_leaves_nothing(scratch
     done = demo(scratch)
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 90, "a newcomer was promised to see it in less"
-    chapters = (*CHAPTERS, *TALK_CHAPTERS, *OPERATOR_CHAPTERS, *DECISION_CHAPTERS)
+    chapters = [chapter for story in stories() for chapter in story.chapters]
     assert done.stdout.count("seen to happen") == len(chapters)
     assert "words are scripted" in done.stdout
     for table in ("The case's transitions", "The conversation as stored", "The agent's turns", "/workflows/bug:"):

@@ -19,7 +19,7 @@ from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -212,11 +212,11 @@ async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_an
     await stack.kill("core")
     root = await scene.mention(DEVELOPER, f"link {rfp_id}")
     await scene.until_delivered()
-    await scene.reply(DEVELOPER, root, ORDER.replace(" of {}", ""))
+    await scene.answer_back(DEVELOPER, root, ORDER.replace(" of {}", ""))
     await scene.until_delivered()
     await stack.restart("core")
     [answer] = await scene.answered(root)
-    said = words_of(answer)
+    said = message_text(answer)
     assert said.startswith(f"This thread is now bound to `{rfp_id}`")
     assert said.index("is now bound to") < said.index("shortlisted")
     assert await scene.bound(root) == rfp_id
@@ -229,7 +229,7 @@ async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered
     first, second = await scene.begin_rfp(), await scene.begin_rfp()
     async with waiting_for(STATE)(scene, first) as root:
         await stack.kill("core")
-    await scene.reply(DEVELOPER, root, ORDER.format(second))
+    await scene.answer_back(DEVELOPER, root, ORDER.format(second))
     await scene.until_delivered()
     await stack.restart("core")
     answers = await scene.answered(root, turns=2)
@@ -239,8 +239,8 @@ async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered
 
 async def assert_changed_once(scene: RecordScene, root: str, turn: int, rfp_id: str, answer: Json) -> None:
     """The RFP has what the order says, once and by this turn, and it was all written before it was said."""
-    correlation_id = turn_id(scene.thread(root), turn)
-    by, said = Author(DEVELOPER, correlation_id), words_of(answer)
+    correlation_id = turn_id(scene.slack_thread(root), turn)
+    by, said = Author(DEVELOPER, correlation_id), message_text(answer)
     assert f"Done: the status is shortlisted for `{rfp_id}`" in said
     assert f"I have logged the event {HAPPENED} of `{rfp_id}`" in said
     assert answer["metadata"]["event_payload"]["correlation_id"] == correlation_id
@@ -252,7 +252,7 @@ async def assert_changed_once(scene: RecordScene, root: str, turn: int, rfp_id: 
     assert (event.event_type, event.author) == (HAPPENED, by)
     assert state.updated_at < entry.at < event.at
     assert event.at.timestamp() < float(answer["ts"])
-    result = (await scene.until_over(root, turn)).result or {}
+    result = (await scene.until_turn_ended(root, turn)).result or {}
     assert (result["scope"], result["correlation_id"], result["tools"]) == (rfp_id, correlation_id, list(CALLS))
     protocol = result["protocol"]
     assert all(protocol[each] for each in ("did_load", "did_patch", "did_journal", "did_post", "write_succeeded"))

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from threadline_devstack.stories.case_story import CHAPTERS
-from threadline_devstack.stories.handover_story import DECISION_CHAPTERS
-from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
-from threadline_devstack.stories.talk_story import TALK_CHAPTERS
+from threadline_devstack.stories.player import stories
 
 pytestmark = [pytest.mark.journey, pytest.mark.timeout(180)]
 
@@ -60,5 +57,5 @@ def test_the_story_plays_where_only_one_folder_can_be_written_to(folder: Path) -
     assert (folder / "inside").exists()
     done = confined(folder, 'exec "$@"', sys.executable, "-m", "threadline", "demo")
     assert done.returncode == 0, done.stdout + done.stderr
-    chapters = (*CHAPTERS, *TALK_CHAPTERS, *OPERATOR_CHAPTERS, *DECISION_CHAPTERS)
+    chapters = [chapter for story in stories() for chapter in story.chapters]
     assert done.stdout.count("seen to happen") == len(chapters)

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 

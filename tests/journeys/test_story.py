@@ -1,17 +1,16 @@
-"""The story that `threadline demo` plays, asserted."""
+"""The stories that `threadline demo` plays, asserted: the first as a whole, the others chapter by chapter."""
 
 import pytest
 
 from threadline.cases.model import CaseStatus, Reason
-from threadline_devstack.stories.case_scene import Scene
-from threadline_devstack.stories.case_story import CHAPTERS, NEVER_MIND, VERDICT
+from threadline_devstack.stories.player import Chapter, play, stories
+from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
 async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
-    for chapter in CHAPTERS:
-        await chapter.play(scene)
+    await play(scene, *stories()[0].chapters)
     case = await scene.case()
     assert case.status is CaseStatus.RESOLVED
     assert case.closings == 2
@@ -20,5 +19,12 @@ async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
     assert reasons.count(Reason.REOPENED) == 1
     assert reasons[-1] == Reason.REPORTER_CLOSED
     said = [entry.text for entry in await scene.conversation()]
-    assert said.count(VERDICT) == said.count(NEVER_MIND) == 1
+    assert said.count("The fix is merged and verified: it works.") == said.count("never mind") == 1
     assert case.cost_usd > 0
+
+
+@pytest.mark.parametrize(
+    "chapter", [each for story in stories()[1:] for each in story.chapters], ids=lambda chapter: chapter.name
+)
+async def test_conversations_records_and_handovers(scene: Scene, chapter: Chapter) -> None:
+    await play(scene, chapter)

@@ -13,7 +13,7 @@ from tests.journeys.crashes import CrashScene, statuses
 from threadline.estimates.model import ProjectRole
 from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import words_of
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -45,7 +45,7 @@ class ProjectScene(CrashScene):
 
     async def only_answer(self, root: str) -> str:
         [answer] = await self.answered(root)
-        return words_of(answer)
+        return message_text(answer)
 
 
 async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of_it_alone(

@@ -7,12 +7,13 @@ from threadline.cases.model import Action, CaseStatus, Reason
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories import case_story as story
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.player import play
+from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
+SECOND_THOUGHT = "I had twelve notebooks in it. With nine notebooks the total is right."
 
 
 async def test_1_start_the_worker(stack: Stack) -> None:
@@ -23,14 +24,14 @@ async def test_1_start_the_worker(stack: Stack) -> None:
 
 
 async def test_2_send_a_vague_bug(scene: Scene) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     [turn] = await scene.turns()
     assert turn.action is Action.ASK_REPORTER
     assert not (await scene.case()).summary
 
 
 async def test_3_reply_as_reporter(scene: Scene) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     await scene.until_bot_says("SAVE10", "cart.py", channel=SUMMARIES)
@@ -38,28 +39,28 @@ async def test_3_reply_as_reporter(scene: Scene) -> None:
 
 
 async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     await scene.hold_agent()
     await scene.reply(REPORTER, CLEAR)
     await scene.agent_waits()
-    await scene.reply(REPORTER, story.SECOND_THOUGHT)
+    await scene.reply(REPORTER, SECOND_THOUGHT)
     # Stored before the agent goes on, and not only when its turn is over.
-    await scene.until_stored(story.SECOND_THOUGHT, "reporter")
+    await scene.until_stored(SECOND_THOUGHT, "reporter")
     assert (await scene.case()).status is CaseStatus.INVESTIGATING
     await scene.release_agent()
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert story.SECOND_THOUGHT in await read_by_tool(scene)
+    assert SECOND_THOUGHT in await read_by_tool(scene)
 
 
 async def test_5_reply_as_a_third_party(scene: Scene) -> None:
-    await story.vague_report(scene)
-    await story.third_party(scene)
+    await play(scene, "vague_report")
+    await play(scene, "third_party")
     await scene.reply(BYSTANDER, "never mind")
     await scene.until_delivered()
     # A word of the reporter's comes after it in the same thread: whatever the others' would do has been done by then.
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert story.THIRD_PARTY not in await read_by_tool(scene)
+    assert "It works for me" not in await read_by_tool(scene)
     assert {entry.sender_id for entry in await scene.conversation()} & {BYSTANDER} == set()
 
 
@@ -78,7 +79,7 @@ async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
 
 
 async def test_7_agent_skips_clarification(scene: Scene) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     await scene.hold_agent()
     await scene.reply(REPORTER, "I mean the shop.")
     await scene.agent_waits()
@@ -90,7 +91,7 @@ async def test_7_agent_skips_clarification(scene: Scene) -> None:
 
 
 async def test_8_close_intent(scene: Scene) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     said = await scene.reply(REPORTER, "never mind")
     case = await scene.until_status(CaseStatus.RESOLVED)
     assert case.close_reason == Reason.REPORTER_CLOSED
@@ -100,11 +101,11 @@ async def test_8_close_intent(scene: Scene) -> None:
 
 
 async def test_9_temporal_ui(scene: Scene, stack: Stack) -> None:
-    await story.vague_report(scene)
+    await play(scene, "vague_report")
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     await scene.until_bot_says("cart.py", channel=SUMMARIES)
-    await scene.discuss(DEVELOPER, story.VERDICT)
+    await scene.discuss(DEVELOPER, "The fix is merged and verified: it works.")
     await scene.until_status(CaseStatus.RESOLVED)
     await scene.until_workflow_ended()
     states = [step.to for step in await scene.transitions()]

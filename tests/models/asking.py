@@ -8,6 +8,7 @@ import pytest
 from threadline.models.chat_model import Answer, Prompt
 from threadline.models.client import OpenAIModel
 from threadline.models.model import Message, ModelReply, Role, ToolCall
+from threadline_devstack.models.script import Turn
 
 Make = Callable[..., OpenAIModel]
 Answering = Callable[..., Awaitable[str]]
@@ -31,6 +32,14 @@ TOOLS = (
     function("estimates_createWbsItems", "Add items.", project_id={"type": "string"}, names={"type": "array"}),
     function("estimates_updateQuoteTotals", "Add up a quote.", project_id={"type": "string"}),
 )
+
+
+async def work_out(turn: Turn) -> None:
+    """What the model does about `REQUEST`."""
+    if turn.tool_choice == "auto":
+        await turn.call("estimates_createWbsItems", project_id="P-12", names=["one", "two", "three"])
+        await turn.call("estimates_updateQuoteTotals", project_id="P-12")
+    await turn.text_only("The quote is up to date.")
 
 
 def asked(*more: Message, **changes: Any) -> Prompt:

@@ -39,8 +39,10 @@ async def served_model() -> AsyncIterator[ModelSandbox]:
 
 @pytest.fixture
 def sandbox(served_model: ModelSandbox) -> ModelSandbox:
-    """A model that lets in the key of `asking`."""
-    return reset(served_model)
+    """A model that lets in the key of `asking`, and works out its request."""
+    model = reset(served_model)
+    model.script(asking.work_out, when=lambda request: request.prompt == asking.REQUEST)
+    return model
 
 
 @pytest_asyncio.fixture(loop_scope="module")

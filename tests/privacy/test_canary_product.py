@@ -16,7 +16,7 @@ from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.slack.identity import REPORTER
 from threadline_devstack.stack import PRODUCT, Stack, Wishes
-from threadline_devstack.stories.case_scene import Scene
+from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -1,6 +1,7 @@
 """A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
 
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -84,6 +85,16 @@ async def break_lamps(context: ToolContext) -> None:
 @tool("lamps.dump", "Dump everything.", remote=True)
 async def dump(context: ToolContext) -> str:
     return "x" * 2_000_000
+
+
+async def answer_about_lamps(turn: Turn) -> None:
+    """List and create lamps in the order in which the newest message says so, and tell what was done."""
+    done = []
+    for verb in re.findall(r"\b(list|create)\b", turn.prompt.lower()):
+        if f"lamps_{verb}" in turn.tools:
+            await turn.call(f"lamps_{verb}", **({"title": "Milk"} if verb == "create" else {}))
+            done.append(verb)
+    await turn.text_only(f"Done: {', then '.join(done)}." if done else "I can help with lamps.")
 
 
 REGISTRY = ToolRegistry([list_lamps, create_lamp, break_lamps, dump])
@@ -217,6 +228,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
         SlackSandbox.running() as slack,
         aiohttp.ClientSession() as session,
     ):
+        model.script(answer_about_lamps, when=lambda request: "lamps_list" in request.tools)
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
         def mind_of(

@@ -17,9 +17,8 @@ from threadline.cli.running_stack import stack_home
 from threadline.errors import Permanent, Transient
 
 if TYPE_CHECKING:
-    from threadline_devstack.stack import Stack
-    from threadline_devstack.stories.case_scene import Scene
-    from threadline_devstack.stories.case_story import Chapter, Place
+    from threadline_devstack.stories.player import Chapter
+    from threadline_devstack.stories.scene import Scene
 
 PACE = 0.25
 """Seconds before each reply of the scripted model, so that one can follow."""
@@ -66,13 +65,8 @@ async def _up(pace: float) -> int:
 async def _demo(folder: Path, pace: float) -> int:
     from threadline_devstack import environment
     from threadline_devstack.stack import Stack, Wishes
-    from threadline_devstack.stories.case_scene import Scene
-    from threadline_devstack.stories.case_story import CHAPTERS
-    from threadline_devstack.stories.handover_story import DECISION_CHAPTERS, DecisionScene
-    from threadline_devstack.stories.operator_scene import OperatorScene
-    from threadline_devstack.stories.rfp_story import OPERATOR_CHAPTERS
-    from threadline_devstack.stories.talk_scene import TalkScene
-    from threadline_devstack.stories.talk_story import TALK_CHAPTERS
+    from threadline_devstack.stories.player import stories
+    from threadline_devstack.stories.scene import Scene
 
     # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
@@ -80,20 +74,12 @@ async def _demo(folder: Path, pace: float) -> int:
     try:
         async with Stack.running(folder, wishes, telling.progress) as stack, Scene.on(stack, telling.message) as scene:
             telling.scripted()
-            telling.scene(1, "a case")
-            if not await _play(CHAPTERS, scene):
-                return 1
-            await _retell(stack, scene)
-            telling.scene(2, "a conversation")
-            if not await _play(TALK_CHAPTERS, TalkScene(stack, telling.message)):
-                return 1
-            telling.scene(3, "requests for proposals")
-            async with OperatorScene.on(stack, telling.message) as records:
-                if not await _play(OPERATOR_CHAPTERS, records):
+            for number, story in enumerate(stories(), start=1):
+                telling.scene(number, story.title)
+                if not await _play(story.chapters, scene):
                     return 1
-            telling.scene(4, "a question, and a person who takes over")
-            if not await _play(DECISION_CHAPTERS, DecisionScene(stack, telling.message)):
-                return 1
+                if number == 1:
+                    await _retell(scene)
     except (Permanent, Transient) as error:
         telling.failed(str(error))
         return 1
@@ -101,12 +87,15 @@ async def _demo(folder: Path, pace: float) -> int:
     return 0
 
 
-async def _play(chapters: "Sequence[Chapter[Place]]", scene: "Place") -> bool:
+async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
     """Whether every chapter was seen to happen."""
+    from threadline_devstack.stories.player import Verbs
+
+    verbs = Verbs(scene)
     for number, chapter in enumerate(chapters, start=1):
         telling.chapter(number, chapter.title)
         try:
-            await chapter.play(scene)
+            await verbs.all(chapter.steps)
         except (Permanent, Transient) as error:
             telling.failed(f"Step {number} ({chapter.title}) failed: {error}")
             return False
@@ -114,7 +103,7 @@ async def _play(chapters: "Sequence[Chapter[Place]]", scene: "Place") -> bool:
     return True
 
 
-async def _retell(stack: "Stack", scene: "Scene") -> None:
+async def _retell(scene: "Scene") -> None:
     telling.transitions(await scene.transitions())
     telling.conversation(await scene.conversation())
     telling.turns(await scene.turns())

@@ -71,12 +71,12 @@ def seen() -> None:
 def message(said: dict[str, Any]) -> None:
     """A message of the sandbox, as Slack's JSON with its channel."""
     from threadline_devstack.slack.seed import CHANNELS, PEOPLE
-    from threadline_devstack.stories.scene import words_of
+    from threadline_devstack.stories.scene import message_text
 
     names = {person.id: person.name for person in PEOPLE}
     places = {channel: name for channel, name, _ in CHANNELS}
     who = names.get(said.get("user", ""), "threadline")
-    words = textwrap.shorten(said.get("text") or words_of(said), LONGEST, placeholder=" …")
+    words = textwrap.shorten(said.get("text") or message_text(said), LONGEST, placeholder=" …")
     style = "magenta" if who == "threadline" else "yellow"
     console.print(
         f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] [{style}]{who}[/{style}]: {escape(words)}"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from threadline_devstack.filling import fill
 from threadline_devstack.models.facts import FACTS, case_facts, facts_of
 from threadline_devstack.models.request import Conversation, ToolResult
 from threadline_devstack.models.script import Script, ScriptDiverged, Turn
@@ -23,7 +24,6 @@ MOST_PAGES = 20
 QUOTE = 300
 """Characters of a result that a sentence repeats."""
 
-_NAME = re.compile(r"\{([a-z_]+)\}")
 _FLAGS = re.IGNORECASE | re.DOTALL
 
 Values = dict[str, Any]
@@ -236,28 +236,6 @@ class _Player:
         self._values |= {"result": result_summary(result.text), **case_facts(self._texts)}
         self._values |= {name: _at(_parsed(result.text), path) for name, path in call.save.items()}
         self._values |= {name: _found(fill(each, self._values), result.text) for name, each in call.find.items()}
-
-
-def fill(value: Any, values: Mapping[str, Any]) -> Any:
-    """A text, or all texts in a structure, with values for `{names}`; a text that is one name keeps the value's type.
-
-    Raises:
-        ScriptDiverged: there is no such value.
-    """
-    if isinstance(value, Mapping):
-        return {name: fill(each, values) for name, each in value.items()}
-    if isinstance(value, list):
-        return [fill(each, values) for each in value]
-    if not isinstance(value, str):
-        return value
-
-    def one(name: str) -> Any:
-        if name not in values:
-            raise ScriptDiverged(f"there is no value {{{name}}}")
-        return values[name]
-
-    whole = _NAME.fullmatch(value)
-    return one(whole[1]) if whole else _NAME.sub(lambda found: str(one(found[1])), value)
 
 
 def result_summary(text: str) -> str:

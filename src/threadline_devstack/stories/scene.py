@@ -1,51 +1,87 @@
-"""What the people of a story have in common: they look into the sandbox until they see what must come."""
+"""What people do in the sandboxes of a running stack, and what must come of it: for stories and for journey tests."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
+from sqlalchemy import text
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from threadline.cases.model import CaseStatus, Entry, Reason, bug_workflow_id
+from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.lists import CaseLists, Transition
+from threadline.cases.store.messages import CaseMessageStore
+from threadline.conversations.model.conversation import conversation_workflow_id
+from threadline.conversations.turn_plans import Plan
+from threadline.db.engine import Database
 from threadline.errors import Permanent
+from threadline.rfps import model as rfps
+from threadline.rfps.model import JournalEntry, OpportunityState
+from threadline.rfps.store import RfpStore
+from threadline.slack.model import Thread
+from threadline.threads.model import turn_id
 from threadline_devstack.clients import Json, ModelControl, until
-from threadline_devstack.slack.identity import BOT_USER
+from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
 
-PATIENCE = 30.0
+STEP_TIMEOUT = 30.0
 """Seconds until what must come is taken for not coming: far more than it takes on a busy laptop."""
+CONVERSING = "conversing"
+"""The hold at which replies over OpenAI's APIs wait."""
 
 Seen = TypeVar("Seen")
-Hear = Callable[[Json], None]
+OnMessage = Callable[[Json], None]
 """Gets each message of a scene, by whomever, as Slack's JSON with its `channel`, once."""
 
 
-class NotSeen(Permanent):
+class StepTimedOut(Permanent):
     """Something that must happen was not seen in time."""
 
 
-class Watching(ABC):
-    """Who looks, and tells of each message that is new."""
+class Scene:
+    """One bug case, and conversations in `channel`, each of which is told by the `ts` of its root.
 
-    def __init__(self, stack: Stack, hear: Hear) -> None:
-        self.stack, self.slack = stack, stack.slack
-        self._hear = hear
-        self._heard: set[tuple[str, str]] = set()
+    `report` is the `ts` of the case's report; `bug_id` and `summary` are known once they exist.
+    """
+
+    def __init__(self, stack: Stack, database: Database, on_message: OnMessage) -> None:
+        self.stack, self.slack, self.channel = stack, stack.slack, GENERAL
+        self.report, self.summary, self.bug_id = "", "", ""
+        self._database, self._on_message = database, on_message
+        self._roots: list[str] = []
+        self._told: set[tuple[str, str]] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def on(
+        cls, stack: Stack, on_message: OnMessage = lambda message: None, *, pool_size: int = 2
+    ) -> AsyncIterator[Self]:
+        database = Database(stack.database_url, pool_size=pool_size, application="scene")
+        try:
+            yield cls(stack, database, on_message)
+        finally:
+            await database.dispose()
 
     @property
     def model(self) -> ModelControl:
         """Raises `Permanent` on a stack whose model is not the sandbox."""
         return self.stack.model
 
-    async def until(self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = PATIENCE) -> Seen:
+    # Waiting
+
+    async def until(self, what: str, look: Callable[[], Awaitable[Seen | None]], seconds: float = STEP_TIMEOUT) -> Seen:
         """Look again and again until something is seen, and return it.
 
         Raises:
-            NotSeen: it did not come; `what` says what.
+            StepTimedOut: it did not come; `what` says what.
         """
         async for _ in until(seconds):
             await self._listen()
             if seen := await look():
                 await self._listen()
                 return seen
-        raise NotSeen(f"this was not seen within {seconds:.0f} s: {what}")
+        raise StepTimedOut(f"this was not seen within {seconds:.0f} s: {what}")
 
     async def until_delivered(self) -> None:
         """Whatever people did has been taken by the gateway."""
@@ -55,34 +91,266 @@ class Watching(ABC):
 
         await self.until("every event is acknowledged", look)
 
-    @abstractmethod
-    async def places(self) -> list[tuple[str, str]]:
-        """The threads that belong to the scene, as channel and root."""
+    async def until_post(self, channel: str, root: str, words: Sequence[str], after: str = "") -> Json:
+        """A post of the bot's in a thread that contains all the words, whatever their case."""
+
+        async def look() -> Json | None:
+            said = [message for message in await self.posts(channel, root) if message["ts"] > after]
+            return next((message for message in said if contains_all(message, words)), None)
+
+        return await self.until(f"the bot says {' … '.join(words) or 'something'}", look)
+
+    async def posts(self, channel: str, root: str) -> list[Json]:
+        """What the bot has said in a thread, oldest first; nothing before the thread exists."""
+        shown = await self.slack.thread(channel, root) if root else []
+        return [message for message in shown if message.get("user") == BOT_USER]
+
+    async def has_reaction(self, channel: str, ts: str, name: str) -> bool:
+        shown = next(message for message in await self.slack.messages(channel) if message["ts"] == ts)
+        return any(reaction["name"] == name for reaction in shown.get("reactions", []))
 
     async def _listen(self) -> None:
-        for channel, root in await self.places():
+        if self.bug_id and not self.summary:
+            summary = (await self.case()).summary
+            self.summary = summary.ts if summary else ""
+        places = [(self.channel, root) for root in self._roots]
+        places += [(channel, root) for channel, root in ((REPORTS, self.report), (SUMMARIES, self.summary)) if root]
+        for channel, root in places:
             for message in await self.slack.thread(channel, root):
-                if (channel, message["ts"]) not in self._heard:
-                    self._heard.add((channel, message["ts"]))
-                    self._hear({**message, "channel": channel})
+                if (channel, message["ts"]) not in self._told:
+                    self._told.add((channel, message["ts"]))
+                    self._on_message({**message, "channel": channel})
+
+    def _workflow_url(self, workflow_id: str) -> str:
+        return f"{self.stack.ui_url}/namespaces/{self.stack.temporal_namespace}/workflows/{workflow_id}"
+
+    # The bug case
+
+    async def write_report(self, text: str, **more: Any) -> None:
+        """The reporter writes in the reports channel, and the case gets its number."""
+        self.report = await self.slack.say(REPORTER, REPORTS, text, **more)
+        self.bug_id = await self.until("the report becomes a case", self.find_case)
+
+    async def reply(self, user: str, text: str) -> str:
+        """Somebody writes in the report's thread."""
+        return await self.slack.say(user, REPORTS, text, thread=self.report)
+
+    async def discuss(self, user: str, text: str) -> str:
+        """Somebody writes in the case's summary thread."""
+        return await self.slack.say(user, SUMMARIES, text, thread=self.summary)
+
+    async def hold_agent(self) -> None:
+        """From now on the agent waits before it looks into the case, until `release_agent`."""
+        await self.model.arm(self._hold)
+
+    async def agent_waits(self) -> None:
+        await self.until("the agent is at work", lambda: self.model.waiting(self._hold))
+
+    async def release_agent(self) -> None:
+        await self.model.release(self._hold)
+
+    async def until_status(self, status: CaseStatus, what: str = "", seconds: float = STEP_TIMEOUT) -> CaseRecord:
+        async def look() -> CaseRecord | None:
+            case = await self.case()
+            return case if case.status is status else None
+
+        return await self.until(what or f"{self.bug_id} is {status}", look, seconds)
+
+    async def until_bot_says(self, *words: str, channel: str = REPORTS, after: str = "") -> Json:
+        """A post in the report's thread, or in that of the summary."""
+        await self._listen()
+        if channel == SUMMARIES and not self.summary:
+            await self.until("the case has a summary", self._has_summary)
+        return await self.until_post(channel, self.report if channel == REPORTS else self.summary, words, after)
+
+    async def until_stored(self, text: str, sender: str) -> None:
+        """A message is in the conversation, as said by a `reporter` or a `developer`."""
+
+        async def look() -> bool:
+            return any(entry.text == text and entry.sender_type == sender for entry in await self.conversation())
+
+        await self.until(f"“{text}” is stored as the {sender}'s", look)
+
+    async def until_used(self, *sent: str) -> None:
+        """Turns that have ended were about these messages, which are told by their `ts`."""
+
+        async def look() -> bool:
+            done = (await self.case()).turn
+            async with self._database.begin() as work:
+                store = CaseMessageStore(work.tx)
+                used = [await store.messages_of_turn(self.bug_id, turn) for turn in range(1, done + 1)]
+            return set(sent) <= {ts for messages in used for _, ts in messages}
+
+        await self.until("the agent has taken up what was written", look)
+
+    async def until_transition(self, reason: Reason) -> None:
+        async def look() -> bool:
+            return any(step.reason == reason for step in await self.transitions())
+
+        await self.until(f"the case has the transition {reason}", look)
+
+    async def until_workflow_ended(self) -> None:
+        client = await Client.connect(self.stack.temporal_address, namespace=self.stack.temporal_namespace)
+
+        async def look() -> bool:
+            found = await client.get_workflow_handle(self.workflow_id).describe()
+            return found.status is WorkflowExecutionStatus.COMPLETED
+
+        await self.until("the workflow has ended", look)
+
+    async def until_no_workspace(self) -> None:
+        async def look() -> bool:
+            return not self.workspaces
+
+        await self.until("the agent's files are gone", look)
+
+    async def thread(self, channel: str = REPORTS) -> list[Json]:
+        """The root and its replies of the report's thread, or of the summary thread; empty before it exists."""
+        root = self.report if channel == REPORTS else self.summary
+        return await self.slack.thread(channel, root) if root else []
+
+    async def find_case(self) -> str:
+        """The number of the report's case; empty as long as there is none."""
+        async with self._database.begin() as work:
+            found = await CaseStore(work.tx).snapshot_of(Thread(TEAM, REPORTS, self.report))
+        return found.bug_id
+
+    async def case(self) -> CaseRecord:
+        async with self._database.begin() as work:
+            return await CaseStore(work.tx).get(self.bug_id)
+
+    async def transitions(self) -> Sequence[Transition]:
+        async with self._database.begin() as work:
+            return await CaseLists(work.tx).transitions(self.bug_id)
+
+    async def conversation(self) -> list[Entry]:
+        async with self._database.begin() as work:
+            return list((await CaseMessageStore(work.tx).page(self.bug_id, limit=1000)).entries)
+
+    async def turns(self) -> list[TurnRecord]:
+        async with self._database.begin() as work:
+            return await CaseStore(work.tx).turns(self.bug_id)
+
+    async def pull_request(self) -> PullRequest | None:
+        async with self._database.begin() as work:
+            return await CaseStore(work.tx).pull_request(self.bug_id)
+
+    @property
+    def workflow_id(self) -> str:
+        return bug_workflow_id(Thread(TEAM, REPORTS, self.report))
+
+    @property
+    def workflow_url(self) -> str:
+        return self._workflow_url(self.workflow_id)
+
+    @property
+    def workspaces(self) -> list[Path]:
+        """What the agent's files of this case still take up."""
+        cases = self.stack.home.root / "workspaces" / "cases"
+        return [path for path in cases.glob(f"{self.bug_id}*") if path.is_dir()]
+
+    @property
+    def _hold(self) -> str:
+        return f"investigating:{self.bug_id}"
+
+    async def _has_summary(self) -> bool:
+        return bool(self.summary)
+
+    # Conversations
+
+    async def mention(self, user: str, text: str, **more: Any) -> str:
+        """Somebody speaks to the bot in a thread of its own; returns its root. `more`: as for `SlackControl.say`."""
+        root = await self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}", **more)
+        self._roots.append(root)
+        return root
+
+    async def answer_back(self, user: str, root: str, text: str) -> str:
+        """Somebody writes in a conversation's thread."""
+        return await self.slack.say(user, self.channel, text, thread=root)
+
+    async def hold_model(self) -> None:
+        """From now on the model waits before it answers, until `release_model`."""
+        await self.model.arm(CONVERSING)
+
+    async def model_waits(self) -> None:
+        await self.until("the model is asked", lambda: self.model.waiting(CONVERSING))
+
+    async def release_model(self) -> None:
+        await self.model.release(CONVERSING)
+
+    async def until_answer(self, root: str, *words: str, after: str = "") -> Json:
+        """A post of the bot's in a conversation."""
+        return await self.until_post(self.channel, root, words, after)
+
+    async def answers(self, root: str) -> list[Json]:
+        """What the bot has said in a conversation, oldest first."""
+        return await self.posts(self.channel, root)
+
+    async def until_turn_ended(self, root: str, turn: int = 1) -> Plan:
+        """A turn's route, with its result."""
+
+        async def look() -> Plan | None:
+            async with self._database.begin() as work:
+                plan = await work.turn_plans.of(self.slack_thread(root), turn)
+            return plan if plan and plan.result else None
+
+        return await self.until(f"turn {turn} is over", look)
+
+    async def until_card(self, root: str) -> Json:
+        """The message with which people are asked to take a conversation over."""
+
+        async def look() -> Json | None:
+            shown = await self.slack.messages(ESCALATIONS)
+            keys = [(message, message.get("metadata", {}).get("event_payload", {}).get("key", "")) for message in shown]
+            return next((message for message, key in keys if f":{root}:" in key and key.endswith(":card")), None)
+
+        return await self.until("people are asked to take it over", look)
+
+    async def press(self, user: str, card: Json, button: str) -> None:
+        await self.slack.post("clicks", user=user, channel=ESCALATIONS, ts=card["ts"], action_id=button)
+
+    async def state(self, rfp_id: str) -> OpportunityState:
+        async with self._database.begin() as work:
+            return await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
+
+    async def written(self, root: str, turn: int) -> list[JournalEntry]:
+        """What one turn has written into journals, in its order."""
+        async with self._database.begin() as work:
+            return await RfpStore(work.tx).journal_of_turn(TEAM, turn_id(self.slack_thread(root), turn))
+
+    async def bound(self, root: str) -> str:
+        """The RFP that a conversation is about; empty for none."""
+        async with self._database.begin() as work:
+            return (await work.bindings.of(self.slack_thread(root))).get(rfps.BINDING, "")
+
+    @asynccontextmanager
+    async def without_table(self, name: str) -> AsyncIterator[None]:
+        """As long as the block runs, what the product keeps in this table cannot be asked."""
+        await self._rename(name, f"{name}_away")
+        try:
+            yield
+        finally:
+            await self._rename(f"{name}_away", name)
+
+    def slack_thread(self, root: str) -> Thread:
+        return Thread(TEAM, self.channel, root)
+
+    def conversation_url(self, root: str) -> str:
+        return self._workflow_url(conversation_workflow_id(self.slack_thread(root)))
+
+    async def _rename(self, name: str, new: str) -> None:
+        async with self._database.begin() as work:
+            await work.tx.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
 
 
-def workflow_url(stack: Stack, workflow_id: str) -> str:
-    return f"{stack.ui_url}/namespaces/{stack.temporal_namespace}/workflows/{workflow_id}"
-
-
-def words_of(message: Json) -> str:
+def message_text(message: Json) -> str:
     """All that a message says: its text, and what its blocks add to that."""
     blocks = [block.get("text", "") for block in message.get("blocks", [])]
     texts = [text if isinstance(text, str) else str(text.get("text", "")) for text in blocks]
     return "\n".join(dict.fromkeys((message.get("text", ""), *texts)))
 
 
-def is_by_bot(message: Json) -> bool:
-    return bool(message.get("user") == BOT_USER)
-
-
-def holds(message: Json, words: tuple[str, ...]) -> bool:
+def contains_all(message: Json, words: Sequence[str]) -> bool:
     """Whether a message has all the words, whatever their case."""
-    said = words_of(message).lower()
+    said = message_text(message).lower()
     return all(word.lower() in said for word in words)

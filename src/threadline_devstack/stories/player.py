@@ -1,0 +1,308 @@
+"""Plays stories: chapters in stories/*.yaml whose steps are verbs of people, and of what must come of what they do.
+
+A step is one verb with its arguments; the verbs are the public methods of `Verbs`. A chapter fails with `Permanent`
+when something in it does not happen, or is not as it says.
+"""
+
+import base64
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from threadline.cases.model import CaseStatus, Reason
+from threadline.db.rate_limit_rules import USER_RATE
+from threadline.errors import Permanent
+from threadline.handovers.model import CLOSE, TAKE
+from threadline.threads.model import SenderType
+from threadline_devstack.filling import fill
+from threadline_devstack.fix_check import check_fix
+from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
+from threadline_devstack.slack.seed import CHANNELS, PEOPLE
+from threadline_devstack.stories.scene import Scene, contains_all, message_text
+
+Steps = list[dict[str, dict[str, Any]]]
+_PEOPLE = {person.name.replace(" ", "-"): person.id for person in PEOPLE}
+_CHANNELS = {name: channel for channel, name, _ in CHANNELS}
+_BUTTONS = {"take over": TAKE, "close": CLOSE}
+
+
+class Chapter(BaseModel):
+    """`name` is for tests, `title` for people."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    steps: Steps
+
+    @model_validator(mode="after")
+    def _known_verbs(self) -> Self:
+        _check(self.steps)
+        return self
+
+
+class Story(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    chapters: list[Chapter]
+
+
+@cache
+def stories() -> Sequence[Story]:
+    """All stories, in the order in which the demo plays them.
+
+    Raises:
+        ValueError: a file is no story, or calls a verb that there is not, or with other arguments than it takes.
+    """
+    folder = files("threadline_devstack.stories")
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".yaml")), key=lambda path: path.name)
+    return [Story.model_validate(yaml.safe_load(path.read_text("utf-8"))) for path in paths]
+
+
+def chapter(name: str) -> Chapter:
+    return next(each for story in stories() for each in story.chapters if each.name == name)
+
+
+async def play(scene: Scene, *chapters: Chapter | str) -> None:
+    """Play chapters, or those of these names, one after the other; what one has saved the next ones know."""
+    verbs = Verbs(scene)
+    for each in chapters:
+        await verbs.all((chapter(each) if isinstance(each, str) else each).steps)
+
+
+def _check(steps: Steps) -> None:
+    for step in steps:
+        [(verb, arguments)] = step.items()
+        method = getattr(Verbs, verb, None)
+        if method is None or verb.startswith("_") or verb == "all":
+            raise ValueError(f"there is no verb {verb!r}")
+        try:
+            inspect.signature(method).bind(None, **arguments)
+        except TypeError as error:
+            raise ValueError(f"{verb}: {error}") from error
+        _check(arguments.get("steps", []))
+
+
+def _require(holds: object, otherwise: str) -> None:
+    """Raises `Permanent` where something that must hold does not."""
+    if not holds:
+        raise Permanent(otherwise)
+
+
+class Verbs:
+    """The verbs of a story. `thread` is a name under which `say` saved one, or `report` or `summary` for the case's.
+
+    Texts are filled: `{bug_id}` of the case, `{rfp_id}` and `{branch}` once they are known, and what was saved.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._threads: dict[str, tuple[str, str]] = {}
+        self._sent: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+
+    async def all(self, steps: Steps) -> None:
+        for step in steps:
+            [(verb, arguments)] = step.items()
+            values = {"bug_id": self._scene.bug_id, **self._values}
+            inner = {"steps": arguments["steps"]} if "steps" in arguments else {}
+            filled = fill({name: value for name, value in arguments.items() if name != "steps"}, values)
+            await getattr(self, verb)(**filled, **inner)
+
+    # People
+
+    async def report(self, text: str) -> None:
+        """The reporter opens the case."""
+        await self._scene.write_report(text)
+
+    async def say(self, by: str, text: str, thread: str, save: str = "") -> None:
+        """Somebody writes in a thread; the message is known as `save` then."""
+        channel, root = self._thread(thread)
+        self._sent[save] = await self._scene.slack.say(_PEOPLE[by], channel, text, thread=root)
+
+    async def mention(self, by: str, text: str, save: str, files: dict[str, str] | None = None) -> None:
+        """Somebody speaks to the bot in #general, with files by name; the thread is known as `save` then."""
+        uploaded = []
+        for name, content in (files or {}).items():
+            encoded = base64.b64encode(content.encode()).decode()
+            given = await self._scene.slack.post("files", user=_PEOPLE[by], name=name, content_base64=encoded)
+            uploaded.append(given["file"]["id"])
+        more = {"files": uploaded} if uploaded else {}
+        self._threads[save] = (self._scene.channel, await self._scene.mention(_PEOPLE[by], text, **more))
+
+    async def burst(self, by: str, text: str, beyond: int, told_once: str) -> None:
+        """Mentions, `beyond` more than a person may write within a minute: one of these is told why, the others not."""
+        roots = [
+            await self._scene.mention(_PEOPLE[by], f"{text} ({number + 1})")
+            for number in range(USER_RATE.count + beyond)
+        ]
+
+        async def answered() -> bool:
+            said = [message for root in roots for message in await self._scene.answers(root)]
+            told = sum(told_once in message_text(message) for message in said)
+            return (len(said) - told, told) == (USER_RATE.count, 1)
+
+        await self._scene.until(f"{USER_RATE.count} are answered, and one of the others is told why not", answered)
+
+    async def press(self, by: str, button: str, thread: str) -> None:
+        """Somebody presses a button of the card with which people are asked to take a thread over."""
+        card = await self._scene.until_card(self._thread(thread)[1])
+        await self._scene.press(_PEOPLE[by], card, _BUTTONS[button])
+
+    # The model
+
+    async def hold(self, name: str) -> None:
+        await self._scene.model.arm(name)
+
+    async def expect_held(self, name: str) -> None:
+        await self._scene.until(f"the model waits at {name}", lambda: self._scene.model.waiting(name))
+
+    async def release(self, name: str) -> None:
+        await self._scene.model.release(name)
+
+    # What is around
+
+    async def delivered(self) -> None:
+        """Whatever people did has been taken by the gateway."""
+        await self._scene.until_delivered()
+
+    async def outage(self, table: str, steps: Steps) -> None:
+        """The steps, while this table cannot be asked."""
+        async with self._scene.without_table(table):
+            await self.all(steps)
+
+    # What is said
+
+    async def expect_post(
+        self,
+        thread: str,
+        contains: Sequence[str] = (),
+        lacks: Sequence[str] = (),
+        after: str = "",
+        save: str = "",
+    ) -> None:
+        """The bot says something in a thread, after the message `after`."""
+        channel, root = self._thread(thread)
+        post = await self._scene.until_post(channel, root, contains, self._sent.get(after, ""))
+        said = message_text(post)
+        _require(not [each for each in lacks if each in said], f"the bot says one of {lacks}: {said}")
+        self._sent[save] = post["ts"]
+
+    async def expect_posts(self, thread: str, count: int, contains: Sequence[str] = ()) -> None:
+        """So many posts of the bot's in a thread contain the words."""
+        posts = await self._scene.posts(*self._thread(thread))
+        said = [message_text(post) for post in posts if contains_all(post, contains)]
+        _require(len(said) == count, f"the bot has said this {len(said)} times in place of {count}: {said}")
+
+    async def expect_reaction(self, name: str) -> None:
+        """The report has a reaction."""
+        scene = self._scene
+        await scene.until(f"the report has :{name}:", lambda: scene.has_reaction(REPORTS, scene.report, name))
+
+    async def expect_card(self, thread: str, contains: Sequence[str], save: str = "") -> None:
+        """People are asked to take a thread over, by a card with these words, whose thread is known as `save`."""
+        card = await self._scene.until_card(self._thread(thread)[1])
+        _require(contains_all(card, contains), f"the card does not show {contains}: {message_text(card)}")
+        self._threads[save] = (ESCALATIONS, card["ts"])
+
+    # The case
+
+    async def expect_case(self, status: str) -> None:
+        await self._scene.until_status(CaseStatus(status))
+
+    async def expect_transition(self, reason: str) -> None:
+        await self._scene.until_transition(Reason(reason))
+
+    async def expect_stored(self, text: str, sender: str) -> None:
+        await self._scene.until_stored(text, sender)
+
+    async def expect_not_stored(self, text: str) -> None:
+        stored = [entry.text for entry in await self._scene.conversation()]
+        _require(text not in stored, f"“{text}” was stored")
+
+    async def unchanged(self, steps: Steps) -> None:
+        """After the steps the case and what people said in it are as before."""
+        before = await self._case_and_words()
+        await self.all(steps)
+        _require(await self._case_and_words() == before, "the case has changed")
+
+    async def expect_used(self, messages: Sequence[str]) -> None:
+        """Turns that have ended were about these messages."""
+        await self._scene.until_used(*(self._sent[each] for each in messages))
+
+    async def expect_pull_request(self) -> None:
+        request = await self._scene.until("a pull request is recorded", self._scene.pull_request)
+        self._values["branch"] = request.branch
+
+    async def expect_fix(self, branch: str, file: str) -> None:
+        """The test of the bug that is planted in `file` fails without the branch and passes with it."""
+        check = await check_fix(self._scene.stack.home.repository, branch, file)
+        _require(check.holds, f"the branch {branch} does not fix {check.test}:\n{check.output}")
+
+    async def expect_workflow_ended(self) -> None:
+        await self._scene.until_workflow_ended()
+
+    async def expect_no_workspace(self) -> None:
+        await self._scene.until_no_workspace()
+
+    # Records and turns
+
+    async def changed(self, rfp_id: str, versions: int, steps: Steps) -> None:
+        """The steps change an RFP's state so many times; with 0 it stays as it is."""
+        before = await self._scene.state(rfp_id)
+        await self.all(steps)
+        after = await self._scene.state(rfp_id)
+        grown = after.version - before.version
+        _require(grown == versions and (versions or after == before), f"{rfp_id} went {grown} versions on")
+
+    async def expect_rfp(self, rfp_id: str, status: str) -> None:
+        found = (await self._scene.state(rfp_id)).document["status"]
+        _require(found == status, f"the status of {rfp_id} is {found}")
+
+    async def expect_bound(self, thread: str, rfp_id: str = "") -> None:
+        """The thread is about this RFP, or any; `{rfp_id}` is its id then."""
+        found = await self._scene.bound(self._thread(thread)[1])
+        _require(found and rfp_id in ("", found), f"the thread is about {found or 'no RFP'}")
+        self._values["rfp_id"] = found
+
+    async def expect_journal(self, thread: str, entries: Sequence[dict[str, str]], turn: int = 1) -> None:
+        """What a turn wrote into journals: of each entry `rfp_id`, `kind`, `by` whom, and how its `text` begins."""
+        written = await self._scene.written(self._thread(thread)[1], turn)
+        names = {identity: name for name, identity in _PEOPLE.items()}
+        told = [{**vars(entry), "by": names.get(entry.author.user_id, "")} for entry in written]
+        fits = all(
+            str(entry[name]).startswith(value)
+            for entry, each in zip(told, entries, strict=False)
+            for name, value in each.items()
+        )
+        _require(fits and len(told) == len(entries), f"the turn has written {told}")
+
+    async def expect_turn(
+        self,
+        thread: str,
+        tools: Sequence[str] | None = None,
+        steps_taken: int | None = None,
+        branch: str = "",
+        agent: str = "",
+        turn: int = 1,
+    ) -> None:
+        """What a turn came to: the tools that it called, its steps, and the route by which it went."""
+        plan = await self._scene.until_turn_ended(self._thread(thread)[1], turn)
+        result, route = plan.result or {}, plan.route
+        _require(tools is None or result["tools"] == list(tools), f"these tools were called: {result['tools']}")
+        _require(steps_taken in (None, result["steps"]), f"it took {result['steps']} steps")
+        _require(branch in ("", route.branch) and agent in ("", route.agent), f"it went by {route.about}")
+
+    def _thread(self, name: str) -> tuple[str, str]:
+        known = {"report": (REPORTS, self._scene.report), "summary": (SUMMARIES, self._scene.summary)}
+        return (self._threads | known)[name]
+
+    async def _case_and_words(self) -> tuple[Any, list[str]]:
+        said = [entry.text for entry in await self._scene.conversation() if entry.sender_type != SenderType.BOT]
+        return await self._scene.case(), said
