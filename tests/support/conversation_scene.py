@@ -59,6 +59,7 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
 from threadline.threads.outbox import Outbox
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
@@ -504,14 +505,16 @@ def _activities(
     thinking = Thinking(database, mind, users, alerts)
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
     situations = Situations(database, mind, _lead)
-    reception = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
+    workflows = WorkflowClient(scene.environment.client)
+    settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
+    handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     deciding = Deciding(database, scene.model if decides else None, situations, scene.documents, Rules())
     return [
         *activities_of(LiveConversationActivities(database, limits, thinking, acting), ConversationActivities),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
         *activities_of(LiveDecisionActivities(deciding), DecisionActivities),
-        *activities_of(LiveHandoverActivities(database, slack, outbox, authors, reception), HandoverActivities),
+        *activities_of(handovers, HandoverActivities),
     ]
 
 
