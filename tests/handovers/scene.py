@@ -31,7 +31,7 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import ThreadActivities
 from threadline.threads.model import CORE_QUEUE, ButtonPress, IncomingMessage, MessageKind
 from threadline.threads.workflow import RouteReplyWorkflow
-from threadline.threads.workflow_client import WorkflowClient
+from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import (
     BOT_USER,
@@ -53,11 +53,22 @@ def correction(said: IncomingMessage, kind: MessageKind, text: str = "", after: 
     return replace(said, id=f"{said.id}:{kind}:{version}", kind=kind, text=text, correction_of=said.id, version=version)
 
 
+class Starts(WorkflowClient):
+    """Keeps what is started, where no Temporal runs."""
+
+    def __init__(self) -> None:
+        self.started: list[WorkflowStart] = []
+
+    async def start(self, start: WorkflowStart) -> None:
+        self.started.append(start)
+
+
 @dataclass
 class HandoverScene:
     engine: Engine
     remind_every: float = 3600.0
     open_to_all: tuple[str, ...] = ()
+    workflows: WorkflowClient = field(default_factory=Starts)
     question: IncomingMessage = field(init=False)
 
     @property
@@ -70,11 +81,11 @@ class HandoverScene:
 
     @property
     def activities(self) -> LiveHandoverActivities:
-        speaking = self.talk.speaking
+        slack, outbox = self.talk.speaking._slack, self.talk.speaking._outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
         settings = HandoverSettings(ESCALATIONS, BOT_USER, readers, self.remind_every)
-        authors = AuthorPolicy(UserDirectory(speaking._slack.user), self.open_to_all)
-        return LiveHandoverActivities(self.talk.database, speaking._slack, speaking._outbox, authors, settings)
+        authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
+        return LiveHandoverActivities(self.talk.database, slack, outbox, authors, self.workflows, settings)
 
     async def escalated(self) -> None:
         """A turn ends with a person."""
@@ -134,7 +145,7 @@ class HandoverWorkflowScene(HandoverScene):
     gateway: EventRouter
 
     def working(self) -> AbstractAsyncContextManager[None]:
-        talk, workflows = self.talk, WorkflowClient(self.environment.client)
+        talk, workflows = self.talk, self.workflows
         slack, relay = talk.speaking._slack, self.activities.relay_to_asker
         threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
@@ -167,6 +178,23 @@ class HandoverWorkflowScene(HandoverScene):
 
     async def press(self, card: Message, by: str, button: str) -> None:
         assert (await self.gateway.handle(self.click(card, by, button))).signalled
+
+    async def state(self) -> dict[str, Any]:
+        """What the workflow says of itself."""
+        return dict(await self.handle.query("state"))
+
+    async def timers(self) -> list[float]:
+        """Of each timer that neither fired nor was cancelled, its seconds."""
+        started: dict[int, float] = {}
+        for event in (await self.handle.fetch_history()).events:
+            if event.HasField("timer_started_event_attributes"):
+                timer = event.timer_started_event_attributes.start_to_fire_timeout
+                started[event.event_id] = timer.ToTimedelta().total_seconds()
+            elif event.HasField("timer_fired_event_attributes"):
+                del started[event.timer_fired_event_attributes.started_event_id]
+            elif event.HasField("timer_canceled_event_attributes"):
+                del started[event.timer_canceled_event_attributes.started_event_id]
+        return list(started.values())
 
     async def reply(self, card: Message, by: str, text: str) -> Message:
         """Somebody writes under the card."""

@@ -2,13 +2,17 @@
 
 import time
 from dataclasses import replace
+from typing import cast
 
+import pytest
 from sqlalchemy import text as sql
 
-from tests.handovers.scene import PERSON, HandoverScene, correction
+from tests.handovers.scene import PERSON, HandoverScene, Starts, correction
+from threadline.errors import Transient
+from threadline.handovers.model import TAKE
 from threadline.handovers.store import HandoverStore
 from threadline.slack.model import Thread
-from threadline.threads.model import IncomingMessage, MessageKind, quarantined_message
+from threadline.threads.model import BUTTON_PRESSED, IncomingMessage, MessageKind, quarantined_message
 from threadline.threads.store import PostStore
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
@@ -32,6 +36,19 @@ async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> N
     await arrives(waiting, quarantined_message('{"id": 7}'))
     assert waiting.said() == before
     assert waiting.said(ESCALATIONS) == []
+
+
+async def test_answer_presses_take_once_whichever_try_comes_to_it(waiting: HandoverScene) -> None:
+    said = written(waiting, "Let me see.")
+    waiting.talk.slack.faults.fail_before("chat.postMessage")
+    with pytest.raises(Transient):
+        await arrives(waiting, said)
+    assert await waiting.talk.rows("DELETE FROM posts WHERE key LIKE '%answer%' RETURNING 1"), "its lease is over"
+    await arrives(waiting, said, written(waiting, "It is on its way."))
+    (start,) = cast("Starts", waiting.workflows).started
+    (press,) = start.signal_args
+    assert (start.workflow_id, start.signal) == (f"handover:{waiting.ref.key}", BUTTON_PRESSED)
+    assert (press.user_id, press.action_id, press.value) == (PERSON, TAKE, waiting.ref.key)
 
 
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:

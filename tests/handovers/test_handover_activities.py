@@ -1,10 +1,14 @@
 """A handover on Postgres and Slack's wire: buttons, and the asker's messages, which stand under the card once."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, correction
+from tests.support.conversation_activities import Make
+from tests.support.decision_activities import engine_of
+from tests.support.temporal import until
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
@@ -113,6 +117,61 @@ async def test_deletion_after_the_end_is_made_under_and_on_the_card(taken: Hando
     shown = str([(each.text, each.blocks) for each in taken.talk.posted(ESCALATIONS)])
     assert "DE89" not in shown
     assert "money back" not in shown
+
+
+async def posting(scene: HandoverScene, count: int) -> None:
+    """Wait until so many messages are in the escalations' channel."""
+
+    async def posted() -> bool:
+        return len(scene.talk.posted(ESCALATIONS)) == count
+
+    await until(posted, f"{count} messages are posted")
+
+
+async def test_words_deleted_while_the_card_is_posted_leave_it(make_talk: Make) -> None:
+    scene = HandoverScene(engine_of(make_talk()))
+    await scene.escalated()
+    scene.talk.slack.faults.slow("chat.postMessage", 2)
+    opening = asyncio.create_task(scene.talk.run(scene.activities.open_handover, scene.ref))
+    await posting(scene, 1)
+    await corrects(scene, scene.question, MessageKind.DELETION)
+    assert await scene.card_ts() == "", "the card's place is not known yet"
+    await opening
+    assert "money back" not in str([(each.text, each.blocks) for each in scene.talk.posted(ESCALATIONS)])
+
+
+async def test_words_deleted_while_the_card_is_updated_leave_it(waiting: HandoverScene) -> None:
+    await waiting.pressed()
+    waiting.talk.slack.faults.slow("chat.update", 2)
+    showing = asyncio.create_task(waiting.talk.run(waiting.activities.show_handover, waiting.ref))
+    (card,) = waiting.talk.posted(ESCALATIONS)
+
+    async def updated() -> bool:
+        return f"Taken by <@{PERSON}>" in str(waiting.talk.slack.workspace.message(ESCALATIONS, card.ts).blocks)
+
+    await until(updated, "the card is updated")
+    await waiting.talk.said(correction(waiting.question, MessageKind.DELETION))
+    await showing
+    assert "money back" not in str([(each.text, each.blocks) for each in waiting.talk.posted(ESCALATIONS)])
+
+
+async def test_words_deleted_while_they_are_relayed_leave_the_cards_thread(taken: HandoverScene) -> None:
+    said = taken.talk.message("my account is DE89 3704")
+    await taken.talk.said(said)
+    await taken.talk.begin(2)
+    taken.talk.slack.faults.slow("chat.postMessage", 2)
+    relaying = asyncio.create_task(taken.relay(2))
+    await posting(taken, 2)
+    await corrects(taken, said, MessageKind.DELETION)
+    await relaying
+    assert "DE89" not in str(taken.whole(ESCALATIONS))
+    assert "deleted by its author" in taken.said(ESCALATIONS)[-1]
+
+
+async def test_run_opens_although_somebody_has_deleted_the_card(taken: HandoverScene) -> None:
+    taken.talk.slack.faults.refuse("chat.update", "message_not_found")
+    state = await taken.talk.run(taken.activities.open_handover, taken.ref)
+    assert (state.open, state.taken_by) == (True, PERSON)
 
 
 async def test_message_deleted_before_it_was_relayed_is_not_shown(taken: HandoverScene) -> None:

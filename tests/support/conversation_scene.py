@@ -58,6 +58,7 @@ from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
 from threadline.threads.outbox import Outbox
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
@@ -515,10 +516,12 @@ def _activities(
     authors = AuthorPolicy(users)
     thinking = Thinking(database, mind, users, alerts)
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
-    reception = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
     remembering = Remembering(database, mind.registry, mind.clock)
     finishing = Finishing(database, outbox, slack, deciding, thinking, remembering)
+    workflows = WorkflowClient(scene.environment.client)
+    settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
+    handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
         *activities_of(
             LiveConversationActivities(database, limits, deciding, thinking, acting, finishing, slack),
@@ -526,7 +529,7 @@ def _activities(
         ),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
         *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
-        *activities_of(LiveHandoverActivities(database, slack, outbox, authors, reception), HandoverActivities),
+        *activities_of(handovers, HandoverActivities),
     ]
 
 

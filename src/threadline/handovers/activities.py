@@ -20,11 +20,12 @@ from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent
 from threadline.handovers import blocks
 from threadline.handovers.blocks import CardData
-from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
+from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder, handover_start
 from threadline.handovers.model import (
     CARD,
     CLOSE,
     HANDOVER,
+    TAKE,
     Handover,
     HandoverRef,
     handover_workflow_id,
@@ -39,9 +40,10 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.message_table import redact_message
-from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner
+from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
+from threadline.threads.workflow_client import WorkflowClient
 
 _GONE = "This handover is no longer on record, so nothing was changed."
 _EXTERNAL = (
@@ -65,12 +67,19 @@ class LiveHandoverActivities(HandoverActivities):
     """Args: `authors` says whose press counts."""
 
     def __init__(
-        self, database: Database, slack: Slack, outbox: Outbox, authors: AuthorPolicy, settings: HandoverSettings
+        self,
+        database: Database,
+        slack: Slack,
+        outbox: Outbox,
+        authors: AuthorPolicy,
+        workflows: WorkflowClient,
+        settings: HandoverSettings,
     ) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox
         self._authors = authors
+        self._workflows = workflows
         self._settings = settings
 
     # -- The card and its buttons ----------------------------------------------------------------------------------
@@ -80,7 +89,14 @@ class LiveHandoverActivities(HandoverActivities):
         handover = await self._get(ref)
         if handover is None:
             return HandoverState(open=False)
-        return self._state(await self._with_card(handover))
+        handover = await self._with_card(handover)
+        try:  # what was deleted while the card was on its way stands on it
+            await self._update_card(ref)
+        except InternalError:
+            raise
+        except Permanent as refused:  # somebody has deleted the card; a run that waits for it would answer no press
+            _log.warning("card_not_updated", handover=ref.key, reason=str(refused))
+        return self._state(handover)
 
     @activity.defn
     async def press_handover(self, request: HandoverPress) -> HandoverState:
@@ -92,6 +108,8 @@ class LiveHandoverActivities(HandoverActivities):
             again = closes and before.closed_by == user  # a try whose answer was lost may have done it
             reply = f"{formatting.mention(before.closed_by)} has already closed this handover."
             return self._state(before, "" if again else reply)
+        if before.taken_by == user and not closes:
+            return self._state(before)
         card = Thread(ref.thread.team, before.channel or self._settings.channel, before.card_ts)
         if refused := await self._refusal(card, user):
             _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
@@ -110,8 +128,7 @@ class LiveHandoverActivities(HandoverActivities):
         if handover is None:
             return
         try:
-            if handover.card_ts:
-                await self._update_card(handover)
+            await self._update_card(ref)
         except Permanent:  # the asker is told all the same
             await self._notify_asker(handover)
             raise
@@ -163,9 +180,19 @@ class LiveHandoverActivities(HandoverActivities):
             raise Permanent("The conversation is no longer stored.")
         return posted
 
-    async def _update_card(self, handover: Handover) -> None:
-        card = await self._card(handover)
-        await self._slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
+    async def _update_card(self, ref: HandoverRef) -> None:
+        """Have the card, if it is posted, show the handover as it is now.
+
+        It is read again after each update: of two updates at the same time, the one that Slack gets last may be the
+        one that was read first.
+        """
+        shown = None
+        while (handover := await self._get(ref)) and handover.card_ts:
+            card = await self._card(handover)
+            if card == shown:
+                return
+            await self._slack.update(handover.channel, handover.card_ts, card.text, card.blocks)
+            shown = card
 
     async def _card(self, handover: Handover) -> Rendered:
         """Made of the conversation as it is now: what somebody has deleted is not shown again."""
@@ -220,17 +247,26 @@ class LiveHandoverActivities(HandoverActivities):
 
     @activity.defn
     async def relay_to_person(self, turn: TalkTurn) -> bool:
-        async with self._database.begin() as work:
-            store = HandoverStore(work.tx)
-            handovers = await store.list_for(turn.thread)
-            written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
+        missed, shown = False, None
+        while True:
+            async with self._database.begin() as work:
+                store = HandoverStore(work.tx)
+                handovers = await store.list_for(turn.thread)
+                written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
+            if written == shown:
+                return missed
+            missed = await self._relay(turn, handovers, written)
+            shown = written  # what was deleted or edited while it was on its way stands there
+
+    async def _relay(self, turn: TalkTurn, handovers: Sequence[Handover], written: Sequence[AskerMessage]) -> bool:
+        """Returns: whether something is not shown, since the newest handover is closed."""
         missed = False
         for each in handovers:
             if turn.turn > each.ref.turn:
                 unseen = await self._show_messages(each, written)
                 missed = missed or (unseen and each is handovers[0])
-            elif each.card_ts:  # the card shows what the turn was handed over with, and what was said before
-                await self._update_card(each)
+            else:  # the card shows what the turn was handed over with, and what was said before
+                await self._update_card(each.ref)
         return missed
 
     async def _show_messages(self, handover: Handover, written: Sequence[AskerMessage]) -> bool:
@@ -268,14 +304,26 @@ class LiveHandoverActivities(HandoverActivities):
         message = redact_message(message)
         async with self._database.begin() as work:
             now = await HandoverAnswerStore(work.tx).newest_wording(handover.ref, message)
-            if now and handover.open and now.kind == MessageKind.MESSAGE:
-                await HandoverStore(work.tx).take(handover.ref, now.sender_id)
         if now:
+            if now.kind == MessageKind.MESSAGE and handover.open and not handover.taken_by:
+                await self._take_by_answer(handover, card, now)
             await self._answer_or_report(handover, now)
         async with self._database.begin() as work:  # at last: until then the catch-up sends it again
             await HandoverAnswerStore(work.tx).store(handover.ref, message)
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
+
+    async def _take_by_answer(self, handover: Handover, card: Thread, message: IncomingMessage) -> None:
+        """Press Take for the author, so that the workflow knows it, and the card and the asker are told.
+
+        The record says so at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
+        """
+        ref, user = handover.ref, message.sender_id
+        key, at = f"answer:{message.id}", float(message.ts)
+        press = ButtonPress(user, TAKE, ref.key, key, at, card.channel, card.ts)
+        await self._workflows.start(handover_start(ref, press))  # at first: a later try finds the handover taken
+        async with self._database.begin() as work:
+            await HandoverStore(work.tx).take(ref, user)
 
     async def _answer_or_report(self, handover: Handover, message: IncomingMessage) -> None:
         """Where nothing more can be posted, the author is told so."""

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.handovers.model import (
         CLOSE,
         HANDOVER_WORKFLOW,
+        LOOK_EVERY,
         MAX_REMINDERS,
         HandoverInput,
         HandoverRef,
@@ -63,13 +64,17 @@ async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
 
 @workflow.defn(name=HANDOVER_WORKFLOW)
 class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
-    """One for each turn that a person is to take over. It ends when they have closed it; a later press starts another
-    run, which answers it from the record."""
+    """One for each turn that a person is to take over.
+
+    It ends when they have closed it, or when it is deleted with its conversation; a later press starts another run,
+    which answers it from the record.
+    """
 
     @workflow.init
     def __init__(self, given: HandoverInput) -> None:
         super().__init__(given)
         self._state = HandoverState(open=True)
+        self._reminds = False
 
     @workflow.run
     async def run(self, given: HandoverInput) -> str:
@@ -103,13 +108,20 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
         return state.reply
 
     async def on_timer(self) -> None:
-        """Remind people. The next reminder is due also when this one failed."""
-        self.input.reminded += 1
-        reminder = Reminder(self.input.ref, self.input.reminded)
-        words = f"reminder {reminder.number}"
-        failed = await attempt_despite_cancel(
-            HandoverActivities.remind_handover, reminder, summary=words, on_result=self._enter
-        )
+        """Remind people, or look at the record. The next timer is set also when this fails."""
+        if self._reminds:
+            self.input.reminded += 1
+            reminder = Reminder(self.input.ref, self.input.reminded)
+            failed = await attempt_despite_cancel(
+                HandoverActivities.remind_handover,
+                reminder,
+                summary=f"reminder {reminder.number}",
+                on_result=self._enter,
+            )
+        else:
+            failed = await attempt_despite_cancel(
+                HandoverActivities.open_handover, self.input.ref, summary="look at the record", on_result=self._enter
+            )
         if failed:
             self._enter(self._state)
 
@@ -120,11 +132,12 @@ class HandoverWorkflow(ButtonWorkflow[HandoverInput]):
     def _enter(self, state: HandoverState) -> None:
         self._state = state
         self.input.reminded = max(self.input.reminded, state.reminded)
-        waits = state.open and not state.taken_by and self.input.reminded < MAX_REMINDERS
-        if not waits:
+        reminds = not state.taken_by and self.input.reminded < MAX_REMINDERS
+        if reminds is not self._reminds or not state.open:
             self.timer.clear()
-        elif not self.timer.is_set:
-            until = workflow.now().timestamp() + state.remind_every
-            self.timer.set(until, f"reminder at {format_utc(until)}")
+        self._reminds = reminds
+        if state.open and not self.timer.is_set:
+            until = workflow.now().timestamp() + (state.remind_every if reminds else LOOK_EVERY)
+            self.timer.set(until, f"{'reminder' if reminds else 'look at the record'} at {format_utc(until)}")
         details = "Waiting for a person." if not state.taken_by else f"Taken by {state.taken_by}."
         workflow.set_current_details(details if state.open else "Closed.")

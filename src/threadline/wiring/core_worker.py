@@ -275,7 +275,7 @@ def live_handover_activities(deps: CoreDeps, remind_every: float) -> LiveHandove
     """Args: `remind_every`: seconds."""
     channels = deps.case_channels
     settings = HandoverSettings(channels.escalations, channels.bot_user, _readers(deps), remind_every)
-    return LiveHandoverActivities(deps.database, deps.slack, deps.outbox, deps.authors, settings)
+    return LiveHandoverActivities(deps.database, deps.slack, deps.outbox, deps.authors, deps.workflows, settings)
 
 
 def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
