@@ -3,7 +3,7 @@
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from tests.support.conversation_scene import conversation
+from tests.support.conversation_scene import BEN, conversation
 from tests.support.scripted_model import AWAY, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
@@ -142,6 +142,37 @@ async def test_message_after_the_end_of_a_cancelled_run_is_answered(database: Da
         assert await scene.until_said(3) == "Here I am."
         assert (await scene.prompts())[-1] == (3, "and what about this?")
         await scene.until_idle()
+
+
+async def test_message_in_the_inbox_of_a_cancelled_run_is_answered_by_the_next(database: Database) -> None:
+    """Nothing that the run has stored wants a turn by then."""
+
+    async def nothing() -> None: ...
+
+    async def thumb() -> None:
+        await scene.thumb("+1", BEN)
+
+    async def idle() -> bool:
+        return (await scene.handle.query("state"))["doing"] == ""
+
+    async def thumb_once_idle() -> None:
+        await scene.until(idle, "the last turn of the cancelled run is over")
+        await thumb()
+
+    async def late() -> None:
+        await scene.say("and what about this?")
+
+    limits = ConversationLimits(max_history_events=20)
+    async with conversation(database, limits=limits) as scene:
+        scene.model.replies += [scene.hang, ModelReply("Here I am.")]
+        scene.steps.after["finish_turn"] = [nothing, thumb]
+        scene.steps.after["store_messages"] = [nothing, nothing, thumb_once_idle, late]
+        await scene.say("create one")
+        await scene.hanging.wait()
+        await scene.say("and another")
+        await scene.until_stored(2)
+        await scene.handle.cancel()
+        assert await scene.until_said(3) == "Here I am."
 
 
 async def test_cancel_of_an_idle_run_says_nothing(database: Database) -> None:

@@ -1,9 +1,10 @@
 """The one row under whose lock everything of a conversation is written, and the marks that are read under it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, func, select, text, update
+from sqlalchemy import ColumnElement, NestedTransaction, Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -12,6 +13,9 @@ from threadline.conversations.tables import conversations
 from threadline.slack.model import Thread
 
 Conversation = Row[Any]
+
+_HELD = "threadline.conversations"
+"""Under which a connection keeps the rows that its transaction has locked."""
 
 WANTS = r"""
 m.message_type = 'message' AND m.redacted_at IS NULL
@@ -58,10 +62,32 @@ WHERE c.id = :id AND c.question <> '' AND (
 """)
 
 
+@dataclass(frozen=True)
+class _Held:
+    """A row as the transaction that has locked it knows it. `savepoint`: within which, if any."""
+
+    row: Conversation
+    savepoint: NestedTransaction | None
+
+    @property
+    def valid(self) -> bool:
+        """A savepoint that was rolled back has given its locks and changes back."""
+        return self.savepoint is None or self.savepoint.is_active
+
+
 async def lock(connection: AsyncConnection, thread: Thread) -> Conversation | None:
-    """Wait for the conversation's row and hold it until the transaction ends; None when there is none."""
+    """Wait for the conversation's row and hold it until the transaction ends; None when there is none.
+
+    A transaction locks a row once: from then on nobody else changes it, and `write` returns what it changes.
+    """
+    held = _held(connection).get(thread)
+    if held and held.valid:
+        return held.row
     query = select(conversations).where(here(thread))
-    return (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
+    row = (await connection.execute(query.with_for_update(key_share=True))).one_or_none()
+    if row is not None:
+        _hold(connection, row)
+    return row
 
 
 async def locked(connection: AsyncConnection, thread: Thread) -> Conversation:
@@ -96,7 +122,8 @@ def here(thread: Thread) -> ColumnElement[bool]:
 async def write(connection: AsyncConnection, conversation_id: int, **values: object) -> None:
     """Change the locked row, raising its revision by one."""
     now: dict[str, object] = {"rev": conversations.c.rev + 1, "last_at": func.now()}
-    await connection.execute(update(conversations).where(conversations.c.id == conversation_id).values(now | values))
+    changed = update(conversations).where(conversations.c.id == conversation_id).values(now | values)
+    _hold(connection, (await connection.execute(changed.returning(conversations))).one())
 
 
 async def use_stops(connection: AsyncConnection, conversation_id: int) -> None:
@@ -108,6 +135,7 @@ async def drop_question(connection: AsyncConnection, conversation_id: int, users
     """Some people said to stop: what one of them was asked last waits for nothing any more."""
     if users:
         await connection.execute(_DROP_QUESTION, {"id": conversation_id, "users": list(users)})
+        _held(connection).clear()
 
 
 async def marks(connection: AsyncConnection, thread: Thread) -> ConversationMarks:
@@ -129,3 +157,17 @@ async def marks(connection: AsyncConnection, thread: Thread) -> ConversationMark
         question=row.question,
         cost_usd=row.cost_usd,
     )
+
+
+def _held(connection: AsyncConnection) -> dict[Thread, _Held]:
+    """The rows that the transaction under way has locked."""
+    transaction, info = connection.sync_connection and connection.sync_connection.get_transaction(), connection.info
+    if info.get(_HELD, (None,))[0] is not transaction:
+        info[_HELD] = (transaction, {})
+    held: dict[Thread, _Held] = info[_HELD][1]
+    return held
+
+
+def _hold(connection: AsyncConnection, row: Conversation) -> None:
+    savepoint = connection.sync_connection.get_nested_transaction() if connection.sync_connection else None
+    _held(connection)[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, savepoint)

@@ -95,7 +95,7 @@ class ConversationWorkflow(ThreadHandler):
         return "cancelled"
 
     def continue_as_new(self) -> None:
-        if self._dismissed and self._conversation.marks.turn_due:
+        if self._dismissed and (self._conversation.marks.turn_due or self.inbox):
             self.state.cancelled = False  # it was said after the last word of the run that was cancelled
         workflow.continue_as_new(self.state)
 

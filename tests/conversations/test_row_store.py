@@ -1,0 +1,54 @@
+"""The conversation's row is locked once in a transaction, and not again before a savepoint gives it back."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tests.support.conversation_store import THREAD, StoredConversation, mention, other, talk
+from threadline.conversations import conversation_row
+
+__all__ = ["other", "talk"]
+
+
+@contextmanager
+def locks(connection: AsyncConnection) -> Iterator[list[str]]:
+    """The statements of a connection that lock rows."""
+    found: list[str] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        found.extend([statement] if "FOR NO KEY UPDATE" in statement else [])
+
+    event.listen(connection.sync_connection, "before_cursor_execute", note)
+    yield found
+    event.remove(connection.sync_connection, "before_cursor_execute", note)
+
+
+async def test_row_is_locked_once_and_read_as_it_was_changed(talk: StoredConversation) -> None:
+    await talk.hear(mention(0))
+    async with talk.database.begin() as work:
+        with locks(work.tx) as found:
+            before = await conversation_row.locked(work.tx, THREAD)
+            await conversation_row.write(work.tx, before.id, question="Which?")
+            after = await conversation_row.locked(work.tx, THREAD)
+        assert (len(found), after.rev, after.question) == (1, before.rev + 1, "Which?")
+    async with talk.database.begin() as work:
+        with locks(work.tx) as found:
+            assert (await conversation_row.locked(work.tx, THREAD)).question == "Which?"
+        assert len(found) == 1, "another transaction"
+
+
+async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
+    talk: StoredConversation, other: StoredConversation
+) -> None:
+    await talk.hear(mention(0))
+    async with talk.database.begin() as work:
+        savepoint = await work.tx.begin_nested()
+        row = await conversation_row.locked(work.tx, THREAD)
+        await conversation_row.write(work.tx, row.id, question="Which?")
+        await savepoint.rollback()
+        await asyncio.wait_for(other.hear(mention(1)), 10)
+        assert (await conversation_row.locked(work.tx, THREAD)).question == ""
