@@ -153,7 +153,7 @@ async def test_answering_an_untaken_handover_takes_it(handover: HandoverWorkflow
         assert f"Taken by <@{OTHER}>" in str(shown.blocks)
         assert (await handover.state())["taken_by"] == OTHER
         assert await handover.timers() == [LOOK_EVERY], "nobody is reminded any more"
-        assert await handover.gateway.handle(press) == "click"
+        assert (await handover.gateway.handle(press)).signalled
         await handover.until_whispered(PERSON, f"<@{OTHER}> has already taken this")
         await handover.reply(card, OTHER, "We pay it back.")
         await handover.until_said("We pay it back.")
