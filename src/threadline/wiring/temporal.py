@@ -21,7 +21,7 @@ from temporalio.client import (
     ScheduleUpdate,
     ScheduleUpdateInput,
 )
-from temporalio.converter import DataConverter, DefaultFailureConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, DefaultFailureConverterWithEncodedAttributes
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 from temporalio.service import RetryConfig, RPCError
@@ -42,7 +42,8 @@ from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
-from threadline.privacy import encryption
+from threadline.privacy.encryption import EncryptionCodec
+from threadline.privacy.keys import KeyRing
 from threadline.settings import PayloadSettings
 from threadline.threads.contract import (
     CATCH_UP_ID,
@@ -54,6 +55,7 @@ from threadline.threads.contract import (
     ThreadActivities,
 )
 from threadline.threads.model import CORE_QUEUE
+from threadline.threads.payload_converter import data_converter as plain_converter
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
@@ -92,13 +94,17 @@ _CONNECT_TIMEOUT = 5.0
 _log = structlog.get_logger(__name__)
 
 
-def data_converter() -> DataConverter:
-    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
+def data_converter(keys: KeyRing | None) -> DataConverter:
+    """The one converter of every process that talks to Temporal.
 
-    Raises:
-        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
+    Args:
+        keys: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
+            sees the words "Encoded failure" and the error's type alone.
     """
-    return encryption.data_converter(PayloadSettings.read().keys)
+    converter = replace(plain_converter, payload_codec=EncryptionCodec(keys))
+    if keys is None or not keys.encrypts:
+        return converter
+    return replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
 
 
 async def temporal_client(
@@ -131,10 +137,11 @@ async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> 
 
 async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
+    converter = data_converter(PayloadSettings.read().keys)
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
+                return await Client.connect(**config, data_converter=converter, retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -166,7 +173,7 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
     # What fails here is told to who asked, in words that are not encrypted.
-    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    converter = replace(data_converter(PayloadSettings.read().keys), failure_converter_class=DefaultFailureConverter)
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
 
 
