@@ -20,9 +20,9 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.catch_up import LiveCatchUpActivities
 from threadline.threads.catch_up_store import CatchUpStore
-from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest
+from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookScope, PageRequest, PlanRequest
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
-from threadline.wiring.catch_up import thread_sources
+from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import SlackSandbox, identity
 from threadline_devstack.slack.model import Message
@@ -84,7 +84,7 @@ class CatchUpWorkspace:
         """One pass, as its workflow makes it; returns the kinds of what was handed over and taken."""
         before, run = len(self.sent), ActivityEnvironment().run
         work = self.activities(talk=talk)
-        begun: CatchUpPlan = await run(work.plan_catch_up, deep)
+        begun: CatchUpPlan = await run(work.plan_catch_up, PlanRequest(deep))
         for scope in LookScope:
             plan = replace(begun, scope=scope)
             for window in plan.windows:
@@ -333,7 +333,7 @@ async def test_catch_up_of_another_workspace_leaves_channels_and_threads_alone(h
     await house.look(talk=[GENERAL])
     asked = await house.say(f"{CALL} add three items", kept=False)
     other, run = house.activities("T0OTHER", {"C0OTHER": False}), ActivityEnvironment().run
-    plan = await run(other.plan_catch_up, True)
+    plan = await run(other.plan_catch_up, PlanRequest(deep=True))
     assert [await run(other.select_threads, replace(plan, scope=scope)) for scope in LookScope] == [0, 0]
 
     assert await house.look(deep=False, talk=[GENERAL]) == ["message"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +17,7 @@ from tests.support.slack import Clock
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
-from threadline.threads.contract import CATCH_UP_ID
+from threadline.threads.contract import CATCH_UP_ID, followed_channels
 from threadline_devstack.slack import SlackSandbox, identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -65,6 +66,23 @@ async def test_each_socket_connection_asks(start: Start, sandbox: SlackSandbox, 
     assert await asked(temporal, 2) == [True, False], "a connection that Slack renews has missed no edit"
 
 
+async def test_request_names_the_followed_channels_and_since_when(temporal: Client) -> None:
+    """The gateway writes to no database: what was written before the core worker's first start is found too."""
+    before = time.time()
+    requester = CatchUpRequester(temporal, [identity.REPORTS, identity.SUMMARIES])
+    requester.on_connected()
+    await asked(temporal, 1)
+    await requester.close()
+
+    handle = temporal.get_workflow_handle(CATCH_UP_ID)
+    signals = [each.workflow_execution_signaled_event_attributes for each in (await handle.fetch_history()).events]
+    [args] = [json.loads(each.input.payloads[0].data) for each in signals if each.signal_name]
+    await handle.terminate()
+    followed = followed_channels([args])
+    assert followed.keys() == {identity.REPORTS, identity.SUMMARIES}
+    assert all(before <= at <= time.time() for at in followed.values())
+
+
 async def test_start_with_http_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
     start(HTTP)
     assert await asked(temporal, 1) == [True]
@@ -74,7 +92,7 @@ class Asked(CatchUpRequester):
     """Notes what is asked for, and asks nobody."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
-        super().__init__(client, clock)
+        super().__init__(client, clock=clock)
         self.deep: list[bool] = []
 
     def _request(self, *, deep: bool) -> None:

@@ -20,10 +20,10 @@ from threadline.handovers.model import CLOSE, LOOK_EVERY, MAX_REMINDERS, TAKE
 from threadline.slack.history import History
 from threadline.threads.catch_up import LiveCatchUpActivities, unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore
-from threadline.threads.contract import ChannelRead, PageRequest
+from threadline.threads.contract import ChannelRead, PageRequest, PlanRequest
 from threadline.threads.model import BUTTON_PRESSED
 from threadline.threads.workflow_client import WorkflowClient
-from threadline.wiring.catch_up import thread_sources
+from threadline.wiring.core_worker import thread_sources
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, ESCALATIONS, TEAM
 
 pytestmark = pytest.mark.timeout(120)
@@ -89,7 +89,7 @@ async def look(handover: HandoverWorkflowScene) -> int:
     )
     async with talk.database.begin() as work:
         await CatchUpStore(work.tx, TEAM).follow_channels([ESCALATIONS], time.time() - 1000)
-    plan = await talk.run(activities.plan_catch_up, True)
+    plan = await talk.run(activities.plan_catch_up, PlanRequest(deep=True))
     (window,) = [each for each in plan.windows if each.channel == ESCALATIONS]
     await talk.run(activities.read_history_page, PageRequest(window, plan.began, window.latest))
     await talk.run(activities.record_channel, ChannelRead(ESCALATIONS, plan.deep))

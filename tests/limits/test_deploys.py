@@ -19,7 +19,7 @@ from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.wiring import task_queues as queues
+from threadline.wiring import doctor
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.workers import deployment_config
 
@@ -98,7 +98,6 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
     database: Database, agent_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with laid_out(database, agent_database, *SOON) as ground, AsyncExitStack() as old:
-        monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
         thread = ground.thread()
         await ground.deliver(thread, ground.report(thread))
         await old.enter_async_context(ground.working(deployment=deployment_config(NAME, "1")))
@@ -114,7 +113,7 @@ async def test_a_new_build_takes_over_the_open_cases_and_the_old_one_drains(
             await ground.deliver(thread, ground.message(thread, 1, "any news?"))
             await ground.until_stored()
             assert await _build_of(ground.handle(thread)) == "2"
-            assert await queues.served() == "both queues are served"
+            assert await doctor.check_task_queues(ground.client) == "both queues are served"
             assert await ground.faults() == []
 
 
@@ -129,7 +128,7 @@ async def _drained(ground: LoadScene, build: str) -> bool:
 async def _until_advised(ground: LoadScene, words: str) -> None:
     async def advised() -> bool:
         try:
-            await queues.served()
+            await doctor.check_task_queues(ground.client)
         except Permanent as advice:
             return words in str(advice)
         return False
@@ -138,35 +137,33 @@ async def _until_advised(ground: LoadScene, words: str) -> None:
 
 
 async def test_doctor_says_which_queue_nobody_serves(ground: LoadScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
     await _until_advised(ground, "No worker serves the queue 'threadline': start `threadline worker --queue core`")
 
     async def served() -> bool:
         try:
-            return bool(await queues.served())
+            return bool(await doctor.check_task_queues(ground.client))
         except Permanent:
             return False
 
     async with ground.working():
         await ground.until(served, "both queues are served")
     # The server still lists the pollers of a worker that has gone, for five minutes.
-    monkeypatch.setattr(queues, "_SILENT", 1.0)
+    monkeypatch.setattr(doctor, "_POLLER_TIMEOUT", 1.0)
     await _until_advised(ground, "No worker serves the queue")
 
 
 async def test_doctor_names_open_workflows_on_a_queue_that_nobody_serves(
     ground: LoadScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TEMPORAL_ADDRESS", ground.client.service_client.config.target_host)
-    monkeypatch.setattr(queues, "_NAMED", len(WORKFLOWS))
-    assert (await queues.nobody_forgotten()).startswith("0, each")
+    monkeypatch.setattr(doctor, "_SHOWN", len(WORKFLOWS))
+    assert (await doctor.check_open_workflows(ground.client)).startswith("0, each")
     names = {str(workflow._Definition.must_from_class(each).name) for each in WORKFLOWS}
     for name in names:
         await ground.client.start_workflow(name, id=f"{name}:lost", task_queue="threadline-old")
 
     async def named() -> bool:
         try:
-            await queues.nobody_forgotten()
+            await doctor.check_open_workflows(ground.client)
         except Permanent as advice:
             return all(f"{name}:lost on 'threadline-old'" in str(advice) for name in names)
         return False

@@ -96,7 +96,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "redaction: a rule searches the rest of the text from each command, and holds the gateway up",
-        "threadline/privacy/secret_words.py",
+        "threadline/privacy/secret_rules.py",
         r"""{BEGIN}curl\b[^\n]{{0,200}}?[ ]""",
         r"""{BEGIN}curl\b[^\n]*?[ ]""",
         ("tests/privacy/test_redaction_rules.py::test_long_text_is_redacted_in_linear_time[-curl -u ]",),

@@ -21,12 +21,11 @@ from threadline.cases.model import Action
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.investigator.store import AgentStore
-from threadline.privacy.encryption import data_converter
 from threadline.privacy.keys import KeyRing
 from threadline.slack.client import Slack, make_client
 from threadline.slack.model import Thread
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
-from threadline.wiring.temporal import WORKFLOWS
+from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal
 from threadline_devstack.ports import Ports
 from threadline_devstack.processes import Family

@@ -13,10 +13,10 @@ from tests.support.case_scene import Agent, CaseScene, outcome
 from threadline.cases.model import BUG_WORKFLOW, Action, BugState, bug_workflow_id
 from threadline.db.engine import Database
 from threadline.investigator.store import AgentStore
-from threadline.privacy.encryption import KEY_ID, data_converter
+from threadline.privacy.encryption import KEY_ID
 from threadline.privacy.keys import Key, KeyRing
 from threadline.threads.model import CORE_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType
-from threadline.wiring.temporal import replayer
+from threadline.wiring.temporal import data_converter, replayer
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,10 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
 from threadline.errors import Permanent
-from threadline.privacy.encryption import ENCODING, KEY_ID, EncryptionCodec, Undecipherable, data_converter
+from threadline.privacy.encryption import ENCODING, KEY_ID, DecryptionFailed, EncryptionCodec
 from threadline.privacy.keys import Key, KeyRing, parse_keys
 from threadline.settings import PayloadSettings
+from threadline.wiring.temporal import data_converter
 
 A, B = Key("a", bytes([1]) * 32), Key("b", bytes([2]) * 32)
 A_TEXT, B_TEXT = (base64.b64encode(key.secret).decode() for key in (A, B))
@@ -114,7 +115,7 @@ async def test_first_key_encrypts_all_keys_decrypt_and_plain_is_read() -> None:
 )
 async def test_missing_or_wrong_key_is_named_by_its_id(known: KeyRing | None, reason: str) -> None:
     hidden = await codec(A).encode([plain()])
-    with pytest.raises(Undecipherable, match=reason):
+    with pytest.raises(DecryptionFailed, match=reason):
         await EncryptionCodec(known).decode(hidden)
 
 
@@ -128,7 +129,7 @@ async def test_changed_payload_is_refused() -> None:
         Payload(metadata=hidden.metadata),
         Payload(metadata=renamed, data=hidden.data),
     ):
-        with pytest.raises(Undecipherable, match="somebody has changed the payload"):
+        with pytest.raises(DecryptionFailed, match="somebody has changed the payload"):
             await twins.decode([payload])
 
 

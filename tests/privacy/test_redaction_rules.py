@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.privacy.innocent_corpus import INNOCENT
 from tests.privacy.secrets_corpus import SECRETS, Secret
 from threadline.privacy.redaction import RULES, redact, redact_value
-from threadline.privacy.secret_shapes import _DETECTOR, LEFT_OUT, OURS
+from threadline.privacy.secret_rules import _DETECTOR, NOT_USED, SHAPES
 from threadline.slack.model import FileRef
 from threadline.slack.redaction import redact_files
 
@@ -103,7 +103,7 @@ def test_figures_in_the_document_are_those_of_the_corpus() -> None:
 
 
 def test_each_rule_of_our_own_finds_a_secret() -> None:
-    for rule in OURS:
+    for rule in SHAPES:
         assert any(rule.apply(secret.text) != secret.text for secret in SECRETS), (rule.kind, rule.hints)
 
 
@@ -122,7 +122,7 @@ def test_each_plugin_of_the_detector_is_used_or_left_out() -> None:
         for name, plugin in vars(importlib.import_module(f"detect_secrets.plugins.{module.name}")).items()
         if inspect.isclass(plugin) and issubclass(plugin, BasePlugin) and isinstance(plugin.secret_type, str)
     }
-    assert {plugin.__name__ for plugin, *_ in _DETECTOR} | set(LEFT_OUT) == found
+    assert {plugin.__name__ for plugin, *_ in _DETECTOR} | set(NOT_USED) == found
 
 
 _PIECES = st.sampled_from(

@@ -14,7 +14,7 @@ from tests.replay import diverging, histories
 from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.threads.replay_divergence import Divergence
-from threadline.wiring.replay import judged
+from threadline.wiring.replay import replay_one
 from threadline.wiring.temporal import WORKFLOWS
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def _recorded(name: str, edit: Callable[[list[Json]], None] = lambda events: Non
 
 
 async def _found(judge: Replayer, history: WorkflowHistory) -> Divergence:
-    found = await judged(judge, history)
+    found = await replay_one(judge, history)
     assert found
     return found
 
@@ -128,4 +128,4 @@ async def test_unfinished_history_does_not_diverge() -> None:
     whole = _recorded("question_answered")
     starts = _ids(whole, "workflow_task_started_event_attributes")
     for length in (1, 2, *starts, *(start + 1 for start in starts), len(whole.events)):
-        assert await judged(judge, WorkflowHistory("w", whole.events[:length])) is None, length
+        assert await replay_one(judge, WorkflowHistory("w", whole.events[:length])) is None, length

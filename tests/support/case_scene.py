@@ -53,8 +53,7 @@ from threadline.threads.model import (
 )
 from threadline.threads.outbox import Outbox
 from threadline.threads.sweep import LiveSweepActivities
-from threadline.wiring.catch_up import thread_sources
-from threadline.wiring.core_worker import CoreDeps, cases
+from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import SlackSandbox, identity

@@ -18,7 +18,7 @@ from threadline.slack.history import History
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_WORKFLOW, Handled, SweepRequest
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType
-from threadline.wiring.catch_up import check_catch_up
+from threadline.wiring.doctor import check_catch_up
 from threadline_devstack.slack import identity
 
 __all__ = ["home"]
@@ -128,10 +128,9 @@ async def test_long_pass_continues_in_a_new_run(home: CaseScene, monkeypatch: py
 
 
 async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
-    home: CaseScene, database_url: str, monkeypatch: pytest.MonkeyPatch
+    home: CaseScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = {
-        "DATABASE_URL": database_url,
         "THREADLINE_REPORTS_CHANNEL": REPORTS,
         "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
         "THREADLINE_ESCALATION_CHANNEL": ESCALATIONS,
@@ -147,15 +146,15 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         lossy.setattr(EventRouter, "deliver", lose)
         for _ in range(2):
             await look(home)
-        assert "nothing is owed" in await check_catch_up(identity.TEAM, identity.BOT_USER)
+        assert "nothing is owed" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
         for _ in range(2):
             await look(home)
     assert await resent(home) == 3
     with pytest.raises(Permanent, match=home.thread.ts):
-        await check_catch_up(identity.TEAM, identity.BOT_USER)
+        await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is owed; mentions" in await check_catch_up(identity.TEAM, identity.BOT_USER)
+    assert "nothing is owed; mentions" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
 
 
 async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:

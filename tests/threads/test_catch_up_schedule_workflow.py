@@ -26,13 +26,15 @@ from threadline.threads.contract import (
     HistoryWindow,
     LookScope,
     PageRequest,
+    PlanRequest,
     SweepActivities,
     SweepPage,
     SweepRequest,
 )
 from threadline.threads.model import CORE_QUEUE
 from threadline.threads.workflow import CatchUpWorkflow, SweepWorkflow
-from threadline.wiring.catch_up import check_sweep, ensure_schedule
+from threadline.wiring.doctor import check_sweep
+from threadline.wiring.temporal import ensure_schedule
 
 
 @dataclass
@@ -48,11 +50,11 @@ class Looks(CatchUpActivities):
     done: list[str] = field(default_factory=list)
 
     @activity.defn
-    async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
-        self.done.append("deep pass" if deep else "pass")
+    async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
+        self.done.append("deep pass" if request.deep else "pass")
         scopes = {"talk1": LookScope.CONVERSATIONS, "cases": LookScope.CASES, "talk2": LookScope.CONVERSATIONS}
         windows = [HistoryWindow(channel, "0", "2", scope) for channel, scope in scopes.items()]
-        return CatchUpPlan(0.0, deep, 0.0, windows)
+        return CatchUpPlan(0.0, request.deep, 0.0, windows)
 
     @activity.defn
     async def read_history_page(self, request: PageRequest) -> str:

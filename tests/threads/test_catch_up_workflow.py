@@ -36,7 +36,14 @@ from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
 from threadline.threads.comparison import compare
-from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_REQUESTED, CATCH_UP_WORKFLOW, CatchUpState, Handled
+from threadline.threads.contract import (
+    CATCH_UP_ID,
+    CATCH_UP_REQUESTED,
+    CATCH_UP_WORKFLOW,
+    CatchUpState,
+    Handled,
+    followed_channels,
+)
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
@@ -274,6 +281,24 @@ async def test_message_missed_before_a_close_does_not_reopen_the_case(home: Case
     async with home.database.begin() as work:
         assert not (await CaseStore(work.tx).snapshot("BUG-1")).has_unread
     assert (await home.statuses())[-1] == CaseStatus.RESOLVED
+
+
+async def test_report_from_before_the_workers_first_start_is_found(home: CaseScene) -> None:
+    """The gateway followed the channel then, and Slack could not deliver to it."""
+    since = float(home.thread.ts) - 60
+    request = {"deep": True, "channels": [REPORTS], "at": since}
+    client = home.environment.client
+    handle = await client.start_workflow(
+        CATCH_UP_WORKFLOW, CatchUpState(), id=CATCH_UP_ID, task_queue=CORE_QUEUE,
+        start_signal=CATCH_UP_REQUESTED, start_signal_args=[request],
+    )  # fmt: skip
+    await handle.result()
+    assert await resent(home) == 1
+
+
+@pytest.mark.parametrize("args", [[], [{}], [3], [{"channels": "C1", "at": 1}], [{"channels": ["C1"], "at": "soon"}]])
+def test_request_without_readable_channels_names_none(args: list[object]) -> None:
+    assert followed_channels(args) == {}
 
 
 async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: pytest.MonkeyPatch) -> None:

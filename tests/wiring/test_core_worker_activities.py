@@ -24,8 +24,15 @@ from threadline.slack.model import UserProfile
 from threadline.slack.store import UserStore
 from threadline.tools.model import Author, Change, Operation, Risk
 from threadline.wiring import core_worker
-from threadline.wiring.catch_up import thread_sources
-from threadline.wiring.core_worker import CoreSettings, Feature, all_sweeps, connect_core, core_features, prune_all
+from threadline.wiring.core_worker import (
+    CoreSettings,
+    Feature,
+    all_sweeps,
+    connect_core,
+    core_features,
+    prune_all,
+    thread_sources,
+)
 from threadline.wiring.temporal import CONTRACTS, WORKFLOWS
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, REPORTS, SUMMARIES, TEAM
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from slack_sdk.web.async_client import AsyncWebClient
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,10 +12,12 @@ from starlette.routing import Route
 from tests.sales.mail_server import serving
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
+from threadline.settings import ApprovalSettings, OpenAISettings
+from threadline.slack.client import Slack
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
-from threadline.wiring import doctor_machine, integrations
+from threadline.wiring import doctor, integrations
 from threadline_devstack.server import HOST, bound
 from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import SlackSandbox, identity
@@ -103,25 +106,22 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
             await integrations.check_integrations()
 
 
-async def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
-        await doctor_machine.conversation_model()
+        doctor.check_conversation_model(OpenAISettings.read())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
-    assert "sk-proj" not in await doctor_machine.conversation_model()
+    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.read())
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLACK_BOT_TOKEN", identity.BOT_TOKEN)
-    monkeypatch.setenv("THREADLINE_APPROVERS", "")
-    assert (await doctor_machine.approvers()).startswith("no approvers")
-    async with SlackSandbox.running() as slack:
-        monkeypatch.setenv("SLACK_API_URL", slack.api_url)
-        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER}, {identity.REPORTER}")
-        assert await doctor_machine.approvers() == "2 may approve proposals"
-        monkeypatch.setenv("THREADLINE_APPROVERS", f"{identity.DEVELOPER},U0NOBODY")
+    async with SlackSandbox.running() as sandbox:
+        slack = Slack(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
+        assert (await doctor.check_approvers(slack, ())).startswith("no approvers")
+        people = (identity.DEVELOPER, identity.REPORTER)
+        assert await doctor.check_approvers(slack, people) == "2 may approve proposals"
         with pytest.raises(Permanent, match="U0NOBODY"):
-            await doctor_machine.approvers()
+            await doctor.check_approvers(slack, (*people, "U0NOBODY"))
     monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
     with pytest.raises(Permanent, match="give the ids of users"):
-        await doctor_machine.approvers()
+        ApprovalSettings.read()

@@ -25,8 +25,8 @@ from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
-from threadline.wiring.catch_up import case_channels, followed_channels
 from threadline.wiring.conversations import TalkSettings
+from threadline.wiring.gateway import case_channels, watched_channels
 from threadline.wiring.integrations import configured_embedder
 from threadline.wiring.toolset_list import TOOLS
 
@@ -96,10 +96,10 @@ def test_invalid_setting_is_named_without_a_secret(
 
 
 def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:
-    assert followed_channels(ChannelSettings.read()) == list(CASES.values())
+    assert watched_channels(ChannelSettings.read()) == list(CASES.values())
     set_to({"THREADLINE_CONVERSATION_CHANNELS": "C0GENERAL, G0PRIVATE"})
     channels = ChannelSettings.read()
-    assert followed_channels(channels) == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
+    assert watched_channels(channels) == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
     assert case_channels(channels) == {"C0REPORTS": False, "C0SUMMARIES": True}
 
 

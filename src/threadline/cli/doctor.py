@@ -9,10 +9,10 @@ from threadline.cli.running_stack import use_running_stack
 
 def doctor() -> None:
     """Check everything that Threadline needs, and say how to fix what is missing."""
-    from threadline.wiring.doctor import examine
+    from threadline.wiring.doctor import run_checks
 
     use_running_stack()
-    checks = asyncio.run(examine())
+    checks = asyncio.run(run_checks())
     for check in checks:
         typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")
         if not check.ok:

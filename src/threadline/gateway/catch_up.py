@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 from temporalio.client import Client
@@ -21,9 +21,19 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class CatchUpRequester:
-    """Requests in the background: no event waits for it. `clock`: seconds, rising."""
+    """Requests in the background: no event waits for it.
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        channels: those that the gateway follows. What is written there from now on is found, also when the core
+            worker is started for the first time later.
+        clock: seconds, rising.
+    """
+
+    def __init__(
+        self, client: Client, channels: Collection[str] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._channels = channels
+        self._began = time.time()
         self._workflows = WorkflowClient(client)
         self._clock = clock
         self._requests: set[asyncio.Task[None]] = set()
@@ -63,7 +73,7 @@ class CatchUpRequester:
     async def _start(self, *, deep: bool) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self._workflows.start(catch_up_start(deep=deep))
+                await self._workflows.start(catch_up_start(deep=deep, channels=self._channels, at=self._began))
             except Exception as exc:  # noqa: BLE001 - whatever is wrong with Temporal, events come first
                 if attempt == _ATTEMPTS:
                     _log.error(

@@ -14,7 +14,7 @@ from aiohttp import web
 from google.protobuf import json_format
 from temporalio.api.common.v1 import Payload, Payloads
 
-from threadline.privacy.encryption import EncryptionCodec, Undecipherable, is_encrypted, key_id_of
+from threadline.privacy.encryption import DecryptionFailed, EncryptionCodec, is_encrypted, key_id_of
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
@@ -35,7 +35,7 @@ _log = structlog.stdlib.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Access:
+class CodecAccess:
     """Knows who may have payloads decrypted.
 
     Args:
@@ -48,12 +48,12 @@ class Access:
         self._token = token.encode()
         self._origins = frozenset(origin.rstrip("/") for origin in origins)
 
-    def knows_origin(self, request: web.Request) -> bool:
+    def is_known_origin(self, request: web.Request) -> bool:
         """Whether a page's script may ask; what is no browser names no origin, and has the token to show."""
         origin = request.headers.get("Origin")
         return origin is None or origin in self._origins
 
-    def lets_in(self, request: web.Request) -> bool:
+    def is_authorized(self, request: web.Request) -> bool:
         if not self._token:
             return True
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
@@ -81,7 +81,7 @@ class Access:
 class CodecServer:
     """Encrypts and decrypts what it is sent; it has no access to Temporal, and keeps nothing."""
 
-    def __init__(self, codec: EncryptionCodec, access: Access) -> None:
+    def __init__(self, codec: EncryptionCodec, access: CodecAccess) -> None:
         self._codec = codec
         self._access = access
 
@@ -92,18 +92,18 @@ class CodecServer:
             [web.post(r"/{path:(?:.*/)?}decode", self._decode), web.post(r"/{path:(?:.*/)?}encode", self._encode)]
         )
         app.add_routes([web.get("/login", self._show_login), web.post("/login", self._login)])
-        app.add_routes([web.get("/healthz", _alive), web.options(r"/{path:.*}", _alive)])
+        app.add_routes([web.get("/healthz", _healthz), web.options(r"/{path:.*}", _healthz)])
         return app
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         own = request.path == "/login"
-        if not own and not self._access.knows_origin(request):
+        if not own and not self._access.is_known_origin(request):
             _log.warning("codec_origin_refused", origin=request.headers.get("Origin"))
-            return _told(HTTPStatus.FORBIDDEN, "The origin of this page is not in THREADLINE_CODEC_ORIGINS.")
-        if request.method == "POST" and not own and not self._access.lets_in(request):
-            _log.warning("codec_caller_refused", remote=request.remote)
-            answer: web.StreamResponse = _told(
+            return _error(HTTPStatus.FORBIDDEN, "The origin of this page is not in THREADLINE_CODEC_ORIGINS.")
+        if request.method == "POST" and not own and not self._access.is_authorized(request):
+            _log.warning("codec_request_denied", remote=request.remote)
+            answer: web.StreamResponse = _error(
                 HTTPStatus.UNAUTHORIZED, "Send the token as `Authorization: Bearer …`, or open /login in this browser."
             )
         else:
@@ -135,7 +135,7 @@ class CodecServer:
             return payload
         try:
             return self._codec.decrypt(payload)
-        except Undecipherable as error:
+        except DecryptionFailed as error:
             _log.warning("payload_not_decrypted", key=key_id_of(payload), reason=str(error))
             return payload
 
@@ -165,16 +165,16 @@ async def _converted(
     try:
         asked = json_format.Parse(await request.text(), Payloads(), ignore_unknown_fields=True)
     except (json_format.ParseError, UnicodeDecodeError):
-        return _told(HTTPStatus.BAD_REQUEST, 'The body is not {"payloads": […]} in the JSON form of protobuf.')
+        return _error(HTTPStatus.BAD_REQUEST, 'The body is not {"payloads": […]} in the JSON form of protobuf.')
     answer = Payloads(payloads=await convert(asked.payloads))
     return web.json_response(text=json_format.MessageToJson(answer, indent=None))
 
 
-async def _alive(_: web.Request) -> web.Response:
+async def _healthz(_: web.Request) -> web.Response:
     return web.json_response({"alive": True})
 
 
-def _told(status: HTTPStatus, sentence: str) -> web.Response:
+def _error(status: HTTPStatus, sentence: str) -> web.Response:
     return web.json_response({"message": sentence}, status=status)
 
 

@@ -2,17 +2,15 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
+from temporalio.converter import PayloadCodec
 
 from threadline.errors import Permanent
 from threadline.privacy.keys import KeyRing
-from threadline.threads.payload_converter import data_converter as plain_converter
 
 ENCODING = b"binary/encrypted"
 KEY_ID = "encryption-key-id"
@@ -21,7 +19,7 @@ _NONCE_BYTES = 12
 _FORMAT = b"threadline payload 1\0"
 
 
-class Undecipherable(Permanent):
+class DecryptionFailed(Permanent):
     """The payload's key is missing or another one, or the payload was changed.
 
     Not an `ApplicationError`: a workflow task that meets it is tried again until the key is there. Nothing is lost.
@@ -49,31 +47,33 @@ class EncryptionCodec(PayloadCodec):
         """Decrypt what is encrypted, under whichever key it was.
 
         Raises:
-            Undecipherable: with a sentence that names the key's id.
+            DecryptionFailed: with a sentence that names the key's id.
         """
         return [self.decrypt(payload) if is_encrypted(payload) else payload for payload in payloads]
 
     def decrypt(self, payload: Payload) -> Payload:
-        """The payload that was encrypted into this one; raises `Undecipherable`."""
+        """The payload that was encrypted into this one; raises `DecryptionFailed`."""
         key_id = key_id_of(payload)
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise Undecipherable(self._advice(key_id))
+            raise DecryptionFailed(self._missing_key_message(key_id))
         nonce, sealed = payload.data[:_NONCE_BYTES], payload.data[_NONCE_BYTES:]
         try:
-            return Payload.FromString(cipher.decrypt(nonce, sealed, _bound(key_id)))
+            return Payload.FromString(cipher.decrypt(nonce, sealed, _associated_data(key_id)))
         except (InvalidTag, ValueError, DecodeError) as error:
-            raise Undecipherable(
+            raise DecryptionFailed(
                 f"A payload under the key {key_id!r} cannot be decrypted: either the key had another value when the "
                 "payload was written (put that one into THREADLINE_PAYLOAD_KEYS), or somebody has changed the payload."
             ) from error
 
     def _encrypt(self, payload: Payload) -> Payload:
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self._current].encrypt(nonce, payload.SerializeToString(), _bound(self._current))
+        sealed = self._ciphers[self._current].encrypt(
+            nonce, payload.SerializeToString(), _associated_data(self._current)
+        )
         return Payload(metadata={"encoding": ENCODING, KEY_ID: self._current.encode()}, data=nonce + sealed)
 
-    def _advice(self, key_id: str) -> str:
+    def _missing_key_message(self, key_id: str) -> str:
         if not self._ciphers:
             return (
                 f"A payload is encrypted under the key {key_id!r}, and THREADLINE_PAYLOAD_KEYS is not set: give every "
@@ -85,23 +85,6 @@ class EncryptionCodec(PayloadCodec):
         )
 
 
-def data_converter(ring: KeyRing | None) -> DataConverter:
-    """The one converter of every process that talks to Temporal.
-
-    Args:
-        ring: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
-            sees the words "Encoded failure" and the error's type alone.
-    """
-    codec = EncryptionCodec(ring)
-    if ring is None or not ring.encrypts:
-        return replace(plain_converter, payload_codec=codec)
-    return replace(
-        plain_converter,
-        payload_codec=codec,
-        failure_converter_class=DefaultFailureConverterWithEncodedAttributes,
-    )
-
-
 def is_encrypted(payload: Payload) -> bool:
     return payload.metadata.get("encoding") == ENCODING
 
@@ -111,7 +94,7 @@ def key_id_of(payload: Payload) -> str:
     return payload.metadata.get(KEY_ID, b"").decode(errors="replace")
 
 
-def _bound(key_id: str) -> bytes:
+def _associated_data(key_id: str) -> bytes:
     """What is authenticated though it is not encrypted.
 
     Not the workflow's id: a payload is shown by a codec server that is not told of it, and replayed from files.

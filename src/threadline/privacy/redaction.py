@@ -8,10 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from threadline.privacy.secret_shapes import DETECTED, OURS
-from threadline.privacy.secret_words import ADDRESSES, WORDS
+from threadline.privacy.secret_rules import CONTEXT, SHAPES, URLS, VENDOR_SHAPES
 
-RULES = (*OURS, *ADDRESSES, *DETECTED, *WORDS)
+RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)
 """Shapes come first: they know what a thing is, where the words around it only say that it is secret.
 
 Addresses come before the detector, which ends a password at its first sign that should not be there.

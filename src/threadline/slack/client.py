@@ -204,11 +204,6 @@ class Slack:
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
         return next((message_of(channel, raw) for raw in found), None)
 
-    async def parent_metadata(self, channel: str, thread_ts: str) -> Mapping[str, Any]:
-        """What our post at the root of a thread carries (`key`, `bug_id`); empty when the root is not ours, or gone."""
-        root = await self.message(channel, thread_ts)
-        return {} if root is None else root.payload
-
     async def user(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
         async with calling(f"user {user}"):

@@ -32,6 +32,7 @@ from threadline.threads.contract import (
     HistoryWindow,
     LookScope,
     PageRequest,
+    PlanRequest,
 )
 
 DEEP_INTERVAL = 86_400.0
@@ -99,11 +100,11 @@ class LiveCatchUpActivities(CatchUpActivities):
         return CatchUpStore(tx, self._team, self._case_channels, everywhere)
 
     @activity.defn
-    async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
-        now = time.time()
+    async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
+        now, deep = time.time(), request.deep
         async with self._database.begin() as work:
             await self._store(work.tx).prune(now - 2 * LOOK_BACK)
-        followed = await self._follow(now)
+        followed = await self._follow(now, request.followed)
         async with self._database.begin() as work:
             roots = await self._store(work.tx).oldest_roots(self._case_channels)
         cases = [each for each in followed if each.channel in self._case_channels]
@@ -115,8 +116,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         windows = history_windows(self._case_channels, roots, talk, now, now - self._settle_time, deep=deep)
         return CatchUpPlan(now, deep, self._settle_time, windows)
 
-    async def _follow(self, now: float) -> list[FollowedChannel]:
-        """Every channel that is followed, those included that are new.
+    async def _follow(self, now: float, since: Mapping[str, float]) -> list[FollowedChannel]:
+        """Every channel that is followed, those included that are new. `since`: where a gateway followed it before.
 
         A channel in which the bot is found counts from the last pass on: a first direct message, which was missed,
         makes its channel.
@@ -125,6 +126,8 @@ class LiveCatchUpActivities(CatchUpActivities):
             store = self._store(work.tx)
             before = await store.channels()
             named = [*self._case_channels, *(self._conversation_channels or ())]
+            for channel in since.keys() & set(named):
+                await store.follow_channels([channel], min(now, since[channel]))
             await store.follow_channels(named, now)
             if self._conversation_channels is not None:
                 await store.unfollow_others(named)

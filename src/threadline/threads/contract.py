@@ -4,7 +4,7 @@ No message travels in arguments or results: what is missing is read from Slack a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -98,6 +98,8 @@ class CatchUpState:
     """The next pass is a deep one."""
     follow_up: bool = False
     """A gateway that came back has requested a pass: what was too recent for it is looked at in one more."""
+    followed: dict[str, float] = field(default_factory=dict)
+    """When a gateway began to follow each channel, in seconds since 1970, until a pass has stored it."""
     plan: CatchUpPlan | None = None
     """The pass that the last run began, with threads of its scope still to be compared."""
 
@@ -107,6 +109,22 @@ def wants_deep(args: Sequence[Any]) -> bool:
     if len(args) == 1 and isinstance(args[0], Mapping):
         return args[0].get("deep") is not False
     return True
+
+
+def followed_channels(args: Sequence[Any]) -> dict[str, float]:
+    """Read the channels of a request, with the moment from which its gateway follows them; empty without any."""
+    if len(args) == 1 and isinstance(args[0], Mapping) and isinstance(args[0].get("at"), int | float):
+        channels = args[0].get("channels")
+        return {str(channel): float(args[0]["at"]) for channel in (channels if isinstance(channels, list) else ())}
+    return {}
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """A pass to plan. `followed`: since when gateways follow channels, where they were there before this worker."""
+
+    deep: bool = False
+    followed: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,7 +163,7 @@ class CatchUpActivities(ABC):
     @activity_options(PLAN)
     @activity.defn
     @abstractmethod
-    async def plan_catch_up(self, deep: bool) -> CatchUpPlan:
+    async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
         """Start to follow channels that are new here, and say what to read."""
 
     @activity_options(SCAN)
@@ -240,9 +258,16 @@ class ThreadActivities(ABC):
         """Tell one person something that nobody else sees, such as what became of a press."""
 
 
-def catch_up_start(*, deep: bool) -> WorkflowStart:
-    """The one catch-up, which is asked for a pass; `deep`: also at threads that show no change."""
-    return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, ({"deep": deep},))
+def catch_up_start(*, deep: bool, channels: Collection[str], at: float) -> WorkflowStart:
+    """The one catch-up, which is asked for a pass.
+
+    Args:
+        deep: also at threads that show no change.
+        channels: those that the gateway follows.
+        at: since when, in seconds since 1970.
+    """
+    request = {"deep": deep, "channels": list(channels), "at": at}
+    return WorkflowStart(CATCH_UP_WORKFLOW, CATCH_UP_ID, CatchUpState(), CATCH_UP_REQUESTED, (request,))
 
 
 def route_reply_start(thread: Thread, message: IncomingMessage) -> WorkflowStart:

@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         HistoryWindow,
         LookScope,
         PageRequest,
+        PlanRequest,
         SweepActivities,
         SweepPage,
         SweepRequest,
@@ -55,6 +56,7 @@ class CatchUpWorkflow:
     def look(self, *args: Any) -> None:
         self._state.requested = self._state.follow_up = True
         self._state.deep = self._state.deep or contract.wants_deep(args)
+        self._state.followed = contract.followed_channels(args) | self._state.followed  # the first moment stands
 
     @workflow.run
     async def run(self, state: CatchUpState) -> str:
@@ -106,7 +108,10 @@ class CatchUpWorkflow:
 
     async def _plan(self, *, deep: bool) -> CatchUpPlan:
         workflow.set_current_details("Reading Slack's history for messages that were not delivered.")
-        return await call(CatchUpActivities.plan_catch_up, deep, summary="plan a deep pass" if deep else "plan a pass")
+        request = PlanRequest(deep, dict(self._state.followed))
+        plan = await call(CatchUpActivities.plan_catch_up, request, summary=f"plan a {'deep ' if deep else ''}pass")
+        self._state.followed = {c: at for c, at in self._state.followed.items() if c not in request.followed}
+        return plan
 
     async def _catch_up(self, plan: CatchUpPlan, *, nested: bool = False) -> None:
         """Read the channels of the plan's scope, and compare their threads."""

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from threadline import telemetry
 from threadline.errors import Permanent
-from threadline.privacy.codec_server import Access, CodecServer
+from threadline.privacy.codec_server import CodecAccess, CodecServer
 from threadline.privacy.encryption import EncryptionCodec
 from threadline.settings import CodecSettings, LogSettings, PayloadSettings
 
@@ -31,7 +31,7 @@ async def run_codec(host: str, port: int, stop: asyncio.Event) -> None:
             f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
             "-hex 24` makes one), or listen at 127.0.0.1"
         )
-    server = CodecServer(EncryptionCodec(ring), Access(token, codec.origins))
+    server = CodecServer(EncryptionCodec(ring), CodecAccess(token, codec.origins))
     runner = web.AppRunner(server.application(), access_log=None)
     await runner.setup()
     try:

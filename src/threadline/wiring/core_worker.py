@@ -80,9 +80,8 @@ from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
-from threadline.wiring.catch_up import case_channels, mark_installation
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
-from threadline.wiring.gateway import DatabaseThreadLookup, routing_config, slack_client
+from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
 
 PRUNE_INTERVAL = 3600.0
 """Seconds between two deletions of what is too old to be kept."""
@@ -151,7 +150,7 @@ class Feature:
     Args:
         activities: pairs of the object that has them, and their contract.
         workflows: as in `temporal.WORKFLOWS`, which the replayer and the doctor read without a connection.
-        sources: its kinds of threads, for the catch-up; as in `catch_up.thread_sources`.
+        sources: its kinds of threads, for the catch-up; as in `thread_sources`.
         sweeps: what must hold of its rows.
         prune: how long its records are kept.
     """
@@ -180,7 +179,6 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
         async with slack_client(settings.slack) as web:
             slack = Slack(web)
             identity = await identify(web)
-            await mark_installation(database, identity.team_id, settings.channels)
             users = UserDirectory(slack.user)
             authors = AuthorPolicy(users, settings.channels.external_people)
             yield CoreDeps(
@@ -393,6 +391,14 @@ async def _prune(database: Database, prune: Prune, now: float) -> int:
         if not deleted:
             return count
         count += deleted
+
+
+def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
+    """Every kind of thread that the catch-up compares, as the features bring them: doctor reads them without a worker.
+
+    The first of a scope has the threads that nobody owns yet.
+    """
+    return CaseThreads(), ConversationThreads(bot_user_id), HandoverThreads()
 
 
 def _readers(deps: CoreDeps) -> CaseReaders:

@@ -1,22 +1,59 @@
-"""Looks at each thing that Threadline needs, one after the other, and says what to do about what is missing."""
+"""`threadline doctor`: checks each thing that Threadline needs, and says what to do about what is missing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
 
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeTaskQueueRequest,
+    DescribeTaskQueueResponse,
+)
+from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.db import migrate
 from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.settings import AgentSettings, CatchUpSettings, ChannelSettings, DatabaseSettings, SlackSettings
+from threadline.forge import remotes
+from threadline.forge.git import Git
+from threadline.forge.remotes import Remote
+from threadline.investigator.sandbox import find_cli
+from threadline.settings import (
+    AgentSettings,
+    ApprovalSettings,
+    CatchUpSettings,
+    ChannelSettings,
+    DatabaseSettings,
+    OpenAISettings,
+    RepositorySettings,
+    SlackSettings,
+)
+from threadline.slack.client import Slack
 from threadline.slack.errors import calling
+from threadline.threads.catch_up import unstored_messages
+from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
+from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
+from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.threads.store import Quarantine
-from threadline.wiring import doctor_machine as surroundings
-from threadline.wiring import integrations as toolsets
-from threadline.wiring import task_queues as queues
-from threadline.wiring.catch_up import check_catch_up, check_sweep
-from threadline.wiring.gateway import slack_client
-from threadline.wiring.temporal import missing_search_attributes, temporal_client
+from threadline.wiring.core_worker import thread_sources
+from threadline.wiring.gateway import case_channels, slack_client, watched_channels
+from threadline.wiring.integrations import check_integrations
+from threadline.wiring.temporal import WORKFLOWS, missing_search_attributes, temporal_client
 
 SCOPES = frozenset(
     {
@@ -38,6 +75,31 @@ SCOPES = frozenset(
     }
 )
 
+OLDEST_GIT = (2, 38)
+"""The first that merges trees without files, as pull requests are made."""
+OLDEST_POSTGRES = 17
+"""The first with `transaction_timeout`, by which a tool's change is given up together with its call."""
+SHORTEST_RETENTION = 24 * 3600
+"""Seconds; below a day, nobody who looks in the morning sees what a case did at night."""
+LARGEST_SKEW = 60.0
+"""Seconds; posts are looked for by Slack's clock, with five minutes to spare."""
+LEAST_SPACE = 1 << 30
+"""Bytes; a mirror and a few exports of an ordinary repository."""
+_REPOSITORY_TIMEOUT = 20.0
+_POLLER_TIMEOUT = 90.0
+"""Seconds after which a poller is gone: one that lives asks again each minute, and the server lists it for five."""
+_LATE = 3
+"""Intervals after which a pass or a sweep that has not ended is reported."""
+_SHOWN = 5
+"""Workflows, threads or messages that are named."""
+_VERSIONED = WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED
+_WORKFLOW, _ACTIVITY = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+_NEEDED = (
+    (CORE_QUEUE, "core", _WORKFLOW),
+    (CORE_QUEUE, "core", _ACTIVITY),
+    (AGENTS_QUEUE, "agents", _ACTIVITY),
+)
+
 
 @dataclass(frozen=True)
 class Check:
@@ -49,123 +111,462 @@ class Check:
     advice: str = ""
 
 
-async def examine() -> list[Check]:
+class DoctorConnections:
+    """What the checks connect to. Each connection is made once, when the first check needs it."""
+
+    def __init__(self, opened: AsyncExitStack) -> None:
+        self._opened = opened
+        self._temporal: Client | None = None
+        self._slack: AsyncWebClient | None = None
+        self._identity: AsyncSlackResponse | None = None
+        self._database: Database | None = None
+
+    async def temporal(self) -> Client:
+        if self._temporal is None:
+            self._temporal = await temporal_client(tries=1)
+        return self._temporal
+
+    async def slack(self) -> AsyncWebClient:
+        if self._slack is None:
+            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.read()))
+        return self._slack
+
+    async def identity(self) -> AsyncSlackResponse:
+        """Slack's answer to `auth.test`, with its headers."""
+        if self._identity is None:
+            slack = await self.slack()
+            async with calling("auth.test"):
+                self._identity = await slack.auth_test()
+        return self._identity
+
+    def database(self) -> Database:
+        if self._database is None:
+            url = DatabaseSettings.read().url.get_secret_value()
+            self._database = Database(url, pool_size=1, application="threadline-doctor")
+            self._opened.push_async_callback(self._database.dispose)
+        return self._database
+
+
+@asynccontextmanager
+async def connections() -> AsyncIterator[DoctorConnections]:
+    async with AsyncExitStack() as opened:
+        yield DoctorConnections(opened)
+
+
+async def run_checks() -> list[Check]:
     """Every check, whatever the others found."""
-    checks: dict[str, Callable[[], Awaitable[str]]] = {
+    checks: dict[str, Callable[[DoctorConnections], Awaitable[str]]] = {
         "database": _database,
         "agents' database": _agents_database,
         "temporal": _temporal,
-        "workers": queues.served,
-        "open workflows": queues.nobody_forgotten,
+        "workers": _task_queues,
+        "open workflows": _open_workflows,
         "quarantine": _quarantine,
         "slack": _slack,
         "channels": _channels,
         "catch-up": _catch_up,
         "sweep": _sweep,
-        "repositories": surroundings.repositories,
-        "model": surroundings.model,
-        "conversations' model": surroundings.conversation_model,
-        "tools": toolsets.check_integrations,
-        "approvals": surroundings.approvers,
-        "history": surroundings.retention,
-        "clocks": surroundings.clocks,
-        "programs": surroundings.programs,
-        "workspaces": surroundings.workspaces,
+        "repositories": _repositories,
+        "model": _model,
+        "conversations' model": _conversation_model,
+        "tools": _tools,
+        "approvals": _approvers,
+        "history": _retention,
+        "clocks": _clocks,
+        "programs": _programs,
+        "workspaces": _workspaces,
     }
-    return [await _checked(name, check) for name, check in checks.items()]
+    async with connections() as at:
+        return [await _checked(name, check, at) for name, check in checks.items()]
 
 
-async def _checked(name: str, check: Callable[[], Awaitable[str]]) -> Check:
+async def _checked(name: str, check: Callable[[DoctorConnections], Awaitable[str]], at: DoctorConnections) -> Check:
     try:
-        return Check(name, ok=True, found=await check())
+        return Check(name, ok=True, found=await check(at))
     except (Permanent, Transient) as error:
         return Check(name, ok=False, found="needs attention", advice=str(error))
     except Exception as error:  # noqa: BLE001 - one check that breaks must not hide the others
         return Check(name, ok=False, found=f"the check itself failed: {type(error).__name__}", advice=str(error))
 
 
-async def _database() -> str:
-    url = DatabaseSettings.read().url.get_secret_value()
-    if not await asyncio.to_thread(migrate.is_current, url):
+# ---- Databases -------------------------------------------------------------------------------------------------------
+
+
+async def _database(at: DoctorConnections) -> str:
+    if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.read().url.get_secret_value()):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    database = Database(url, pool_size=1, application="threadline-doctor")
-    try:
-        async with database.connect() as connection:
-            version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
-    finally:
-        await database.dispose()
-    return f"{surroundings.judge_postgres(version)}, with the newest schema"
+    async with at.database().connect() as connection:
+        version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
+    return f"{check_postgres_version(version)}, with the newest schema"
 
 
-async def _agents_database() -> str:
+def check_postgres_version(version: str) -> str:
+    """Args: `version`, what `SHOW server_version` says. Raises `Permanent` when it has no `transaction_timeout`."""
+    found = re.match(r"\d+", version)
+    if not found or int(found[0]) < OLDEST_POSTGRES:
+        raise Permanent(
+            f"Postgres {version} has no transaction_timeout, without which no tool can change a record: use Postgres "
+            f"{OLDEST_POSTGRES} or newer."
+        )
+    return f"Postgres {version} is reachable"
+
+
+async def _agents_database(_: DoctorConnections) -> str:
     async with agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database:
         if found := await excess_privileges(database):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "reachable, with the restricted role and no extra rights"
 
 
-async def _temporal() -> str:
-    client = await temporal_client(tries=1)
-    if missing := await missing_search_attributes(client):
-        raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
-    return f"namespace {client.namespace!r} is reachable and has its search attributes"
-
-
-async def _quarantine() -> str:
-    """Nothing is wrong with the house when a message could not be read; that there are such is said."""
-    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-doctor")
-    try:
-        async with database.begin() as work:
-            kept = await Quarantine(work.tx).count()
-    finally:
-        await database.dispose()
+async def _quarantine(at: DoctorConnections) -> str:
+    """A message that could not be read is no fault of the installation. How many there are is said."""
+    async with at.database().begin() as work:
+        kept = await Quarantine(work.tx).count()
     if not kept.newest:
         return "empty"
     return f"{kept.count} messages, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
 
 
-async def _slack() -> str:
-    async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
-        identity = await web.auth_test()
+# ---- Temporal --------------------------------------------------------------------------------------------------------
+
+
+async def _temporal(at: DoctorConnections) -> str:
+    client = await at.temporal()
+    if missing := await missing_search_attributes(client):
+        raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
+    return f"namespace {client.namespace!r} is reachable and has its search attributes"
+
+
+async def _task_queues(at: DoctorConnections) -> str:
+    return await check_task_queues(await at.temporal())
+
+
+async def check_task_queues(client: Client) -> str:
+    """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
+    for queue, name, kind in _NEEDED:
+        found = await _describe(client, queue, kind)
+        pollers = [poller for poller in found.pollers if _is_alive(poller)]
+        if not pollers:
+            raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
+        _check_builds(queue, found, pollers)
+    return "both queues are served"
+
+
+async def _open_workflows(at: DoctorConnections) -> str:
+    return await check_open_workflows(await at.temporal())
+
+
+async def check_open_workflows(client: Client) -> str:
+    """Raises `Permanent` for open workflows of ours on a queue that is none of ours, where they wait for ever."""
+    types = ", ".join(f"'{each.__name__}'" for each in WORKFLOWS)
+    query = f"ExecutionStatus = 'Running' AND WorkflowType IN ({types})"
+    elsewhere = f"{query} AND TaskQueue != '{CORE_QUEUE}'"
+    try:
+        lost = (await client.count_workflows(elsewhere)).count
+        if not lost:
+            return f"{(await client.count_workflows(query)).count}, each on a queue of ours"
+        named = [
+            f"{found.id} on {found.task_queue!r}" async for found in client.list_workflows(elsewhere, limit=_SHOWN)
+        ]
+    except RPCError as error:
+        raise Permanent(f"Temporal did not list the open workflows: {error.message}") from error
+    more = f", and {lost - len(named)} more" if lost > len(named) else ""
+    raise Permanent(
+        f"No worker serves these workflows: {', '.join(named)}{more}. Their messages are kept and not answered: "
+        f"reset or restart them on the queue {CORE_QUEUE!r}, or run a worker on their queue."
+    )
+
+
+async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType") -> DescribeTaskQueueResponse:
+    place = TaskQueue(name=queue)
+    request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
+    return await client.workflow_service.describe_task_queue(request)
+
+
+def _is_alive(poller: PollerInfo) -> bool:
+    return time.time() - poller.last_access_time.seconds < _POLLER_TIMEOUT
+
+
+def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
+    """With worker versioning, Temporal gives work to the current build alone."""
+    options = [poller.deployment_options for poller in pollers]
+    versioned = [each for each in options if each.worker_versioning_mode == _VERSIONED]
+    running = {(each.deployment_name, each.build_id) for each in versioned}
+    current = found.versioning_info.current_deployment_version
+    if current.build_id and (current.deployment_name, current.build_id) not in running:
+        raise Permanent(
+            f"Temporal sends the work of {queue!r} to build {current.build_id!r} of {current.deployment_name!r}, "
+            "which no worker runs: start it, or set a running build as the current one (docs/deploying.md)."
+        )
+    if running and not current.build_id and len(versioned) == len(options):
+        name, build = min(running)
+        raise Permanent(
+            f"Build {build!r} serves {queue!r} but gets no work, because no build is the current one: run "
+            f"`temporal worker deployment set-current-version --deployment-name {name} --build-id {build}`."
+        )
+
+
+async def _sweep(at: DoctorConnections) -> str:
+    return await check_sweep(await at.temporal(), CatchUpSettings.read().interval)
+
+
+async def check_sweep(client: Client, interval: float) -> str:
+    """Raises `Permanent` when no sweep has begun for long, or the last one to end gave up in part.
+
+    Args:
+        interval: of the schedule, in seconds.
+    """
+    try:
+        recent = (await client.get_schedule_handle(CATCH_UP_ID).describe()).info.recent_actions
+        if not recent or time.time() - recent[-1].started_at.timestamp() > _LATE * interval + _LATE * 60:
+            raise Permanent(
+                f"No sweep has begun for {_LATE} intervals: in Temporal's UI, see whether the schedule {CATCH_UP_ID!r} "
+                f"is paused, or the last workflow {SWEEP_ID!r} does not end."
+            )
+        for each in reversed(recent):
+            if isinstance(each.action, ScheduleActionExecutionStartWorkflow):
+                handle = client.get_workflow_handle(each.action.workflow_id)
+                if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
+                    return _swept(each.action.workflow_id, str(await handle.result()))
+    except RPCError as error:
+        raise Permanent(f"Temporal did not report the sweep ({error.message}): is a core worker started?") from error
+    return "the first one has begun"
+
+
+def _swept(workflow_id: str, result: str) -> str:
+    if "failed" in result or "not started" in result:
+        raise Permanent(f"{workflow_id} ended with {result!r}: see its failed activities in Temporal's UI.")
+    return f"the last one ended with {result!r}"
+
+
+async def _retention(at: DoctorConnections) -> str:
+    """How long Temporal keeps the history of a run that has ended."""
+    client = await at.temporal()
+    request = DescribeNamespaceRequest(namespace=client.namespace)
+    kept = (await client.workflow_service.describe_namespace(request)).config.workflow_execution_retention_ttl.seconds
+    if kept < SHORTEST_RETENTION:
+        raise Permanent(
+            f"The namespace {client.namespace!r} deletes an ended run after {kept / 3600:.0f} h: set its retention to"
+            " some days, so that its history can still be read."
+        )
+    return f"Temporal keeps the history of an ended run for {kept / 86400:.0f} days"
+
+
+# ---- Slack -----------------------------------------------------------------------------------------------------------
+
+
+async def _slack(at: DoctorConnections) -> str:
+    identity = await at.identity()
     granted = {scope.strip() for scope in identity.headers.get("x-oauth-scopes", "").split(",") if scope.strip()}
     if granted and (missing := SCOPES - granted):
         raise Permanent(f"The app lacks the scopes {', '.join(sorted(missing))}: add them, and install it again.")
     return f"the bot is {identity['user']} in {identity['team']}"
 
 
-async def _catch_up() -> str:
-    async with slack_client(SlackSettings.read()) as web, calling("auth.test"):
-        identity = await web.auth_test()
-    return await check_catch_up(str(identity["team_id"]), str(identity["user_id"]))
-
-
-async def _sweep() -> str:
-    return await check_sweep(await temporal_client(tries=1), CatchUpSettings.read().interval)
-
-
-async def _channels() -> str:
+async def _channels(at: DoctorConnections) -> str:
     channels = ChannelSettings.read()
     named = {
         "THREADLINE_REPORTS_CHANNEL": channels.reports_channel,
         "THREADLINE_SUMMARIES_CHANNEL": channels.summaries_channel,
         "THREADLINE_ESCALATION_CHANNEL": channels.escalation,
     }
-    async with slack_client(SlackSettings.read()) as web:
-        for variable, channel in named.items():
-            async with calling(channel):
-                about = (await web.conversations_info(channel=channel))["channel"]
-            if not about.get("is_member"):
-                raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
-            if about.get("is_ext_shared") and channel not in channels.external_people:
-                raise Permanent(
-                    f"#{about.get('name')} ({variable}) is shared with another company: use another channel, "
-                    "or name it in THREADLINE_EXTERNAL_PEOPLE if those people may take part."
-                )
-        for channel in channels.conversation_channels:
-            async with calling(channel):
-                about = (await web.conversations_info(channel=channel))["channel"]
-            if not about.get("is_member"):
-                raise Permanent(
-                    f"The bot is not in #{about.get('name')} (THREADLINE_CONVERSATION_CHANNELS): invite it there."
-                )
+    for variable, channel in named.items():
+        if await _shared_channel(at, variable, channel) and channel not in channels.external_people:
+            raise Permanent(
+                f"{channel} ({variable}) is shared with another company: use another channel, or name it in "
+                "THREADLINE_EXTERNAL_PEOPLE if those people may take part."
+            )
+    for channel in channels.conversation_channels:
+        await _shared_channel(at, "THREADLINE_CONVERSATION_CHANNELS", channel)
     return "the bot is a member of each"
+
+
+async def _shared_channel(at: DoctorConnections, variable: str, channel: str) -> bool:
+    """Whether a channel is shared with another company. Raises `Permanent` when the bot is not in it."""
+    slack = await at.slack()
+    async with calling(channel):
+        about = (await slack.conversations_info(channel=channel))["channel"]
+    if not about.get("is_member"):
+        raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
+    return bool(about.get("is_ext_shared"))
+
+
+async def _approvers(at: DoctorConnections) -> str:
+    named = ApprovalSettings.read().approvers
+    return await check_approvers(Slack(await at.slack()), named)
+
+
+async def check_approvers(slack: Slack, named: Sequence[str]) -> str:
+    """Those who may approve proposals are people whom Slack knows. That there are none is said, and no fault."""
+    if not named:
+        return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
+    for user in named:
+        known = await slack.user(user)
+        if known is None or known.bot:
+            raise Permanent(f"THREADLINE_APPROVERS names {user}, who is not a person in Slack: give the ids of people.")
+    return f"{len(named)} may approve proposals"
+
+
+async def _catch_up(at: DoctorConnections) -> str:
+    identity = await at.identity()
+    return await check_catch_up(at.database(), str(identity["team_id"]), str(identity["user_id"]))
+
+
+async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str:
+    """Raises `Permanent` when a channel cannot be read, no pass has ended for long, or what was found stays undone."""
+    channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
+    async with database.begin() as work:
+        store = CatchUpStore(work.tx, team)
+        followed = {each.channel: each for each in await store.channels()}
+        failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
+        unstored = await unstored_messages(work.tx, team, thread_sources(bot_user_id), _SHOWN)
+        unsaid = await CaseSweepStore(work.tx).missing_answers(_LATE * interval, _SHOWN)
+    _check_channels(followed, channels, interval)
+    if failed:
+        listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in failed)
+        raise Permanent(f"Threads could not be compared with what is stored: {listed}")
+    if unstored:
+        raise Permanent(f"Messages were sent to their workflows repeatedly and never stored: {', '.join(unstored)}.")
+    if unsaid:
+        listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
+        raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
+    return f"every channel is compared with what is stored, and nothing is owed; {_reach(followed, channels)}"
+
+
+def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -> str:
+    """Where a mention is found that Slack gave up delivering."""
+    if channels.conversation_channels:
+        return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
+    others = len(followed.keys() - case_channels(channels).keys())
+    return f"mentions and direct messages that were missed are found in {others} more, which take turns"
+
+
+def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSettings, interval: float) -> None:
+    """Raises:
+    Permanent: a channel cannot be read, or was not for long.
+    """
+    for channel in watched_channels(channels):
+        known = followed.get(channel)
+        if known is None or not known.read_at:
+            raise Permanent(f"Slack's history of {channel} was never compared: start `threadline worker --queue core`.")
+        if not known.error and time.time() - known.read_at > _LATE * interval + _LATE * 60:
+            raise Permanent(
+                f"Slack's history of {channel} was last compared {int((time.time() - known.read_at) / 60)} minutes "
+                f"ago: see the workflow {CATCH_UP_ID!r} and the schedule of that name in Temporal's UI."
+            )
+    for each in followed.values():
+        if each.error:
+            raise Permanent(f"Slack's history of {each.channel} cannot be compared: {each.error}")
+
+
+# ---- Code, models and this machine -----------------------------------------------------------------------------------
+
+
+async def _tools(_: DoctorConnections) -> str:
+    return await check_integrations()
+
+
+async def _repositories(_: DoctorConnections) -> str:
+    """Each of them answers, with the credentials in its address."""
+    named = remotes.repositories_by_name(RepositorySettings.read().repo)
+    git = Git()
+    with tempfile.TemporaryDirectory() as folder:
+        await git.init(Path(folder) / "look.git")
+        for name, url in named.items():
+            remote, failure = Remote.parse(url), f"the repository {name} cannot be read: {{reason}}"
+            try:
+                async with asyncio.timeout(_REPOSITORY_TIMEOUT):
+                    await git.run(
+                        "ls-remote", "--quiet", "--", remote.url, "HEAD",
+                        git_dir=Path(folder) / "look.git", remote=remote, failure=failure,
+                    )  # fmt: skip
+            except TimeoutError as error:
+                raise Transient(f"the repository {name} did not answer within {_REPOSITORY_TIMEOUT:.0f} s") from error
+    return f"{', '.join(named)}: reachable"
+
+
+async def _model(_: DoctorConnections) -> str:
+    """The key alone: a call would cost something."""
+    settings = AgentSettings.read()
+    if not settings.api_key.get_secret_value().strip():
+        raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
+    return f"{settings.model}, with a key (not tested, since a call costs money)"
+
+
+async def _conversation_model(_: DoctorConnections) -> str:
+    return check_conversation_model(OpenAISettings.read())
+
+
+def check_conversation_model(settings: OpenAISettings) -> str:
+    """The key of the model that answers mentions: a call would cost something."""
+    if settings.api_key is None or not settings.api_key.get_secret_value().strip():
+        raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
+    return f"{settings.model}, with a key (not tested, since a call costs money)"
+
+
+async def _clocks(at: DoctorConnections) -> str:
+    """This machine's clock against Slack's and Postgres'."""
+    slack = await at.slack()
+    async with calling("auth.test"):
+        date = (await slack.auth_test()).headers.get("date", "")
+    ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
+    async with (
+        agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database,
+        database.connect() as connection,
+    ):
+        now = await connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())")
+        ahead["Postgres'"] = time.time() - float(now.scalar_one())
+    return check_clocks(ahead)
+
+
+def check_clocks(ahead: dict[str, float]) -> str:
+    """Args: `ahead`, by how many seconds our clock is ahead of whose. Raises `Permanent` when one is far off."""
+    for whose, seconds in ahead.items():
+        if abs(seconds) > LARGEST_SKEW:
+            side = "ahead of" if seconds > 0 else "behind"
+            raise Permanent(
+                f"This machine's clock is {abs(seconds):.0f} s {side} {whose}: synchronise both with NTP, or posts are"
+                " searched for at the wrong time and appear twice."
+            )
+    return ", ".join(f"within {max(1.0, abs(seconds)):.0f} s of {whose}" for whose, seconds in ahead.items())
+
+
+async def _workspaces(_: DoctorConnections) -> str:
+    """The folder of the agents' files, when its worker runs on this machine."""
+    return await asyncio.to_thread(check_folder, RepositorySettings.read().workspace_root)
+
+
+def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
+    """Raises `Permanent` when nothing can be written there, or less than `least` bytes are free."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise Permanent(
+            f"{there} cannot be written to ({error.strerror}): give it to the account that the workers run as,"
+            " or set THREADLINE_WORKSPACES."
+        ) from error
+    free = shutil.disk_usage(there).free
+    if free < least:
+        raise Permanent(f"Only {free >> 20} MiB are free in {there}: make room, or set THREADLINE_WORKSPACES.")
+    return f"{folder} can be written to, {free >> 30} GiB free"
+
+
+async def _programs(_: DoctorConnections) -> str:
+    """Git, and the agent's CLI."""
+    cli = find_cli(None)
+    if not os.access(cli, os.X_OK):
+        raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")
+    with tempfile.TemporaryDirectory() as folder:
+        told = (await Git().run("version", git_dir=Path(folder))).text
+    return f"{check_git_version(told)}; the agent's CLI is installed"
+
+
+def check_git_version(told: str) -> str:
+    """Args: `told`, what `git version` prints. Raises `Permanent` when it is too old."""
+    found = re.search(r"(\d+)\.(\d+)", told)
+    if not found or (int(found[1]), int(found[2])) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        raise Permanent(f"{told or 'This git'} is too old to make pull requests: install git {oldest} or newer.")
+    return told

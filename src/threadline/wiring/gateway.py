@@ -22,7 +22,6 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import ThreadStore
-from threadline.wiring.catch_up import mark_installation
 from threadline.wiring.temporal import temporal_client
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -66,6 +65,17 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
     )
 
 
+def watched_channels(channels: ChannelSettings) -> list[str]:
+    """The channels whose history is read in any case; without `conversation_channels` also wherever the bot is."""
+    return [*case_channels(channels), *channels.conversation_channels]
+
+
+def case_channels(channels: ChannelSettings) -> dict[str, bool]:
+    """The channels of cases, with whether only threads that the bot opened count there."""
+    by_bot = dict.fromkeys((channels.summaries_channel, channels.escalation), True)
+    return {channels.reports_channel: False, **by_bot}
+
+
 async def check_user_lookup(users: UserDirectory, bot_user_id: str) -> None:
     """Look a user up at the start. Without the right to do so, every event would be refused, one by one.
 
@@ -96,12 +106,12 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     try:
         async with slack_client(slack) as client:
             identity = await identify(client)
-            await mark_installation(database, identity.team_id, channels)
             users = UserDirectory(Slack(client).user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people)
+            requester = CatchUpRequester(temporal, watched_channels(channels))
             router = EventRouter(routing_config(channels, identity), temporal, DatabaseThreadLookup(database), authors)
-            await GatewayServer(config, router, client, temporal, CatchUpRequester(temporal)).run(stop)
+            await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:
         await database.dispose()
         await telemetry.settle()

@@ -19,12 +19,12 @@ from threadline.wiring.temporal import replayer, temporal_client
 OPEN = "ExecutionStatus = 'Running'"
 FETCHES = 4
 """Histories that are fetched at once: a large one has some 50 MB."""
-_LONGEST = 120.0
+_TIMEOUT = 120.0
 """Seconds for one history, some fifty times what the longest that the server allows takes."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReplayVerdict:
     """`divergence` is None when the code decides as it was recorded."""
 
     workflow_id: str
@@ -32,7 +32,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReplayRequest:
     """Which histories: files; else one workflow's newest run; else those of a query, the newest `limit` of them."""
 
     files: tuple[Path, ...] = ()
@@ -41,7 +41,7 @@ class Wanted:
     limit: int | None = None
 
 
-async def verdicts(wanted: Wanted) -> AsyncGenerator[Verdict, None]:
+async def replay_histories(request: ReplayRequest) -> AsyncGenerator[ReplayVerdict, None]:
     """One after the other, as they are reached.
 
     Raises:
@@ -49,22 +49,22 @@ async def verdicts(wanted: Wanted) -> AsyncGenerator[Verdict, None]:
     """
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
     judge = replayer(_silent())
-    async with aclosing(_histories(wanted)) as histories:
+    async with aclosing(_histories(request)) as histories:
         async for history in histories:
-            yield Verdict(history.workflow_id, await judged(judge, history))
+            yield ReplayVerdict(history.workflow_id, await replay_one(judge, history))
 
 
-async def judged(judge: Replayer, history: WorkflowHistory) -> Divergence | None:
+async def replay_one(judge: Replayer, history: WorkflowHistory) -> Divergence | None:
     """What a history and the code differ in; None when nothing, or when nobody has begun on it."""
     if not has_decisions(history):
         return None
     try:
-        async with asyncio.timeout(_LONGEST):
+        async with asyncio.timeout(_TIMEOUT):
             result = await judge.replay_workflow(history, raise_on_replay_failure=False)
             return await explain(judge, history, result.replay_failure) if result.replay_failure else None
     except TimeoutError:
         last = history.events[-1].event_id
-        return Divergence(f"some event up to {last}", f"replay did not end in {_LONGEST:.0f} s.", "the code hangs")
+        return Divergence(f"some event up to {last}", f"replay did not end in {_TIMEOUT:.0f} s.", "the code hangs")
 
 
 def _silent() -> Runtime:
@@ -72,16 +72,16 @@ def _silent() -> Runtime:
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=quiet)))
 
 
-async def _histories(wanted: Wanted) -> AsyncGenerator[WorkflowHistory, None]:
-    if wanted.files:
-        for file in wanted.files:
+async def _histories(request: ReplayRequest) -> AsyncGenerator[WorkflowHistory, None]:
+    if request.files:
+        for file in request.files:
             yield _read(file)
         return
     client = await temporal_client()
-    if wanted.workflow_id:
-        yield await _newest_run(client, wanted.workflow_id)
+    if request.workflow_id:
+        yield await _newest_run(client, request.workflow_id)
         return
-    async with aclosing(_fetched(client, wanted)) as histories:
+    async with aclosing(_fetched(client, request)) as histories:
         async for history in histories:
             yield history
 
@@ -102,11 +102,11 @@ async def _newest_run(client: Client, workflow_id: str) -> WorkflowHistory:
         raise Permanent(f"There is no workflow {workflow_id!r} in the namespace {client.namespace!r}.") from error
 
 
-async def _fetched(client: Client, wanted: Wanted) -> AsyncGenerator[WorkflowHistory, None]:
+async def _fetched(client: Client, request: ReplayRequest) -> AsyncGenerator[WorkflowHistory, None]:
     """In the order of the list, some ahead of the one that is replayed."""
     ahead: list[asyncio.Task[WorkflowHistory]] = []
     try:
-        async for found in client.list_workflows(wanted.query, limit=wanted.limit):
+        async for found in client.list_workflows(request.query, limit=request.limit):
             handle = client.get_workflow_handle(found.id, run_id=found.run_id)
             ahead.append(asyncio.create_task(handle.fetch_history()))
             if len(ahead) == FETCHES:
@@ -114,7 +114,7 @@ async def _fetched(client: Client, wanted: Wanted) -> AsyncGenerator[WorkflowHis
         while ahead:
             yield await ahead.pop(0)
     except RPCError as error:
-        raise Permanent(f"Temporal did not return the histories of {wanted.query!r}: {error.message}") from error
+        raise Permanent(f"Temporal did not return the histories of {request.query!r}: {error.message}") from error
     finally:
         for task in ahead:
             task.cancel()

@@ -1,14 +1,27 @@
 """The connection to Temporal, by Temporal's own environment configuration, and what every worker has in common."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+import structlog
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
-from temporalio.client import Client
-from temporalio.converter import DataConverter, DefaultFailureConverter
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+    ScheduleUpdateInput,
+)
+from temporalio.converter import DataConverter, DefaultFailureConverter, DefaultFailureConverterWithEncodedAttributes
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import Runtime
 from temporalio.service import RetryConfig, RPCError
@@ -28,9 +41,20 @@ from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.workflow import HandoverWorkflow
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.workflow import AgentJobWorkflow
-from threadline.privacy import encryption
+from threadline.privacy.encryption import EncryptionCodec
+from threadline.privacy.keys import KeyRing
 from threadline.settings import PayloadSettings
-from threadline.threads.contract import CatchUpActivities, SweepActivities, ThreadActivities
+from threadline.threads.contract import (
+    CATCH_UP_ID,
+    SWEEP_ID,
+    SWEEP_WORKFLOW,
+    CatchUpActivities,
+    SweepActivities,
+    SweepRequest,
+    ThreadActivities,
+)
+from threadline.threads.model import CORE_QUEUE
+from threadline.threads.payload_converter import data_converter as plain_converter
 from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
@@ -59,19 +83,26 @@ WORKFLOWS = (
     HandoverWorkflow,
     AgentJobWorkflow,
 )
+_SWEEP_TIMEOUT = timedelta(hours=1)
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
 _CONNECT_TRIES = 8
 _CONNECT_TIMEOUT = 5.0
 """Seconds for one try: something may take the connection and never say a word."""
 
+_log = structlog.get_logger(__name__)
 
-def data_converter() -> DataConverter:
-    """How every process here reads and writes what Temporal keeps: encrypted when there are keys.
 
-    Raises:
-        Permanent: THREADLINE_PAYLOAD_KEYS is wrong.
+def data_converter(keys: KeyRing | None) -> DataConverter:
+    """The one converter of every process that talks to Temporal.
+
+    Args:
+        keys: with a key that encrypts, messages and stack traces of failures travel encrypted as well, and Temporal
+            sees the words "Encoded failure" and the error's type alone.
     """
-    return encryption.data_converter(PayloadSettings.read().keys)
+    converter = replace(plain_converter, payload_codec=EncryptionCodec(keys))
+    if keys is None or not keys.encrypts:
+        return converter
+    return replace(converter, failure_converter_class=DefaultFailureConverterWithEncodedAttributes)
 
 
 async def temporal_client(
@@ -104,10 +135,11 @@ async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> 
 
 async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
+    converter = data_converter(PayloadSettings.read().keys)
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                return await Client.connect(**config, data_converter=data_converter(), retry_config=retry_config)
+                return await Client.connect(**config, data_converter=converter, retry_config=retry_config)
         except (RuntimeError, RPCError, TimeoutError) as error:
             if attempt == tries:
                 where = config["target_host"]
@@ -139,8 +171,43 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
     # What fails here is told to who asked, in words that are not encrypted.
-    converter = replace(data_converter(), failure_converter_class=DefaultFailureConverter)
+    converter = replace(data_converter(PayloadSettings.read().keys), failure_converter_class=DefaultFailureConverter)
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
+
+
+async def ensure_schedule(client: Client, interval: float, sweeps: Sequence[str]) -> None:
+    """Make the schedule what the settings say, and start a sweep and a pass. A worker that may not still does
+    everything else.
+
+    Args:
+        interval: seconds.
+        sweeps: their names.
+    """
+    schedule = Schedule(
+        action=ScheduleActionStartWorkflow(
+            SWEEP_WORKFLOW,
+            SweepRequest(list(sweeps)),
+            id=SWEEP_ID,
+            task_queue=CORE_QUEUE,
+            run_timeout=_SWEEP_TIMEOUT,  # it holds back the next one, and the pass that the next one starts
+        ),
+        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(seconds=interval))]),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=timedelta(seconds=interval)),
+    )
+
+    def renewed(known: ScheduleUpdateInput) -> ScheduleUpdate:
+        schedule.state = known.description.schedule.state  # an operator may have paused it
+        return ScheduleUpdate(schedule)
+
+    try:
+        try:
+            await client.create_schedule(CATCH_UP_ID, schedule, trigger_immediately=True)
+        except ScheduleAlreadyRunningError:
+            handle = client.get_schedule_handle(CATCH_UP_ID)
+            await handle.update(renewed)
+            await handle.trigger()
+    except RPCError as error:
+        _log.error("schedule_failed", reason=str(error), hint="Run `threadline doctor` to check it.")
 
 
 def activities_of(live: object, contract: type) -> list[Callable[..., Any]]:

@@ -20,7 +20,6 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline.wiring.agent_worker import agent_activities, refuse_secrets
-from threadline.wiring.catch_up import ensure_schedule
 from threadline.wiring.core_worker import (
     CoreDeps,
     CoreSettings,
@@ -34,6 +33,7 @@ from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
     activities_of,
+    ensure_schedule,
     missing_search_attributes,
     temporal_client,
     workflow_runner,
