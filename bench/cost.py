@@ -37,7 +37,7 @@ from threadline.threads.model import MessageKind
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
 from threadline_devstack.trackers.app import TrackerSandbox
-from threadline_devstack.trackers.jira_records import PROJECTS
+from threadline_devstack.trackers.jira import PROJECTS
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- counted -->", "<!-- /counted -->"

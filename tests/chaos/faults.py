@@ -17,11 +17,11 @@ from tests.chaos.people import People
 from tests.chaos.plan import Plan, TimedFault, seeded_random
 from tests.chaos.scripted import FaultRates
 from tests.chaos.stack import CORES, ChaosStack
+from tests.chaos.weather import Weather
 from threadline.cases.model import bug_workflow_id
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline_devstack.clients import until
-from threadline_devstack.slack.faults import Weather
 
 AIM = 3.0
 """Seconds for which a fault waits for its moment, such as a running turn."""
@@ -95,7 +95,7 @@ class Faults:
     def _begin(self) -> None:
         kinds, outage, now = set(self.plan.kinds), self.plan.outage, time.time()
         shares: dict[str, Any] = dict(share for kind, share in _SLACK_SHARES.items() if kind in kinds)
-        self.stack.slack.faults.weather = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
+        self.stack.slack.faults.chance = Weather(seeded_random(f"weather:{self.plan.seed}"), **shares)
         self.stack.clock.coarse = "equal timestamps" in kinds
         rates: dict[str, Any] = {"seed": str(self.plan.seed)}
         for kind in kinds & set(_RATES):

@@ -29,8 +29,7 @@ from threadline.threads.model import MessageKind, deletion_id, edit_id, message_
 from threadline.tools.model import Author, Change, Operation
 from threadline_devstack.clients import until
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message, User
-from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.model import Message, Refused, User
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."

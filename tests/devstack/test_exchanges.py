@@ -195,8 +195,9 @@ def test_texts_are_filled_and_a_name_alone_keeps_its_type() -> None:
         {"name": "x", "steps": [{"if": {"prompt": "a"}}]},
         {"name": "x", "steps": [], "when": {"colour": "red"}},
         {"name": "x", "steps": [], "then": []},
+        {"name": "x", "steps": [{"set": {"told": "One", "and another": None}}]},
     ],
-    ids=["two things", "nothing", "unknown fact", "unknown field"],
+    ids=["two things", "nothing", "unknown fact", "unknown field", "a text cut at its comma"],
 )
 def test_what_is_no_exchange_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -173,6 +173,7 @@ async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the
     case.add("developer", "Please fix it.")
     mended = await case.turn(MAY_EDIT, fix=True)
     assert (mended["action"], mended["fix_requested"]) == ("post_findings", True)
+    assert mended["for_reporter"].endswith("the developers have it before them now.")
     assert case.changes() == "M shop/cart.py"
     case.add("developer", "And is it in this repository?")
     case.add("developer", "Since when?")

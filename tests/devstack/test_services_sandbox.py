@@ -10,10 +10,10 @@ import pytest
 
 from threadline.errors import Permanent
 from threadline_devstack.clients import ServicesControl
-from threadline_devstack.trackers import TrackerSandbox, jira_query
+from threadline_devstack.trackers import TrackerSandbox
 from threadline_devstack.trackers import github as github_api
-from threadline_devstack.trackers.jira_query import BadQuery
-from threadline_devstack.trackers.jira_records import Site
+from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.jira import BadQuery, Site
 
 
 @pytest.fixture
@@ -88,4 +88,4 @@ async def test_what_a_person_follows_leads_somewhere(services: TrackerSandbox) -
 @pytest.mark.parametrize("jql", ["", "ORDER BY key", "colour = red", "project =", 'project = "SHOP" status = "Done"'])
 def test_a_query_that_jira_would_refuse_is_refused(jql: str) -> None:
     with pytest.raises(BadQuery):
-        jira_query.found(Site().issues.values(), jql)
+        jira_api.found(Site().issues.values(), jql)

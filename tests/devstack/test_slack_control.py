@@ -71,7 +71,7 @@ async def test_channels_and_users_come_and_go(browser: aiohttp.ClientSession) ->
 
 
 async def test_faults_are_ordered_by_name(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
-    assert (await act(browser, "faults", fault="rate_limit", method="auth.test", seconds=3, count=2))["ok"]
+    assert (await act(browser, "faults", fault="rate_limit", method="auth.test", retry_after=3, count=2))["ok"]
     headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
     async with browser.post("/api/auth.test", headers=headers) as response:
         assert (response.status, response.headers["Retry-After"]) == (429, "3")
@@ -86,7 +86,9 @@ async def test_faults_are_ordered_by_name(slack: SlackSandbox, browser: aiohttp.
 
 
 async def test_a_wrong_request_is_told_what_is_wrong(browser: aiohttp.ClientSession) -> None:
-    assert (await act(browser, "messages", user=REPORTER))["error"] == "missing argument 'channel'"
+    assert (await act(browser, "messages", user=REPORTER))[
+        "error"
+    ] == "unreadable arguments: missing a required argument: 'channel'"
     async with browser.post("/control/messages", data={"channel": REPORTS}) as response:
         assert response.status == 415
 

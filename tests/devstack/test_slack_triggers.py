@@ -5,9 +5,8 @@ import pytest
 from threadline_devstack.slack import interactions
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS
 from threadline_devstack.slack.interactions import Interactions, Triggers
-from threadline_devstack.slack.refusal import Refused
-from threadline_devstack.slack.seed import populate
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.model import Refused
+from threadline_devstack.slack.workspace import Workspace, populate
 
 
 class Clock:

@@ -22,7 +22,7 @@ from threadline.wiring.integrations import REMOTE
 from threadline_devstack.trackers import TrackerSandbox
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.github_records import SLUG
+from threadline_devstack.trackers.github import SLUG
 
 REGISTRY = ToolRegistry(REMOTE)
 ATTEMPTS = 3

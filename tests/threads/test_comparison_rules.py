@@ -11,8 +11,7 @@ from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.model import Message as Post
-from threadline_devstack.slack.seed import populate
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.workspace import Workspace, populate
 
 TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
 CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)

@@ -22,7 +22,7 @@ from threadline.trackers.model import NewTicket, TicketQuery
 from threadline_devstack.server import HOST, bound, serving
 from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.jira_records import Issue
+from threadline_devstack.trackers.jira import Issue
 
 NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
 COMMENT: dict[str, Any] = {"key": "SHOP-2", "text": "Seen again today."}

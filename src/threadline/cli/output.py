@@ -70,7 +70,7 @@ def seen() -> None:
 
 def message(said: dict[str, Any]) -> None:
     """A message of the sandbox, as Slack's JSON with its channel."""
-    from threadline_devstack.slack.seed import CHANNELS, PEOPLE
+    from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
     from threadline_devstack.stories.scene import message_text
 
     names = {person.id: person.name for person in PEOPLE}

@@ -90,6 +90,8 @@ class Step(_Data):
         given = self.model_fields_set - {"if_", "unless"}
         if len(given) != 1:
             raise ValueError(f"a step does one thing, and this one does {sorted(given)}")
+        if unnamed := [name for name in self.set or () if not name.isidentifier()]:
+            raise ValueError(f"a value's name is one word; quote texts with commas: {unnamed}")
         return self
 
 

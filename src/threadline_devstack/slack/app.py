@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import TypedDict, Unpack
 
 import aiohttp
@@ -12,22 +13,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 
 from threadline_devstack import server
-from threadline_devstack.slack import seed
 from threadline_devstack.slack.control import Control
 from threadline_devstack.slack.delivery import Deliveries
 from threadline_devstack.slack.faults import Faults
 from threadline_devstack.slack.identity import SIGNING_SECRET
 from threadline_devstack.slack.interactions import Interactions
-from threadline_devstack.slack.methods import WorkspaceMethods
-from threadline_devstack.slack.methods_assistant import AssistantMethods
-from threadline_devstack.slack.methods_chat import ChatMethods
-from threadline_devstack.slack.methods_conversations import ConversationMethods
+from threadline_devstack.slack.methods import METHODS
+from threadline_devstack.slack.model import Refused
 from threadline_devstack.slack.page import Page
-from threadline_devstack.slack.refusal import Refused
 from threadline_devstack.slack.signed_http import SignedHttp
 from threadline_devstack.slack.socket_mode import Sockets
 from threadline_devstack.slack.web_api import WebApi
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.workspace import Workspace, populate
 
 
 class Options(TypedDict, total=False):
@@ -62,14 +59,13 @@ class SlackSandbox:
         self.url = url
         self.api_url = f"{url}/api/"
         self.workspace = Workspace(clock, url)
-        seed.populate(self.workspace)
+        populate(self.workspace)
         self.faults = Faults()
         self.sockets = Sockets()
         http = SignedHttp(session, SIGNING_SECRET)
         self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
         self._page = Page(self.workspace, self.faults)
-        self._files = WorkspaceMethods(self.workspace)
         self.app = self._routes()
 
     @classmethod
@@ -104,9 +100,7 @@ class SlackSandbox:
         await self.sockets.cut()
 
     def _routes(self) -> Starlette:
-        chat, conversations = ChatMethods(self.workspace), ConversationMethods(self.workspace)
-        tables = (chat, conversations, AssistantMethods(self.workspace), self._files)
-        methods = {name: method for table in tables for name, method in table.table().items()}
+        methods = {name: partial(method, self.workspace) for name, method in METHODS.items()}
         web_api = WebApi(methods, self.faults, self.url)
         control = Control(self.workspace, self.deliveries, self.sockets, self.faults, self._interactions)
         return server.guarded(
@@ -127,11 +121,11 @@ class SlackSandbox:
             content = b"".join(parts)
         else:
             content = await request.body()
-        try:
-            size = self._files.receive(request.path_params["ticket"], content)
-        except Refused as refused:
-            return PlainTextResponse(refused.error, status_code=404)
-        return PlainTextResponse(f"OK - {size}")
+        file = self.workspace.uploads.get(request.path_params["ticket"])
+        if file is None:
+            return PlainTextResponse("upload_not_found", status_code=404)
+        file.content = content
+        return PlainTextResponse(f"OK - {len(content)}")
 
     async def _receive_response(self, request: Request) -> Response:
         try:

@@ -7,7 +7,7 @@ That a message holds one table at most (`only_one_table_allowed`) is found in th
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.model import Refused
 
 MAX_TEXT = 40_000
 MAX_BLOCKS = 50

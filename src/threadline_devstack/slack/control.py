@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -15,54 +16,55 @@ from threadline_devstack.slack.delivery import Deliveries
 from threadline_devstack.slack.faults import Faults
 from threadline_devstack.slack.identity import BOT_USER, TEAM
 from threadline_devstack.slack.interactions import Interactions
-from threadline_devstack.slack.model import Json, User
-from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.model import Channel, Json, Message, Refused, User
 from threadline_devstack.slack.socket_mode import Sockets
 from threadline_devstack.slack.workspace import Workspace
 
-Action = Callable[[Json], Awaitable[Json]]
+Action = Callable[..., Any]
 
 
 class Control:
-    """Answers `{"ok": true, …}`; 400 with `{"ok": false, "error": …}` for what cannot be done."""
+    """Answers `{"ok": true, …}`; 400 with `{"ok": false, "error": …}` for what cannot be done.
+
+    An action is a function that takes the fields of the JSON by their names: see each one for what it takes.
+    """
 
     def __init__(
         self, workspace: Workspace, deliveries: Deliveries, sockets: Sockets, faults: Faults, interactions: Interactions
     ) -> None:
         self._workspace, self._deliveries, self._sockets = workspace, deliveries, sockets
-        self._faults, self._interactions = faults, interactions
+        self._interactions = interactions
+        self._actions: dict[str, Action] = {
+            "messages": self._post,
+            "messages/edit": self._edit,
+            "messages/delete": self._delete,
+            "messages/unfurl": workspace.unfurl,
+            "reactions": workspace.react,
+            "reactions/remove": workspace.unreact,
+            "files": self._upload,
+            "clicks": self._click,
+            "channels": self._create_channel,
+            "channels/archive": workspace.archive,
+            "channels/join": workspace.join,
+            "channels/leave": workspace.leave,
+            "channels/direct": workspace.open_im,
+            "users": self._create_user,
+            "faults": faults.order,
+            "faults/clear": faults.clear,
+            "sockets/disconnect": self._disconnect,
+            "sockets/cut": self._cut,
+            "request-url": self._set_request_url,
+            "request-url/verify": self._verify_request_url,
+        }
 
     def routes(self) -> list[Route]:
-        actions: dict[str, Action] = {
-            "messages": self.post,
-            "messages/edit": self.edit,
-            "messages/delete": self.delete,
-            "messages/unfurl": self.unfurl,
-            "reactions": self.react,
-            "reactions/remove": self.unreact,
-            "files": self.upload,
-            "clicks": self.click,
-            "channels": self.create_channel,
-            "channels/archive": self.archive,
-            "channels/join": self.join,
-            "channels/leave": self.leave,
-            "channels/direct": self.open_direct,
-            "users": self.create_user,
-            "faults": self.order_fault,
-            "faults/clear": self.clear_faults,
-            "sockets/disconnect": self.disconnect,
-            "sockets/cut": self.cut,
-            "request-url": self.set_request_url,
-            "request-url/verify": self.verify_request_url,
-        }
-        posts = [Route(f"/control/{path}", _answering(action), methods=["POST"]) for path, action in actions.items()]
         return [
-            *posts,
-            Route("/control/state", self.state, methods=["GET"]),
-            Route("/control/deliveries", self.log, methods=["GET"]),
+            *(Route(f"/control/{path}", _endpoint(act), methods=["POST"]) for path, act in self._actions.items()),
+            Route("/control/state", self._state),
+            Route("/control/deliveries", self._log),
         ]
 
-    async def state(self, request: Request) -> Response:
+    async def _state(self, request: Request) -> Response:
         """Everything: users, channels with their messages (reactions and metadata among them), ephemeral messages,
         and what the bot says it is doing."""
         channels = [
@@ -73,149 +75,89 @@ class Control:
         ]
         people = [user.as_slack() for user in self._workspace.users.values()]
         extra = {"ephemerals": self._workspace.ephemerals, "sockets": self._sockets.count}
-        extra |= {"statuses": self._workspace.statuses.all()}
+        extra |= {"statuses": self._workspace.statuses()}
         return JSONResponse({"team": TEAM, "bot_user": BOT_USER, "users": people, "channels": channels} | extra)
 
-    async def log(self, request: Request) -> Response:
+    async def _log(self, request: Request) -> Response:
         return JSONResponse({"deliveries": [asdict(delivery) for delivery in self._deliveries.log]})
 
-    async def post(self, given: Json) -> Json:
-        """`{channel, user, text, thread_ts?, broadcast?, files?: [file id], bot_id?, username?, subtype?}`."""
-        optional = {name: given[name] for name in ("bot_id", "username", "subtype", "broadcast") if name in given}
-        message = self._workspace.post(
-            given["channel"],
-            given["user"],
-            given.get("text", ""),
-            thread_ts=given.get("thread_ts", ""),
-            files=given.get("files", ()),
-            **optional,
-        )
+    def _post(self, channel: str, user: str, text: str = "", **more: Any) -> Json:
+        """`more`: those of thread_ts, broadcast, files (their ids), bot_id, username and subtype that are given."""
+        if unknown := more.keys() - {"thread_ts", "broadcast", "files", "bot_id", "username", "subtype"}:
+            raise ValueError(f"unknown arguments {sorted(unknown)}")
+        message = self._workspace.post(channel, user, text, **more)
         return {"channel": message.channel, "ts": message.ts, "message": message.as_slack()}
 
-    async def edit(self, given: Json) -> Json:
-        """`{channel, ts, text, user?}`."""
-        message = self._workspace.edit(given["channel"], given["ts"], given["text"], by=given.get("user", ""))
-        return {"message": message.as_slack()}
+    def _edit(self, channel: str, ts: str, text: str, user: str = "") -> Message:
+        return self._workspace.edit(channel, ts, text, by=user)
 
-    async def delete(self, given: Json) -> Json:
-        """`{channel, ts, user?}`."""
-        self._workspace.delete(given["channel"], given["ts"], by=given.get("user", ""))
-        return {}
+    def _delete(self, channel: str, ts: str, user: str = "") -> None:
+        self._workspace.delete(channel, ts, by=user)
 
-    async def unfurl(self, given: Json) -> Json:
-        """`{channel, ts, attachments}`."""
-        message = self._workspace.unfurl(given["channel"], given["ts"], given["attachments"])
-        return {"message": message.as_slack()}
-
-    async def react(self, given: Json) -> Json:
-        """`{channel, ts, user, name}`; so also for `reactions/remove`."""
-        self._workspace.react(given["channel"], given["ts"], given["user"], given["name"])
-        return {}
-
-    async def unreact(self, given: Json) -> Json:
-        self._workspace.unreact(given["channel"], given["ts"], given["user"], given["name"])
-        return {}
-
-    async def upload(self, given: Json) -> Json:
-        """`{user, name, content_base64, mimetype?, announced?}`: a file that a message may then show by its id.
-
-        `announced`: a size in bytes that Slack tells of it instead of its own.
-        """
+    def _upload(
+        self, user: str, name: str, content_base64: str, mimetype: str = "", announced: int | None = None
+    ) -> Json:
+        """A file that a message may then show by its id; `announced` is a size that Slack tells instead of its own."""
         try:
-            content = base64.b64decode(given["content_base64"], validate=True)
+            content = base64.b64decode(content_base64, validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise Refused("invalid_content_base64") from None
-        user = self._workspace.user(given["user"])
-        file = self._workspace.add_file(given["name"], user.id, content, given.get("mimetype", ""))
-        file.announced = int(given["announced"]) if "announced" in given else None
+        file = self._workspace.add_file(name, self._workspace.user(user).id, content, mimetype)
+        file.announced = announced
         return {"file": file.as_slack()}
 
-    async def click(self, given: Json) -> Json:
-        """`{user, channel, ts, action_id}`; the answer says whether the app acknowledged it in time."""
-        payload = self._interactions.click(given["user"], given["channel"], given["ts"], given["action_id"])
+    async def _click(self, user: str, channel: str, ts: str, action_id: str) -> Json:
+        """The answer says whether the app acknowledged it in time."""
+        payload = self._interactions.click(user, channel, ts, action_id)
         return {"acknowledged": await self._deliveries.interact(payload) is not None}
 
-    async def create_channel(self, given: Json) -> Json:
-        """`{name, id?, members?}`; without `members` everyone is in it, the bot too."""
-        members = given.get("members", list(self._workspace.users))
-        return {"channel": self._workspace.create_channel(given["name"], members, given.get("id", "")).as_slack()}
+    def _create_channel(self, name: str, members: list[str] | None = None, **more: str) -> Channel:
+        """Without `members` everyone is in it, the bot too; `more`: `id`, if it is to have a certain one."""
+        everyone = list(self._workspace.users)
+        return self._workspace.create_channel(name, everyone if members is None else members, more.get("id", ""))
 
-    async def archive(self, given: Json) -> Json:
-        self._workspace.archive(given["channel"])
-        return {}
-
-    async def join(self, given: Json) -> Json:
-        """`{channel, user}`; so also for `channels/leave`, which removes the bot when `user` is the bot."""
-        return {"channel": self._workspace.join(given["channel"], given["user"]).as_slack()}
-
-    async def leave(self, given: Json) -> Json:
-        return {"channel": self._workspace.leave(given["channel"], given["user"]).as_slack()}
-
-    async def open_direct(self, given: Json) -> Json:
-        """`{user}`: the channel in which this person and the bot write to each other."""
-        return {"channel": self._workspace.open_im(given["user"]).as_slack()}
-
-    async def create_user(self, given: Json) -> Json:
-        """`{id, name, real_name?, is_bot?, is_restricted?, is_ultra_restricted?, is_stranger?, team?}`."""
-        flags = ("is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
-        kind: dict[str, Any] = {name: bool(given.get(name)) for name in flags}
-        user = User(
-            given["id"], given["name"], given.get("real_name") or given["name"], **kind, team=given.get("team", TEAM)
-        )
+    def _create_user(self, name: str, real_name: str = "", **more: Any) -> Json:
+        """`more`: `id`, and what is given of is_bot, is_restricted, is_ultra_restricted, is_stranger and team."""
+        user = User(name=name, real_name=real_name or name, **more)
         return {"user": self._workspace.add_user(user).as_slack()}
 
-    async def order_fault(self, given: Json) -> Json:
-        """`{fault, count?, seconds?, method?, copies?, items?, error?}`; `fault` names a method of `Faults`."""
-        count, seconds = int(given.get("count", 1)), float(given.get("seconds", 1.0))
-        orders: dict[str, Callable[[], None]] = {
-            "duplicate": lambda: self._faults.duplicate(count, int(given.get("copies", 2))),
-            "drop": lambda: self._faults.drop(count),
-            "delay": lambda: self._faults.delay(seconds, count),
-            "reorder": lambda: self._faults.reorder(count),
-            "rate_limit": lambda: self._faults.rate_limit(given["method"], count, seconds),
-            "fail_before": lambda: self._faults.fail_before(given["method"], count),
-            "fail_after": lambda: self._faults.fail_after(given["method"], count),
-            "refuse": lambda: self._faults.refuse(given["method"], given["error"], count),
-            "slow": lambda: self._faults.slow(given["method"], seconds, count),
-            "login_page": lambda: self._faults.login_page(count),
-            "short": lambda: self._faults.short(given["method"], int(given["items"]), count),
-        }
-        order = orders.get(given["fault"])
-        if order is None:
-            raise Refused("unknown_fault", known=sorted(orders))
-        order()
-        return {}
+    async def _disconnect(self, reason: str = "refresh_requested") -> Json:
+        """Every connection is told to reconnect."""
+        return {"told": await self._sockets.disconnect(reason)}
 
-    async def clear_faults(self, given: Json) -> Json:
-        self._faults.clear()
-        return {}
-
-    async def disconnect(self, given: Json) -> Json:
-        """`{reason?}`: every connection is told to reconnect."""
-        return {"told": await self._sockets.disconnect(given.get("reason", "refresh_requested"))}
-
-    async def cut(self, given: Json) -> Json:
+    async def _cut(self) -> Json:
         return {"cut": await self._sockets.cut()}
 
-    async def set_request_url(self, given: Json) -> Json:
-        """`{url}`: where events go from now on; empty for Socket Mode."""
-        self._deliveries.request_url = given["url"]
-        return {}
+    def _set_request_url(self, url: str) -> None:
+        """Where events go from now on; empty for Socket Mode."""
+        self._deliveries.request_url = url
 
-    async def verify_request_url(self, given: Json) -> Json:
+    async def _verify_request_url(self) -> Json:
         return {"verified": await self._deliveries.verify_url()}
 
 
-def _answering(action: Action) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(action: Action) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             given: Any = json.loads(await request.body() or b"{}")
-            return JSONResponse({"ok": True} | await action(given))
+            inspect.signature(action).bind(**given)
+            done = action(**given)
+            return JSONResponse({"ok": True} | _told(await done if isinstance(done, Awaitable) else done))
         except Refused as refused:
             return JSONResponse({"ok": False, "error": refused.error} | refused.details, status_code=400)
-        except KeyError as missing:
-            return JSONResponse({"ok": False, "error": f"missing argument {missing}"}, status_code=400)
         except (TypeError, ValueError) as wrong:
             return JSONResponse({"ok": False, "error": f"unreadable arguments: {wrong}"}, status_code=400)
 
     return endpoint
+
+
+def _told(done: Any) -> Json:
+    match done:
+        case Message():
+            return {"message": done.as_slack()}
+        case Channel():
+            return {"channel": done.as_slack()}
+        case dict():
+            return done
+        case _:
+            return {}

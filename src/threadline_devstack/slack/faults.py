@@ -1,9 +1,10 @@
-"""The sandbox's misbehaviour: ordered in advance for the next deliveries and calls, or thrown with a seeded dice."""
+"""The sandbox's misbehaviour: ordered in advance for the next deliveries and calls, or left to chance."""
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
-from random import Random
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from threadline_devstack.slack.model import Refused
 
 CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"]
 
@@ -35,69 +36,35 @@ class DeliveryPlan:
     hold: bool = False
 
 
-@dataclass(frozen=True)
-class Weather:
-    """What happens by chance, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
+class Chance(Protocol):
+    """Decides what happens to deliveries and calls that no order is left for."""
 
-    `dice` throws the same again for the same seed. `seconds` is the longest delay of a delivery (which is also how
-    deliveries come out of order), `silence` the delay of an answer that is `slow`.
-    """
+    def call(self, method: str) -> CallFault | None: ...
 
-    dice: Random
-    dropped: float = 0.0
-    duplicated: float = 0.0
-    delayed: float = 0.0
-    seconds: float = 1.5
-    rate_limited: float = 0.0
-    error_before: float = 0.0
-    error_after: float = 0.0
-    slow: float = 0.0
-    silence: float = 4.0
-    methods: frozenset[str] = field(
-        default=frozenset({"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"})
-    )
-
-    def call(self, method: str) -> CallFault | None:
-        """What happens to one call."""
-        if method not in self.methods:
-            return None
-        thrown = self.dice.random()
-        for kind, share, seconds in self._kinds():
-            if thrown < share:
-                return CallFault(kind, seconds)
-            thrown -= share
-        return None
-
-    def delivery(self) -> DeliveryPlan:
-        """What happens to one event; one that is `dropped` is never delivered, as when Slack has given up."""
-        if self.dice.random() < self.dropped:
-            return DeliveryPlan(copies=0)
-        copies = 2 if self.dice.random() < self.duplicated else 1
-        late = self.dice.random() < self.delayed
-        return DeliveryPlan(copies, self.dice.uniform(0, self.seconds) if late else 0.0)
-
-    def _kinds(self) -> tuple[tuple[CallFaultKind, float, float], ...]:
-        return (
-            ("rate_limited", self.rate_limited, 1.0),
-            ("error_before", self.error_before, 0.0),
-            ("error_after", self.error_after, 0.0),
-            ("slow", self.slow, self.silence),
-        )
+    def delivery(self) -> DeliveryPlan: ...
 
 
 class Faults:
-    """Orders are used up one by one; where none is left, `weather` decides, if there is any.
+    """Orders are used up one by one; where none is left, `chance` decides, if there is any.
 
     Deliveries are those of what people did: the bot's own posts are not counted.
     """
 
     def __init__(self) -> None:
-        self.weather: Weather | None = None
+        self.chance: Chance | None = None
         self._duplicates: deque[int] = deque()
         self._drops = 0
         self._holds = 0
         self._delays: deque[float] = deque()
         self._calls: defaultdict[str, deque[CallFault]] = defaultdict(deque)
+
+    def order(self, fault: str, **more: Any) -> None:
+        """One of the orders below by its name, with its arguments; what the control API takes."""
+        orders = ("duplicate", "drop", "delay", "reorder", "rate_limit", "fail_before", "fail_after", "refuse", "slow")
+        known = (*orders, "short", "login_page")
+        if fault not in known:
+            raise Refused("unknown_fault", known=sorted(known))
+        getattr(self, fault)(**more)
 
     def duplicate(self, count: int = 1, copies: int = 2) -> None:
         """The next `count` events are delivered `copies` times, with the same event id."""
@@ -151,19 +118,19 @@ class Faults:
         self._drops = self._holds = 0
         self._delays.clear()
         self._calls.clear()
-        self.weather = None
+        self.chance = None
 
     def next_call(self, method: str) -> CallFault | None:
         if waiting := self._calls.get(method):
             return waiting.popleft()
-        return self.weather.call(method) if self.weather else None
+        return self.chance.call(method) if self.chance else None
 
     def next_delivery(self) -> DeliveryPlan:
         if self._drops:
             self._drops -= 1
             return DeliveryPlan(copies=0)
-        if self.weather and not (self._duplicates or self._holds or self._delays):
-            return self.weather.delivery()
+        if self.chance and not (self._duplicates or self._holds or self._delays):
+            return self.chance.delivery()
         copies, hold = 1, False
         if self._duplicates:
             copies = self._duplicates.popleft()

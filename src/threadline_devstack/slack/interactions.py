@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from threadline_devstack.slack.blocks import check_blocks
 from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_USER, TEAM, TEAM_DOMAIN
-from threadline_devstack.slack.model import Json, Message
-from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.model import Json, Message, Refused
 from threadline_devstack.slack.workspace import Workspace
 
 USES = 5

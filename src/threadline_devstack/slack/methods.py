@@ -1,115 +1,270 @@
-"""`auth.*`, `users.*`, `team.*`, `bots.*`, `files.*` and the like; https://docs.slack.dev/reference/methods."""
+"""The methods of the Web API, one function each: https://docs.slack.dev/reference/methods.
 
-from collections.abc import Mapping
+A function gets the workspace and the call's arguments, and returns the fields of the answer beside `ok`, or raises
+`Refused`. The bot acts under its own name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from threadline_devstack.slack import socket_mode
-from threadline_devstack.slack.arguments import Arguments
-from threadline_devstack.slack.blocks import check_text
-from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, TEAM, TEAM_DOMAIN, TEAM_NAME
-from threadline_devstack.slack.model import File, Json
-from threadline_devstack.slack.paging import page
-from threadline_devstack.slack.refusal import Refused
-from threadline_devstack.slack.web_api import Method
+from threadline_devstack.slack.blocks import check_blocks, check_text
+from threadline_devstack.slack.identity import BOT_ID, BOT_NAME, BOT_USER, TEAM, TEAM_NAME
+from threadline_devstack.slack.model import Channel, File, Json, Message, Refused
+from threadline_devstack.slack.web_api import Arguments, page
 from threadline_devstack.slack.workspace import Workspace
 
+_MOST_LOADING_MESSAGES = 10
 
-class WorkspaceMethods:
-    """Who is here, and files; a file that comes in is announced, sent to an address of its own, and completed."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._uploads: dict[str, File] = {}
-        """Announced and not completed, by the ticket in their address."""
+def auth_test(slack: Workspace, given: Arguments) -> Json:
+    who = {"user": BOT_NAME, "user_id": BOT_USER, "bot_id": BOT_ID, "is_enterprise_install": False}
+    return {"url": f"{given.base_url}/", "team": TEAM_NAME, "team_id": TEAM} | who
 
-    def table(self) -> Mapping[str, Method]:
-        return {
-            "auth.test": self.auth_test,
-            "apps.connections.open": self.open_connection,
-            "team.info": self.team_info,
-            "bots.info": self.bot_info,
-            "users.info": self.user_info,
-            "users.list": self.list_users,
-            "usergroups.list": self.list_usergroups,
-            "files.info": self.file_info,
-            "files.getUploadURLExternal": self.get_upload_url,
-            "files.completeUploadExternal": self.complete_upload,
-        }
 
-    def auth_test(self, given: Arguments) -> Json:
-        who = {"user": BOT_NAME, "user_id": BOT_USER, "bot_id": BOT_ID, "is_enterprise_install": False}
-        return {"url": f"{given.base_url}/", "team": TEAM_NAME, "team_id": TEAM} | who
+def open_connection(slack: Workspace, given: Arguments) -> Json:
+    return {"url": socket_mode.link(given.base_url)}
 
-    def open_connection(self, given: Arguments) -> Json:
-        return {"url": socket_mode.link(given.base_url)}
 
-    def team_info(self, given: Arguments) -> Json:
-        team = {"id": TEAM, "name": TEAM_NAME, "domain": TEAM_DOMAIN, "email_domain": "", "icon": {}}
-        return {"team": team | {"url": f"{given.base_url}/"}}
+def user_info(slack: Workspace, given: Arguments) -> Json:
+    return {"user": slack.user(given.text("user")).as_slack()}
 
-    def bot_info(self, given: Arguments) -> Json:
-        if given.text("bot") not in ("", BOT_ID):
-            raise Refused("bot_not_found")
-        bot = {"id": BOT_ID, "app_id": APP_ID, "user_id": BOT_USER, "name": BOT_NAME}
-        return {"bot": bot | {"deleted": False, "updated": 0, "icons": {}}}
 
-    def user_info(self, given: Arguments) -> Json:
-        return {"user": self._workspace.user(given.text("user")).as_slack()}
+# Messages and reactions
 
-    def list_users(self, given: Arguments) -> Json:
-        people = list(self._workspace.users.values())
-        shown, cursor = page(given, people, [person.id for person in people], limit=1000, most=1000)
-        members = [person.as_slack() for person in shown]
-        return {"members": members, "cache_ts": 0, "response_metadata": {"next_cursor": cursor}}
 
-    def list_usergroups(self, given: Arguments) -> Json:
-        with_users = given.flag("include_users")
-        groups = self._workspace.usergroups
-        return {
-            "usergroups": [{k: v for k, v in group.items() if with_users or k != "users"} for group in groups],
-        }
+def post_message(slack: Workspace, given: Arguments) -> Json:
+    channel = given.text("channel")
+    place = slack.open_channel(slack.open_im(channel).id if channel in slack.users else channel)
+    _require_member(place)
+    message = slack.post(
+        place.id,
+        BOT_USER,
+        given.text("text"),
+        thread_ts=given.text("thread_ts"),
+        broadcast=given.flag("reply_broadcast"),
+        bot_id=BOT_ID,
+        username=given.text("username"),
+        subtype="bot_message" if given.text("username") else "",
+        **_content(given),
+    )
+    return {"channel": place.id, "ts": message.ts, "message": message.as_slack(include_metadata=True)}
 
-    def file_info(self, given: Arguments) -> Json:
-        return {"file": self._workspace.file(given.text("file")).as_slack(), "comments": []}
 
-    def get_upload_url(self, given: Arguments) -> Json:
-        name, length = given.text("filename"), given.number("length", 0)
-        if not name or length < 1:
-            raise Refused("invalid_arguments")
-        file = self._workspace.add_file(name, BOT_USER, b"")
-        ticket = uuid4().hex
-        self._uploads[ticket] = file
-        return {"upload_url": f"{given.base_url}/upload/v1/{ticket}", "file_id": file.id}
+def update_message(slack: Workspace, given: Arguments) -> Json:
+    place = slack.open_channel(given.text("channel"))
+    changes = _content(given)
+    if "metadata" not in given:
+        del changes["metadata"]
+    message = slack.edit(place.id, given.text("ts"), given.text("text"), by=BOT_USER, **changes)
+    shown = message.as_slack(include_metadata=True)
+    return {"channel": place.id, "ts": message.ts, "text": message.text, "message": shown}
 
-    def receive(self, ticket: str, content: bytes) -> int:
-        """The bytes of an upload, stored. Returns their number; `Refused` for an address that is not waiting."""
-        file = self._uploads.get(ticket)
-        if file is None:
-            raise Refused("upload_not_found")
-        file.content = content
-        return len(content)
 
-    def complete_upload(self, given: Arguments) -> Json:
-        wanted = given.structure("files", "invalid_arguments")
-        if not isinstance(wanted, list) or not wanted:
-            raise Refused("invalid_arguments")
-        files = [self._workspace.file(str(item.get("id", ""))) for item in wanted if isinstance(item, dict)]
-        for file, item in zip(files, wanted, strict=True):
-            if not file.content:
-                raise Refused("file_not_found")
-            file.title = str(item.get("title") or file.name)
-        self._uploads = {ticket: file for ticket, file in self._uploads.items() if file not in files}
-        self._share(given, files)
-        return {"files": [file.as_slack() for file in files]}
+def post_ephemeral(slack: Workspace, given: Arguments) -> Json:
+    blocks = _content(given)["blocks"]
+    channel, user, text = given.text("channel"), given.text("user"), given.text("text")
+    return {"message_ts": slack.post_ephemeral(channel, user, text, blocks, given.text("thread_ts"))}
 
-    def _share(self, given: Arguments, files: list[File]) -> None:
-        channel = given.text("channel_id") or given.text("channels")
-        if not channel:
-            return
-        place = self._workspace.open_channel(channel)
-        if BOT_USER not in place.members:
-            raise Refused("not_in_channel")
-        comment = given.text("initial_comment")
-        check_text(comment)
-        ids = [file.id for file in files]
-        self._workspace.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
+
+def add_reaction(slack: Workspace, given: Arguments) -> Json:
+    message, name = _reacted(slack, given)
+    slack.react(message.channel, message.ts, BOT_USER, name)
+    return {}
+
+
+def remove_reaction(slack: Workspace, given: Arguments) -> Json:
+    message, name = _reacted(slack, given)
+    slack.unreact(message.channel, message.ts, BOT_USER, name)
+    return {}
+
+
+def set_status(slack: Workspace, given: Arguments) -> Json:
+    """`loading_messages` are checked and not shown: the page has room for one line."""
+    many = len(given.structure("loading_messages", "invalid_arguments") or ()) > _MOST_LOADING_MESSAGES
+    if many or "status" not in given:
+        raise Refused("invalid_arguments")
+    place = slack.channel(given.text("channel_id"))
+    if BOT_USER not in place.members:
+        raise Refused("channel_not_found")
+    root = place.messages.get(given.text("thread_ts"))
+    if root is None or root.thread_ts:
+        raise Refused("invalid_thread_ts")
+    slack.show_status(place.id, root.ts, given.text("status"))
+    return {}
+
+
+# Channels and threads
+
+
+def history(slack: Workspace, given: Arguments) -> Json:
+    """Newest first: roots, and replies that were also sent to the channel."""
+    place = _require_member(slack.channel(given.text("channel")))
+    messages = [message for message in reversed(place.messages.values()) if message.in_history]
+    return _messages(_within(messages, given), given, limit=100) | {"pin_count": 0}
+
+
+def replies(slack: Workspace, given: Arguments) -> Json:
+    """Oldest first, the root before all, also when it is older than `oldest`; a reply's own `ts` gives it alone."""
+    place = _require_member(slack.channel(given.text("channel")))
+    root = place.messages.get(given.text("ts"))
+    if root is None:
+        raise Refused("thread_not_found")
+    return _messages([root, *_within(root.replies, given)], given, limit=1000)
+
+
+def channel_info(slack: Workspace, given: Arguments) -> Json:
+    return {"channel": slack.channel(given.text("channel")).as_slack()}
+
+
+def members(slack: Workspace, given: Arguments) -> Json:
+    people = slack.channel(given.text("channel")).members
+    shown, cursor = page(given, people, people, limit=100)
+    return {"members": shown, "response_metadata": {"next_cursor": cursor}}
+
+
+def own_channels(slack: Workspace, given: Arguments) -> Json:
+    """Those that the bot is in."""
+    kinds = given.listed("types") or ["public_channel"]
+    asked = [
+        place
+        for place in slack.channels.values()
+        if BOT_USER in place.members
+        and ("im" if place.is_im else "public_channel") in kinds
+        and not (given.flag("exclude_archived") and place.is_archived)
+    ]
+    shown, cursor = page(given, asked, [place.id for place in asked], limit=100)
+    return {"channels": [place.as_slack() for place in shown], "response_metadata": {"next_cursor": cursor}}
+
+
+# Files: one that comes in is announced, sent to an address of its own, and completed
+
+
+def file_info(slack: Workspace, given: Arguments) -> Json:
+    return {"file": slack.file(given.text("file")).as_slack(), "comments": []}
+
+
+def get_upload_url(slack: Workspace, given: Arguments) -> Json:
+    name, length = given.text("filename"), given.number("length", 0)
+    if not name or length < 1:
+        raise Refused("invalid_arguments")
+    ticket, file = uuid4().hex, slack.add_file(name, BOT_USER, b"")
+    slack.uploads[ticket] = file
+    return {"upload_url": f"{given.base_url}/upload/v1/{ticket}", "file_id": file.id}
+
+
+def complete_upload(slack: Workspace, given: Arguments) -> Json:
+    wanted = given.structure("files", "invalid_arguments")
+    if not isinstance(wanted, list) or not wanted:
+        raise Refused("invalid_arguments")
+    files = [slack.file(str(item.get("id", ""))) for item in wanted if isinstance(item, dict)]
+    for file, item in zip(files, wanted, strict=True):
+        if not file.content:
+            raise Refused("file_not_found")
+        file.title = str(item.get("title") or file.name)
+    slack.uploads = {ticket: file for ticket, file in slack.uploads.items() if file not in files}
+    if channel := given.text("channel_id") or given.text("channels"):
+        _share(slack, channel, files, given)
+    return {"files": [file.as_slack() for file in files]}
+
+
+def _share(slack: Workspace, channel: str, files: Sequence[File], given: Arguments) -> None:
+    place = _require_member(slack.open_channel(channel))
+    comment, ids = given.text("initial_comment"), [file.id for file in files]
+    check_text(comment)
+    slack.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
+
+
+Method = Callable[[Workspace, Arguments], Json]
+METHODS: Mapping[str, Method] = {
+    "apps.connections.open": open_connection,
+    "assistant.threads.setStatus": set_status,
+    "auth.test": auth_test,
+    "chat.postEphemeral": post_ephemeral,
+    "chat.postMessage": post_message,
+    "chat.update": update_message,
+    "conversations.history": history,
+    "conversations.info": channel_info,
+    "conversations.members": members,
+    "conversations.replies": replies,
+    "files.completeUploadExternal": complete_upload,
+    "files.getUploadURLExternal": get_upload_url,
+    "files.info": file_info,
+    "reactions.add": add_reaction,
+    "reactions.remove": remove_reaction,
+    "users.conversations": own_channels,
+    "users.info": user_info,
+}
+
+
+def _require_member(place: Channel) -> Channel:
+    if BOT_USER not in place.members:
+        raise Refused("not_in_channel")
+    return place
+
+
+def _reacted(slack: Workspace, given: Arguments) -> tuple[Message, str]:
+    place, name = _require_member(slack.channel(given.text("channel"))), given.text("name").strip(":")
+    message = slack.message(place.id, given.text("timestamp"))
+    if not name:
+        raise Refused("invalid_name")
+    return message, name
+
+
+def _content(given: Arguments) -> dict[str, Any]:
+    """Blocks, attachments and metadata of a post, checked."""
+    text = given.text("text")
+    blocks = given.structure("blocks", "invalid_blocks_format") or []
+    if given.text("markdown_text"):
+        if text or blocks:
+            raise Refused("markdown_text_conflict")
+        blocks = [{"type": "markdown", "text": given.text("markdown_text")}]
+    attachments = given.structure("attachments", "invalid_attachments") or []
+    if not (text or blocks or attachments):
+        raise Refused("no_text")
+    check_text(text)
+    return {"blocks": check_blocks(blocks), "attachments": attachments, "metadata": _metadata(given)}
+
+
+def _metadata(given: Arguments) -> Json | None:
+    """https://docs.slack.dev/messaging/message-metadata: a type and a flat payload."""
+    metadata = given.structure("metadata", "invalid_metadata_format")
+    if metadata is None:
+        return None
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("event_payload"), dict):
+        raise Refused("invalid_metadata_format")
+    if not isinstance(metadata.get("event_type"), str) or not metadata["event_type"]:
+        raise Refused("invalid_metadata_format")
+    return {"event_type": metadata["event_type"], "event_payload": metadata["event_payload"]}
+
+
+def _within(messages: Sequence[Message], given: Arguments) -> list[Message]:
+    """Those between `oldest` and `latest`; the bounds themselves only with `inclusive`."""
+    try:
+        oldest, latest = (_ticks(given.text(bound)) if given.text(bound) else None for bound in ("oldest", "latest"))
+    except ValueError:
+        raise Refused("invalid_ts_oldest") from None
+    widen = 1 if given.flag("inclusive") else 0
+    return [
+        message
+        for message in messages
+        if (oldest is None or _ticks(message.ts) > oldest - widen)
+        and (latest is None or _ticks(message.ts) < latest + widen)
+    ]
+
+
+def _messages(messages: Sequence[Message], given: Arguments, *, limit: int) -> Json:
+    shown, cursor = page(given, messages, [message.ts for message in messages], limit=limit)
+    metadata = given.flag("include_all_metadata")
+    answer: Json = {
+        "messages": [message.as_slack(include_metadata=metadata) for message in shown],
+        "has_more": bool(cursor),
+    }
+    return answer | ({"response_metadata": {"next_cursor": cursor}} if cursor else {})
+
+
+def _ticks(ts: str) -> int:
+    """Microseconds: a float would lose the last digit of a timestamp."""
+    seconds, _, fraction = ts.partition(".")
+    return int(seconds) * 1_000_000 + int(f"{fraction:0<6}"[:6] or 0)

@@ -1,4 +1,4 @@
-"""What the workspace keeps, and the JSON in which Slack shows it: users, channels, messages, files."""
+"""What the workspace keeps, in the JSON in which Slack shows it: users, channels, messages, files, and refusals."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -6,9 +6,24 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
+from threadline.errors import Permanent
 from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USER, SLACKBOT, TEAM
 
 Json = dict[str, Any]
+
+
+class Refused(Permanent):
+    """`error` is Slack's name, such as `channel_not_found`; `details` are more fields of the answer.
+
+    The names are those of each method's page under https://docs.slack.dev/reference/methods.
+    """
+
+    def __init__(self, error: str, **details: Any) -> None:
+        super().__init__(
+            f"Slack would refuse this with {error!r}; see docs.slack.dev/reference/methods for what it wants"
+        )
+        self.error = error
+        self.details = details
 
 
 @dataclass

@@ -1,29 +1,80 @@
-"""The Web API's door: authentication, the table of methods, Slack's answers, and ordered faults."""
+"""The Web API's front: authentication, arguments, pages, Slack's answers, and ordered faults."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
 from hmac import compare_digest
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from threadline_devstack.slack import arguments
-from threadline_devstack.slack.arguments import Arguments
 from threadline_devstack.slack.faults import Faults
 from threadline_devstack.slack.identity import APP_TOKEN, BOT_TOKEN
-from threadline_devstack.slack.model import Json
-from threadline_devstack.slack.refusal import Refused
+from threadline_devstack.slack.model import Json, Refused
 
-Method = Callable[[Arguments], Json]
-"""A method of the Web API: the fields of its answer beside `ok`, or `Refused`."""
-
+_FALSE = ("", "0", "false")
 _FOR_THE_APP = frozenset({"apps.connections.open"})
+_CURSOR = "next:"
+_MOST = 1000
+"""Items of a page, whatever the call asks for."""
+Item = TypeVar("Item")
+
+
+class Arguments:
+    """Reads one call's arguments by the types that Slack's methods want; what is missing is empty."""
+
+    def __init__(self, given: dict[str, Any], base_url: str, most: int | None = None) -> None:
+        """`most`: what a page shows at most, whatever the call asks for."""
+        self.most = most
+        self._given = given
+        self.base_url = base_url
+
+    def __contains__(self, name: str) -> bool:
+        return self._given.get(name) is not None
+
+    def text(self, name: str) -> str:
+        value = self._given.get(name)
+        return "" if value is None else str(value)
+
+    def flag(self, name: str) -> bool:
+        return str(self._given.get(name, "")).lower() not in _FALSE
+
+    def number(self, name: str, default: int) -> int:
+        """Raises `Refused("invalid_arguments")` for what is no whole number."""
+        value = self._given.get(name)
+        if value in (None, ""):
+            return default
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            raise Refused("invalid_arguments") from None
+
+    def structure(self, name: str, refusal: str) -> Any:
+        """A list or an object, which a form carries as JSON; `Refused(refusal)` when it does not parse."""
+        value = self._given.get(name)
+        if not isinstance(value, str):
+            return value
+        if not value:
+            return None
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise Refused(refusal) from None
+
+    def listed(self, name: str) -> list[str]:
+        """Words that are separated by commas."""
+        value = self._given.get(name) or ""
+        words = value if isinstance(value, list) else str(value).split(",")
+        return [str(word).strip() for word in words if str(word).strip()]
 
 
 class WebApi:
     """Answers `POST /api/{method}` as Slack does: status 200 with `ok: false` and a name for almost every error."""
 
-    def __init__(self, methods: Mapping[str, Method], faults: Faults, base_url: str) -> None:
+    def __init__(self, methods: Mapping[str, Callable[[Arguments], Json]], faults: Faults, base_url: str) -> None:
         self._methods = dict(methods)
         self._faults = faults
         self._base_url = base_url
@@ -45,7 +96,7 @@ class WebApi:
 
     async def _answer(self, method: str, request: Request, most: int | None = None) -> Json:
         try:
-            given = await arguments.read(request)
+            given = await _read(request)
             call = self._methods.get(method)
             if call is None:
                 return {"ok": False, "error": "unknown_method", "req_method": method}
@@ -73,3 +124,52 @@ def _authenticate(method: str, token: str) -> None:
 
 def _broken() -> Response:
     return JSONResponse({"ok": False, "error": "internal_error"}, status_code=500)
+
+
+def page(given: Arguments, items: Sequence[Item], keys: Sequence[str], *, limit: int) -> tuple[list[Item], str]:
+    """The page that a call asks for by `limit` and `cursor`, and the cursor of the next one, empty at the end.
+
+    Args:
+        items: all of them, in order.
+        keys: a name of each item that stays the same while others come and go.
+        limit: how many when the call does not say.
+
+    Raises:
+        Refused: `invalid_limit`, `invalid_cursor`.
+    """
+    size = given.number("limit", limit) or limit
+    if size < 1:
+        raise Refused("invalid_limit")
+    start = _start(given.text("cursor"), keys)
+    end = start + min(size, _MOST if given.most is None else given.most)
+    following = base64.b64encode(f"{_CURSOR}{keys[end]}".encode()).decode() if end < len(keys) else ""
+    return list(items[start:end]), following
+
+
+def _start(cursor: str, keys: Sequence[str]) -> int:
+    try:
+        key = base64.b64decode(cursor, validate=True).decode().removeprefix(_CURSOR)
+        return keys.index(key) if cursor else 0
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise Refused("invalid_cursor") from None
+
+
+async def _read(request: Request) -> dict[str, Any]:
+    """All arguments of a request; the body wins over the query.
+
+    Raises:
+        Refused: `invalid_json`, or `json_not_object`.
+    """
+    given: dict[str, Any] = dict(request.query_params)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind == "application/json":
+        try:
+            body = json.loads(await request.body() or b"{}")
+        except ValueError:
+            raise Refused("invalid_json") from None
+        if not isinstance(body, dict):
+            raise Refused("json_not_object")
+        return given | body
+    async with request.form() as form:
+        given |= {name: value for name, value in form.items() if isinstance(value, str)}
+    return given

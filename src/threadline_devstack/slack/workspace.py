@@ -6,14 +6,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from threadline_devstack.slack import events
+from threadline_devstack.slack import events, identity
+from threadline_devstack.slack.events import rich_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
-from threadline_devstack.slack.model import Channel, File, Json, Message, User
-from threadline_devstack.slack.refusal import Refused
-from threadline_devstack.slack.statuses import Statuses
-from threadline_devstack.slack.text import rich_text
+from threadline_devstack.slack.model import Channel, File, Json, Message, Refused, User
 
 Listener = Callable[[Json], None]
+STATUS_SECONDS = 120.0
+"""After them Slack takes a status away that nothing has followed."""
+PEOPLE = (
+    User(identity.REPORTER, "reporter", "reporter"),
+    User(identity.DEVELOPER, "developer", "developer"),
+    User(identity.SECOND_DEVELOPER, "second-developer", "second developer"),
+    User(identity.BYSTANDER, "bystander", "bystander"),
+    User(identity.ON_CALL, "on-call", "on-call"),
+)
+CHANNELS = (
+    (identity.REPORTS, "bug-reports", "Report a bug here; the bot answers in the thread"),
+    (identity.SUMMARIES, "bug-summaries", "What the bot found; developers answer in the threads"),
+    (identity.ESCALATIONS, "bug-escalations", "Cases that need a human"),
+    (identity.GENERAL, "general", "Talk to the bot by mentioning it"),
+)
 
 
 class Workspace:
@@ -27,10 +40,12 @@ class Workspace:
         self.users: dict[str, User] = {}
         self.channels: dict[str, Channel] = {}
         self.files: dict[str, File] = {}
-        self.usergroups: list[Json] = []
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
-        self.statuses = Statuses(clock)
+        self.uploads: dict[str, File] = {}
+        """Announced and not completed, by the ticket in their address."""
+        self._statuses: dict[tuple[str, str], tuple[str, float]] = {}
+        """Words and their end by channel and thread."""
         self.base_url = base_url
         self._clock = clock
         # Ids go on rising after a restart: the product remembers files and channels of yesterday's sandbox.
@@ -146,13 +161,21 @@ class Workspace:
         if root is not None:
             root.replies.append(message)
         self._publish(events.posted(place, message))
-        if root is not None and message.user == BOT_USER and self.statuses.of(place.id, root.ts):
+        if root is not None and message.user == BOT_USER and self._status(place.id, root.ts):
             self.show_status(place.id, root.ts, "")
         return message
 
     def show_status(self, channel: str, thread_ts: str, words: str) -> None:
-        """What the bot says it is doing in a thread; its next reply there takes it away."""
-        self._publish(self.statuses.set(channel, thread_ts, words))
+        """What the bot says it is doing in a thread; its next reply there takes it away.
+
+        https://docs.slack.dev/reference/methods/assistant.threads.setStatus. Slack tells nobody; the page is told.
+        """
+        self._statuses[channel, thread_ts] = (words, self._clock() + STATUS_SECONDS)
+        self._publish(self._shown_status(channel, thread_ts))
+
+    def statuses(self) -> list[Json]:
+        """Those that are shown now."""
+        return [self._shown_status(*place) for place in self._statuses if self._status(*place)]
 
     def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> Message:
         """Change a message; `by` names who does it, who must be its author (default: the author).
@@ -242,6 +265,14 @@ class Workspace:
 
     # Inside
 
+    def _status(self, channel: str, thread_ts: str) -> str:
+        words, until = self._statuses.get((channel, thread_ts), ("", 0.0))
+        return words if self._clock() < until else ""
+
+    def _shown_status(self, channel: str, thread_ts: str) -> Json:
+        shown = {"channel": channel, "thread_ts": thread_ts, "status": self._status(channel, thread_ts)}
+        return {"type": "status", **shown, "seconds": STATUS_SECONDS, "event_ts": f"{self._clock():.6f}"}
+
     def _publish(self, event: Json) -> None:
         for listener in self.listeners:
             listener(event)
@@ -277,3 +308,14 @@ class Workspace:
 
     def _id(self, prefix: str) -> str:
         return f"{prefix}{next(self._serial)}"
+
+
+def populate(workspace: Workspace) -> None:
+    """Fill an empty workspace with the bot, the people and their channels, before anyone listens to it."""
+    workspace.add_user(User(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True))
+    workspace.add_user(User(SLACKBOT, "slackbot", "Slackbot", is_bot=True))
+    for person in PEOPLE:
+        workspace.add_user(person)
+    members = [BOT_USER, *(person.id for person in PEOPLE)]
+    for channel_id, name, topic in CHANNELS:
+        workspace.create_channel(name, members, channel_id).topic = topic

@@ -14,10 +14,8 @@ from threadline_devstack.server import HOST, bound, guarded, serving
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.faults import Fault, Faults, Kind
-from threadline_devstack.trackers.github import GitHubApi
-from threadline_devstack.trackers.github_records import SLUG, Repository, Run
-from threadline_devstack.trackers.jira import JiraApi
-from threadline_devstack.trackers.jira_records import Site
+from threadline_devstack.trackers.github import SLUG, GitHubApi, Repository, Run
+from threadline_devstack.trackers.jira import JiraApi, Site
 
 
 class TrackerSandbox:

@@ -1,24 +1,128 @@
-"""GitHub Actions' REST API, as far as runs, jobs and logs are read and runs are started once more.
+"""GitHub Actions' REST API, as far as runs, jobs and logs are read and runs are started once more; runs in memory.
 
 From https://docs.github.com/en/rest/actions/workflow-runs and https://docs.github.com/en/rest/actions/workflow-jobs;
-not run beside the service.
+not run beside the service. github.yaml has the runs at the start, and the fields that are the same in all answers.
 """
 
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import yaml
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from threadline_devstack.filling import fill
 from threadline_devstack.trackers.faults import Endpoint, Faults
-from threadline_devstack.trackers.github_records import NAME, OWNER, SLUG, Job, Repository, Run
 
 TOKEN = "github-sandbox-token"  # noqa: S105  the stand-in's own
+OWNER, NAME = "acme", "shop"
+SLUG = f"{OWNER}/{NAME}"
+WELL, FAILED = "success", "failure"
+SEED: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("github.yaml").read_text("utf-8"))
+_COMMIT = "4f9d2c7be0a14d7d9a55c1e02f7f0c6d8a1b3e5f"
 _PREFIX = "/github"
 _ROOT = f"{_PREFIX}/repos/{{owner}}/{{name}}/actions"
 
 Json = dict[str, Any]
+
+
+@dataclass
+class Job:
+    """`steps` are names with conclusions. `log` is None where there is none (yet, or any more)."""
+
+    id: int
+    name: str
+    status: str = "completed"
+    conclusion: str | None = WELL
+    steps: list[tuple[str, str]] = field(default_factory=list)
+    log: str | None = ""
+
+
+@dataclass
+class Run:
+    id: int
+    number: int
+    workflow: str
+    title: str
+    branch: str
+    created: datetime
+    started: datetime
+    jobs: list[Job]
+    event: str = "push"
+    actor: str = "ada-park"
+    attempt: int = 1
+    status: str = "completed"
+    conclusion: str | None = WELL
+    commit: str = _COMMIT
+
+    def matches(self, status: str) -> bool:
+        return status in ("", self.status, self.conclusion)
+
+
+class Repository:
+    """Runs by id, and jobs by id with the run that they are of."""
+
+    def __init__(self) -> None:
+        self.runs: dict[int, Run] = {}
+        self._ids = 7_000_000_000
+        for given in SEED["runs"]:
+            self.add(**given)
+
+    def add(self, workflow: str, title: str, branch: str, hours_ago: float, jobs: Sequence[Sequence[str]]) -> Run:
+        """`jobs` are names, conclusions and logs."""
+        bad = any(conclusion == FAILED for _, conclusion, _ in jobs)
+        at = datetime.now(UTC) - timedelta(hours=hours_ago)
+        run = Run(
+            id=self._next_id(),
+            number=len(self.runs) + 1,
+            workflow=workflow,
+            title=title,
+            branch=branch,
+            created=at,
+            started=at,
+            jobs=[
+                Job(self._next_id(), name, conclusion=end, steps=[("Set up job", WELL), (f"Run {name}", end)], log=log)
+                for name, end, log in jobs
+            ],
+            conclusion=FAILED if bad else WELL,
+        )
+        self.runs[run.id] = run
+        return run
+
+    def listed(self, branch: str, status: str) -> list[Run]:
+        """The newest first."""
+        fitting = (run for run in self.runs.values() if branch in ("", run.branch) and run.matches(status))
+        return sorted(fitting, key=lambda run: run.started, reverse=True)
+
+    def job(self, id_: int) -> Job | None:
+        return next((job for run in self.runs.values() for job in run.jobs if job.id == id_), None)
+
+    def rerun(self, run: Run, *, failed_only: bool) -> None:
+        """The next attempt, queued until it is finished."""
+        again = [job for job in run.jobs if not failed_only or job.conclusion != WELL]
+        fresh = {
+            job.id: replace(job, id=self._next_id(), status="queued", conclusion=None, steps=[], log=None)
+            for job in again
+        }
+        run.jobs = [fresh.get(job.id, job) for job in run.jobs]
+        run.attempt += 1
+        run.status, run.conclusion, run.started = "queued", None, datetime.now(UTC)
+
+    def finish(self, run: Run, conclusion: str, log: str) -> None:
+        """End what is queued."""
+        for job in run.jobs:
+            if job.status != "completed":
+                job.status, job.conclusion, job.log = "completed", conclusion, log
+                job.steps = [(f"Run {job.name}", conclusion)]
+        run.status, run.conclusion = "completed", conclusion
+
+    def _next_id(self) -> int:
+        self._ids += 1
+        return self._ids
 
 
 class GitHubApi:
@@ -117,85 +221,67 @@ def _page(request: Request, name: str, views: list[Json]) -> JSONResponse:
 
 
 def _run_view(run: Run, request: Request) -> Json:
-    api = f"{str(request.base_url).rstrip('/')}{_PREFIX}/repos/{SLUG}"
+    api, page = _links(run, request)
     url = f"{api}/actions/runs/{run.id}"
     links = {f"{name}_url": f"{url}/{name}" for name in ("jobs", "logs", "artifacts", "cancel", "rerun")}
-    return links | {
+    at, started = _moment(run.created), _moment(run.started)
+    return {
+        **fill(SEED["run_shape"], {"api": api}),
+        **links,
         "id": run.id,
-        "node_id": f"run-{run.id}",
         "name": run.workflow,
         "path": f".github/workflows/{run.workflow}.yml",
         "display_title": run.title,
         "head_branch": run.branch,
         "head_sha": run.commit,
+        "head_commit": {"id": run.commit, "tree_id": run.commit, "message": run.title, "timestamp": started},
         "run_number": run.number,
         "run_attempt": run.attempt,
         "event": run.event,
         "status": run.status,
         "conclusion": run.conclusion,
         "workflow_id": 1 + sum(map(ord, run.workflow)),
-        "check_suite_id": run.id + 1,
-        "check_suite_node_id": f"suite-{run.id}",
-        "check_suite_url": f"{api}/check-suites/{run.id + 1}",
         "url": url,
-        "html_url": f"{str(request.base_url).rstrip('/')}{_PREFIX}/{SLUG}/actions/runs/{run.id}",
-        "workflow_url": f"{api}/actions/workflows/1",
-        "previous_attempt_url": None,
-        "pull_requests": [],
+        "html_url": page,
         "actor": _person(run.actor),
         "triggering_actor": _person(run.actor),
-        "created_at": _moment(run.created),
-        "updated_at": _moment(run.started),
-        "run_started_at": _moment(run.started),
-        "head_commit": {
-            "id": run.commit,
-            "tree_id": run.commit,
-            "message": run.title,
-            "timestamp": _moment(run.started),
-        },
-        "repository": {"id": 1, "name": NAME, "full_name": SLUG, "owner": _person(OWNER), "url": api},
-        "head_repository": {"id": 1, "name": NAME, "full_name": SLUG, "owner": _person(OWNER), "url": api},
+        "created_at": at,
+        "updated_at": started,
+        "run_started_at": started,
     }
 
 
 def _job_view(job: Job, run: Run, request: Request) -> Json:
-    api = f"{str(request.base_url).rstrip('/')}{_PREFIX}/repos/{SLUG}"
-    ended = _moment(run.started) if job.status == "completed" else None
+    api, page = _links(run, request)
+    started = _moment(run.started)
+    times = {"started_at": started, "completed_at": started if job.status == "completed" else None}
     return {
+        **fill(SEED["job_shape"], {"api": api}),
+        **times,
         "id": job.id,
         "run_id": run.id,
         "run_url": f"{api}/actions/runs/{run.id}",
         "run_attempt": run.attempt,
-        "node_id": f"job-{job.id}",
         "head_sha": run.commit,
         "head_branch": run.branch,
         "workflow_name": run.workflow,
         "url": f"{api}/actions/jobs/{job.id}",
-        "html_url": f"{str(request.base_url).rstrip('/')}{_PREFIX}/{SLUG}/actions/runs/{run.id}",
-        "check_run_url": f"{api}/check-runs/{job.id}",
+        "html_url": page,
         "status": job.status,
         "conclusion": job.conclusion,
         "created_at": _moment(run.created),
-        "started_at": _moment(run.started),
-        "completed_at": ended,
         "name": job.name,
         "steps": [
-            {
-                "name": name,
-                "status": "completed",
-                "conclusion": conclusion,
-                "number": number,
-                "started_at": _moment(run.started),
-                "completed_at": ended,
-            }
+            {"name": name, "status": "completed", "conclusion": conclusion, "number": number, **times}
             for number, (name, conclusion) in enumerate(job.steps, 1)
         ],
-        "labels": ["ubuntu-latest"],
-        "runner_id": 1,
-        "runner_name": "runner 1",
-        "runner_group_id": 1,
-        "runner_group_name": "Default",
     }
+
+
+def _links(run: Run, request: Request) -> tuple[str, str]:
+    """The repository's address in the API, and the page of the run."""
+    root = f"{str(request.base_url).rstrip('/')}{_PREFIX}"
+    return f"{root}/repos/{SLUG}", f"{root}/{SLUG}/actions/runs/{run.id}"
 
 
 def _person(login: str) -> Json:

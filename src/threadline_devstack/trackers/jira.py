@@ -1,39 +1,124 @@
-"""Jira Cloud's REST API, version 2, as far as tickets are searched, read, created, commented and moved.
+"""Jira Cloud's REST API, version 2, as far as tickets are searched, read, created, commented and moved; in memory.
 
-From https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/; not run beside the service.
+From https://developer.atlassian.com/cloud/jira/platform/rest/v2/intro/; not run beside the service. The search knows
+as much of the query language as the product asks for. jira.yaml has the tickets at the start.
 """
 
 import base64
 import json
-from collections.abc import Iterable
-from datetime import UTC, datetime
+import re
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import yaml
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from threadline_devstack.trackers.faults import Endpoint, Faults
-from threadline_devstack.trackers.jira_query import BadQuery, found
-from threadline_devstack.trackers.jira_records import (
-    ACCOUNT,
-    LAST,
-    MOVES,
-    PRIORITIES,
-    PROJECTS,
-    TYPES,
-    Comment,
-    Issue,
-    Site,
-    moment,
-)
 
 EMAIL, TOKEN = "bot@shop.example", "jira-sandbox-token"
+ACCOUNT = "Shop Bot"
+PEOPLE = (ACCOUNT, "Ada Park", "Ben Okoye")
+PROJECTS = {"SHOP": "Shop", "OPS": "Operations"}
+TYPES = ("Task", "Bug", "Story")
+PRIORITIES = ("Highest", "High", "Medium", "Low", "Lowest")
+FIRST, LAST = "To Do", "Done"
+MOVES = {
+    "To Do": (("11", "Start", "In Progress"),),
+    "In Progress": (("21", "Ask for a review", "In Review"), ("31", "Put back", "To Do")),
+    "In Review": (("41", "Accept", "Done"), ("51", "Ask for changes", "In Progress")),
+    "Done": (("61", "Reopen", "To Do"),),
+}
+"""The transitions from each status: id, name, and where it leads."""
+_SEED = Path(__file__).with_name("jira.yaml")
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|!=|>=|=|~|-?[\w()]+)')
 _ROOT = "/jira/rest/api/2"
 _MISSING = "Issue does not exist or you do not have permission to see it."
 _LONGEST_SUMMARY = 255
 
 Json = dict[str, Any]
+
+
+def moment(at: datetime) -> str:
+    """As Jira writes times."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.000%z")
+
+
+@dataclass
+class Comment:
+    id: str
+    author: str
+    body: str
+    created: datetime
+    properties: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Issue:
+    id: str
+    key: str
+    type: str
+    summary: str
+    created: datetime
+    updated: datetime
+    description: str = ""
+    status: str = FIRST
+    priority: str = "Medium"
+    assignee: str = ""
+    creator: str = ACCOUNT
+    labels: list[str] = field(default_factory=list)
+    properties: dict[str, Any] = field(default_factory=dict)
+    comments: list[Comment] = field(default_factory=list)
+
+    @property
+    def project(self) -> str:
+        return self.key.partition("-")[0]
+
+    @property
+    def number(self) -> int:
+        return int(self.key.partition("-")[2])
+
+
+class Site:
+    """All issues by key. While `lagging`, the search does not learn of changes, as Jira's may not for minutes."""
+
+    def __init__(self) -> None:
+        self.issues: dict[str, Issue] = {}
+        self.searchable: dict[str, Issue] = {}
+        self.lagging = False
+        self._ids = 10_000
+        for given in yaml.safe_load(_SEED.read_text("utf-8")):
+            self.add(**given)
+
+    def next_id(self) -> str:
+        self._ids += 1
+        return str(self._ids)
+
+    def add(self, project: str, days_ago: float = 0, comments: Sequence[Sequence[str]] = (), **given: Any) -> Issue:
+        at = datetime.now(UTC) - timedelta(days=days_ago)
+        numbers = [each.number for each in self.issues.values() if each.project == project]
+        issue = Issue(
+            id=self.next_id(), key=f"{project}-{max(numbers, default=0) + 1}", created=at, updated=at, **given
+        )
+        issue.comments += [Comment(self.next_id(), author, body, at) for author, body in comments]
+        self.issues[issue.key] = issue
+        self.changed(issue, at)
+        return issue
+
+    def changed(self, issue: Issue, at: datetime | None = None) -> None:
+        issue.updated = at or datetime.now(UTC)
+        if not self.lagging:
+            self.searchable[issue.key] = deepcopy(issue)
+
+    def caught_up(self) -> None:
+        """The search knows everything again."""
+        self.lagging = False
+        self.searchable = deepcopy(self.issues)
 
 
 class JiraApi:
@@ -233,3 +318,86 @@ def _comment(comment: Comment, with_properties: bool) -> Json:
 
 def _refused(status: int, words: str) -> JSONResponse:
     return JSONResponse({"errorMessages": [words], "errors": {}}, status)
+
+
+class BadQuery(Exception):
+    """Jira's sentence on what it does not understand."""
+
+
+def found(issues: Iterable[Issue], jql: str) -> list[Issue]:
+    """The issues that fit, in the order that is asked for.
+
+    Raises:
+        BadQuery: as Jira refuses it, a query without any restriction included.
+    """
+    where, _, order = jql.partition("ORDER BY")
+    tokens = _tokens(where)
+    if not tokens:
+        raise BadQuery("Unbounded JQL queries are not allowed here. Please add a search restriction to your query.")
+    kept = list(issues)
+    while tokens:
+        (field, sign, value), tokens = tokens[:3], tokens[3:]
+        kept = [each for each in kept if _fits(each, field, sign, value)]
+        if tokens and tokens.pop(0) != "AND":
+            raise BadQuery("Error in the JQL Query: expecting AND.")
+    name, _, direction = order.strip().partition(" ")
+    return sorted(kept, key=_ORDERS.get(name, _ORDERS["key"]), reverse=direction == "DESC")
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at = [], 0
+    while match := _TOKEN.match(text, at):
+        tokens.append(match[1])
+        at = match.end()
+    if text[at:].strip() or (tokens and len(tokens) % 4 != 3):
+        raise BadQuery("Error in the JQL Query: it ends or breaks off in the wrong place.")
+    return tokens
+
+
+def _fits(issue: Issue, field: str, sign: str, value: str) -> bool:
+    plain = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+    if (field, sign) not in _CHECKS:
+        raise BadQuery(f"Error in the JQL Query: the field {field} is not known with {sign}.")
+    return _CHECKS[field, sign](issue, plain)
+
+
+def _in_project(issue: Issue, key: str) -> bool:
+    if key not in PROJECTS:
+        raise BadQuery(f"The value '{key}' does not exist for the field 'project'.")
+    return issue.project == key
+
+
+def _has_words(issue: Issue, words: str) -> bool:
+    texts = (issue.summary, issue.description, *(each.body for each in issue.comments))
+    return set(words.split()) <= set(re.findall(r"\w+", " ".join(texts).lower()))
+
+
+def _is_person(name: str, wanted: str) -> bool:
+    wanted = ACCOUNT if wanted == "currentUser()" else wanted
+    if wanted.casefold() not in map(str.casefold, PEOPLE):
+        raise BadQuery(f"The value '{wanted}' does not exist for the field 'assignee'.")
+    return name.casefold() == wanted.casefold()
+
+
+def _since(at: datetime, days: str) -> bool:
+    return at >= datetime.now(UTC) + timedelta(days=int(days.removesuffix("d")))
+
+
+_CHECKS: dict[tuple[str, str], Callable[[Issue, str], bool]] = {
+    ("project", "="): _in_project,
+    ("status", "="): lambda issue, name: issue.status.casefold() == name.casefold(),
+    ("issuetype", "="): lambda issue, name: issue.type.casefold() == name.casefold(),
+    ("statusCategory", "!="): lambda issue, _: issue.status != LAST,
+    ("text", "~"): _has_words,
+    ("assignee", "is"): lambda issue, _: not issue.assignee,
+    ("assignee", "="): lambda issue, name: _is_person(issue.assignee, name),
+    ("creator", "="): lambda issue, name: _is_person(issue.creator, name),
+    ("updated", ">="): lambda issue, days: _since(issue.updated, days),
+    ("created", ">="): lambda issue, days: _since(issue.created, days),
+}
+
+
+_ORDERS: dict[str, Callable[[Issue], Any]] = {
+    "updated": lambda issue: issue.updated,
+    "key": lambda issue: (issue.project, issue.number),
+}

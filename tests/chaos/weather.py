@@ -1,0 +1,56 @@
+"""Faults of Slack by chance, from a seeded dice."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from threadline_devstack.slack.faults import CallFault, CallFaultKind, DeliveryPlan
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What happens by chance, as shares between 0 and 1 of all deliveries and of all calls of `methods`.
+
+    `dice` throws the same again for the same seed. `seconds` is the longest delay of a delivery (which is also how
+    deliveries come out of order), `silence` the delay of an answer that is `slow`.
+    """
+
+    dice: Random
+    dropped: float = 0.0
+    duplicated: float = 0.0
+    delayed: float = 0.0
+    seconds: float = 1.5
+    rate_limited: float = 0.0
+    error_before: float = 0.0
+    error_after: float = 0.0
+    slow: float = 0.0
+    silence: float = 4.0
+    methods: frozenset[str] = field(
+        default=frozenset({"chat.postMessage", "reactions.add", "conversations.replies", "conversations.history"})
+    )
+
+    def call(self, method: str) -> CallFault | None:
+        """What happens to one call."""
+        if method not in self.methods:
+            return None
+        thrown = self.dice.random()
+        for kind, share, seconds in self._kinds():
+            if thrown < share:
+                return CallFault(kind, seconds)
+            thrown -= share
+        return None
+
+    def delivery(self) -> DeliveryPlan:
+        """What happens to one event; one that is `dropped` is never delivered, as when Slack has given up."""
+        if self.dice.random() < self.dropped:
+            return DeliveryPlan(copies=0)
+        copies = 2 if self.dice.random() < self.duplicated else 1
+        late = self.dice.random() < self.delayed
+        return DeliveryPlan(copies, self.dice.uniform(0, self.seconds) if late else 0.0)
+
+    def _kinds(self) -> tuple[tuple[CallFaultKind, float, float], ...]:
+        return (
+            ("rate_limited", self.rate_limited, 1.0),
+            ("error_before", self.error_before, 0.0),
+            ("error_after", self.error_after, 0.0),
+            ("slow", self.slow, self.silence),
+        )
