@@ -783,21 +783,26 @@ CREATE TABLE handovers (
 CREATE UNIQUE INDEX handovers_open_key ON handovers (conversation_id) WHERE closed_at IS NULL;
 CREATE INDEX handovers_card_idx ON handovers (channel, card_ts);
 
--- The processed messages below a handover's card. Edits and deletions have rows of their own; an edit keeps its text,
--- since it may arrive before its original. The highest `version` wins.
+-- The messages below a handover's card. Edits and deletions have rows of their own; an edit keeps its text, since it may
+-- arrive before its original. The highest `version` wins. `shown_at` is set once a message needs nothing more.
 CREATE TABLE handover_answers (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     message_id text NOT NULL,
     turn int NOT NULL,
+    seq int NOT NULL,
     message_type text NOT NULL,
+    sender_type text NOT NULL,
     sender_id text NOT NULL,
+    message_text text NOT NULL,
     channel text NOT NULL,
     slack_ts text NOT NULL,
+    said_at numeric(20, 6) NOT NULL,
     correction_of text NOT NULL DEFAULT '',
     version numeric(20, 6) NOT NULL DEFAULT 0,
-    message_text text NOT NULL DEFAULT '',
     files jsonb NOT NULL DEFAULT '[]',
-    deleted boolean NOT NULL DEFAULT false,
+    redacted_at timestamptz,
+    edited_at timestamptz,
+    shown_at timestamptz,
     PRIMARY KEY (conversation_id, message_id)
 );
 CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);

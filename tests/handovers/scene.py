@@ -218,7 +218,9 @@ class HandoverWorkflowScene(HandoverScene):
         """Wait until so many messages under the card are handled."""
 
         async def kept() -> bool:
-            return len(await self.talk.rows("SELECT message_id FROM handover_answers")) == count
+            return (
+                len(await self.talk.rows("SELECT message_id FROM handover_answers WHERE shown_at IS NOT NULL")) == count
+            )
 
         await until(kept, f"{count} messages are handled")
 

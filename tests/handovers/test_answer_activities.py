@@ -31,11 +31,12 @@ async def arrives(scene: HandoverScene, *said: IncomingMessage) -> None:
         assert await scene.activities.relay_to_asker(place, message)
 
 
-async def test_unreadable_message_is_said_to_nobody(waiting: HandoverScene) -> None:
+async def test_unreadable_message_is_said_to_nobody_and_kept_in_quarantine(waiting: HandoverScene) -> None:
     before = waiting.said()
     await arrives(waiting, quarantined_message('{"id": 7}'))
     assert waiting.said() == before
     assert waiting.said(ESCALATIONS) == []
+    assert len(await waiting.talk.rows("SELECT message_id FROM quarantine")) == 1
 
 
 async def test_answer_presses_take_once_whichever_try_comes_to_it(waiting: HandoverScene) -> None:
@@ -123,8 +124,8 @@ async def test_answer_behind_its_deletion_is_not_said_and_takes_nothing(waiting:
     )
     assert waiting.whole() == before
     assert await waiting.notes() == []
-    kept = await waiting.talk.rows("SELECT deleted FROM handover_answers WHERE message_type = 'message'")
-    assert kept == [{"deleted": True}]
+    stored = "SELECT redacted_at IS NOT NULL AS deleted FROM handover_answers WHERE message_type = 'message'"
+    assert await waiting.talk.rows(stored) == [{"deleted": True}]
     assert await waiting.talk.rows("SELECT message_id FROM handover_answers WHERE message_text <> ''") == []
     assert await waiting.talk.rows("SELECT turn FROM handovers WHERE taken_by <> ''") == []
 

@@ -32,7 +32,7 @@ from threadline.handovers.model import (
     parse_card_key,
     post_key,
 )
-from threadline.handovers.store import AskerMessage, HandoverAnswerStore, HandoverStore
+from threadline.handovers.store import HandoverAnswerStore, HandoverMessage, HandoverStore
 from threadline.models.model import Message, Role
 from threadline.slack import formatting
 from threadline.slack.client import Slack
@@ -50,6 +50,7 @@ _EXTERNAL = (
     "Guests and people from other companies cannot take or close a handover, so nothing was changed. "
     "Ask a member of this workspace to do it."
 )
+_CORRECTIONS = (MessageKind.EDIT, MessageKind.DELETION)
 _log = structlog.get_logger(__name__)
 
 
@@ -258,7 +259,7 @@ class LiveHandoverActivities(HandoverActivities):
             missed = await self._relay(turn, handovers, written)
             shown = written  # what was deleted or edited while it was on its way stands there
 
-    async def _relay(self, turn: TalkTurn, handovers: Sequence[Handover], written: Sequence[AskerMessage]) -> bool:
+    async def _relay(self, turn: TalkTurn, handovers: Sequence[Handover], written: Sequence[HandoverMessage]) -> bool:
         """Returns: whether something is not shown, since the newest handover is closed."""
         missed = False
         for each in handovers:
@@ -269,7 +270,7 @@ class LiveHandoverActivities(HandoverActivities):
                 await self._update_card(each.ref)
         return missed
 
-    async def _show_messages(self, handover: Handover, written: Sequence[AskerMessage]) -> bool:
+    async def _show_messages(self, handover: Handover, written: Sequence[HandoverMessage]) -> bool:
         """Show under the card what is not there yet, unless it is closed, and what is there as it reads now.
 
         Returns:
@@ -303,13 +304,14 @@ class LiveHandoverActivities(HandoverActivities):
             return False
         message = redact_message(message)
         async with self._database.begin() as work:
-            now = await HandoverAnswerStore(work.tx).newest_wording(handover.ref, message)
-        if now:
-            if now.kind == MessageKind.MESSAGE and handover.open and not handover.taken_by:
-                await self._take_by_answer(handover, card, now)
-            await self._answer_or_report(handover, now)
+            answer = await HandoverAnswerStore(work.tx).store(handover.ref, message)
+        if answer:
+            is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
+            if is_new and handover.open and not handover.taken_by:
+                await self._take_by_answer(handover, card, message)
+            await self._answer_or_report(handover, message, answer)
         async with self._database.begin() as work:  # at last: until then the catch-up sends it again
-            await HandoverAnswerStore(work.tx).store(handover.ref, message)
+            await HandoverAnswerStore(work.tx).mark_shown(handover.ref, message.id)
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
@@ -325,48 +327,42 @@ class LiveHandoverActivities(HandoverActivities):
         async with self._database.begin() as work:
             await HandoverStore(work.tx).take(ref, user)
 
-    async def _answer_or_report(self, handover: Handover, message: IncomingMessage) -> None:
+    async def _answer_or_report(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
         """Where nothing more can be posted, the author is told so."""
         try:
-            await self._answer(handover, message)
+            await self._answer(handover, message, answer)
         except InternalError:
             raise
         except Permanent as refused:  # else what people write under the card next would wait behind it for ever
             _log.warning("reply_not_relayed", handover=handover.ref.key, reason=str(refused))
-            correction = message.kind != MessageKind.MESSAGE
+            correction = message.kind in _CORRECTIONS
             notice = blocks.not_posted_notice(message.sender_id, str(refused), correction=correction)
             await self._post_under_card(handover, f"unsaid:{message.id}", notice)
 
-    async def _answer(self, handover: Handover, message: IncomingMessage) -> None:
-        """Do in the asker's thread what the message asks for.
+    async def _answer(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
+        """Have the asker's thread show an answer as it reads now. A correction changes what is there, and adds nothing.
 
         Raises:
             Permanent: nothing more can be posted there.
         """
-        what = f"answer:{message.correction_of or message.id}"
-        if message.kind == MessageKind.QUARANTINED:
-            _log.error("reply_unreadable", handover=handover.ref.key, message=message.id)
-        elif message.kind in (MessageKind.EDIT, MessageKind.DELETION):
-            await self._correct(handover, what, message)
-        elif handover.closed_before(float(message.ts)) and not await self._parts(handover, what):
-            # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
-            await self._post_under_card(handover, f"over:{message.id}", blocks.already_closed_notice())
-        elif text := blocks.with_files(message.text, message.files):
-            await self._post_in_thread(handover, what, blocks.person_answered(message.sender_id, text))
-            await self._add_to_transcript(handover, message.id, _note(message.sender_id, text))
-
-    async def _correct(self, handover: Handover, what: str, message: IncomingMessage) -> None:
-        """Every part of an answer reads as it does now; nothing happens to what was not posted."""
-        thread, deleted = handover.ref.thread, message.kind == MessageKind.DELETION
-        text = blocks.DELETED if deleted else blocks.with_files(message.text, message.files)
+        thread, what = handover.ref.thread, f"answer:{answer.message_id}"
         parts = await self._parts(handover, what)
-        if not parts:
-            return
-        async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
-            await work.transcripts.rewrite(thread, f"h:{message.correction_of}", _note(message.sender_id, text))
-        rendered = blocks.person_answered(message.sender_id, text)
-        await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
-        await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
+        text = blocks.DELETED if answer.deleted else blocks.with_files(answer.text, answer.files)
+        rendered, note = blocks.person_answered(answer.user_id, text), _note(answer.user_id, text)
+        if message.kind in _CORRECTIONS:
+            if not parts:
+                return
+            async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
+                await work.transcripts.rewrite(thread, f"h:{answer.message_id}", note)
+            await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
+            await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
+        elif handover.closed_before(float(message.ts)) and not parts:
+            # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
+            if not answer.deleted:
+                await self._post_under_card(handover, f"over:{message.id}", blocks.already_closed_notice())
+        elif text and not answer.deleted:
+            await self._post_in_thread(handover, what, rendered)
+            await self._add_to_transcript(handover, message.id, note)
 
     async def _add_to_transcript(self, handover: Handover, message_id: str, note: str) -> None:
         """The agent knows later what a person has answered in its place."""

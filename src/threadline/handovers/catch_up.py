@@ -6,6 +6,7 @@ from decimal import Decimal
 from threadline.db.engine import Transaction
 from threadline.handovers.model import HANDOVER, ref_of
 from threadline.handovers.store import HandoverAnswerStore
+from threadline.slack.model import Thread
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.comparison import ThreadSource
 from threadline.threads.message_table import StoredMessage
@@ -24,7 +25,10 @@ class HandoverThreads(ThreadSource):
     async def messages_between(
         self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
-        return await HandoverAnswerStore(tx).between(ref_of(thread.owner), oldest, latest) if thread.owner else []
+        if not thread.owner:
+            return []
+        card = Thread(thread.team, thread.channel, thread.thread_ts)
+        return await HandoverAnswerStore(tx).between(ref_of(thread.owner), card, oldest, latest)
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
         return await HandoverAnswerStore(tx).stored_ids(ids)

@@ -1,12 +1,12 @@
 """HandoverStore and HandoverAnswerStore: turns that were given to a person, and what was written under their cards."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Numeric, Row, Select, and_, cast, literal, or_, select, text, update
+from sqlalchemy import Row, Select, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations import conversation_row
@@ -18,11 +18,10 @@ from threadline.decisions.store import DecisionStore, decision_of, factors_of, j
 from threadline.handovers.model import Handover, HandoverRef
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.slack.model import FileRef, Thread
-from threadline.threads.message_table import StoredMessage, seconds
-from threadline.threads.model import IncomingMessage, MessageKind, SenderType
+from threadline.threads.message_table import MessageTable, StoredMessage, log_quarantined
+from threadline.threads.model import IncomingMessage
 from threadline.threads.phrases import THUMBS
 
-_CORRECTIONS = (MessageKind.EDIT, MessageKind.DELETION)
 _row, _answer = handovers.c, handover_answers.c
 
 _ASKER_MESSAGES = text("""
@@ -36,8 +35,8 @@ ORDER BY said_at, id
 
 
 @dataclass(frozen=True)
-class AskerMessage:
-    """What somebody wrote in the asker's thread, as it reads now; of a deleted one nothing is left to read."""
+class HandoverMessage:
+    """What somebody wrote in the asker's thread or under the card, as it reads now; a deleted one has no text."""
 
     message_id: str
     user_id: str
@@ -115,21 +114,11 @@ class HandoverStore:
         """People were reminded for the `number`th time."""
         await self._write(ref, _row.reminded < number, reminded=number)
 
-    async def asker_messages(self, thread: Thread, turn: int) -> list[AskerMessage]:
+    async def asker_messages(self, thread: Thread, turn: int) -> list[HandoverMessage]:
         """What people wrote that a turn has taken up."""
         row = await conversation_row.locked(self._tx, thread)
         found = await self._tx.execute(_ASKER_MESSAGES, {"id": row.id, "turn": turn})
-        return [
-            AskerMessage(
-                each.message_id,
-                each.sender_id,
-                each.message_text,
-                tuple(FileRef(**file) for file in each.files),
-                each.deleted,
-                each.edited,
-            )
-            for each in found
-        ]
+        return [_message(each, deleted=each.deleted, edited=each.edited) for each in found]
 
     async def _one(self, query: Select[Any]) -> Handover | None:
         row = (await self._tx.execute(query.limit(1))).first()
@@ -165,119 +154,71 @@ def _handover(row: Row[Any]) -> Handover:
 # -- Answers under a card ------------------------------------------------------------------------------------------
 
 
-class HandoverAnswerStore:
-    """What people wrote under cards and needs nothing more: it was said to who asks, or there was nothing to say.
+_CLEAR_OLD_EDITS = text("""
+UPDATE handover_answers a SET message_text = '', files = '[]'
+WHERE a.conversation_id = :id AND a.message_type = 'edit' AND a.correction_of = :original AND EXISTS (
+    SELECT FROM handover_answers n
+    WHERE n.conversation_id = :id AND n.message_type = 'edit' AND n.correction_of = :original AND n.version > a.version)
+""")
+"""Of what somebody has edited no older words are kept."""
 
-    The catch-up compares Slack with it.
-    """
+
+class HandoverAnswerStore:
+    """What people wrote under cards. The catch-up compares Slack with it."""
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
 
-    async def newest_wording(self, ref: HandoverRef, message: IncomingMessage) -> IncomingMessage | None:
-        """A message by what is stored of its corrections, whichever of them came first.
-
-        Returns:
-            an original in its newest wording, and a correction as it is; None where nothing is to be done: the message
-            is stored, it is deleted, or a newer edit is stored.
-        """
-        if message.id in await self.find(ref, [message.id]):
-            return None
-        about = message.correction_of if message.kind in _CORRECTIONS else message.id
-        stored = select(handover_answers).join(conversations).where(_of(ref), _answer.correction_of == about)
-        newest_first = ((_answer.message_type == MessageKind.DELETION).desc(), _answer.version.desc())
-        query = stored.where(_answer.message_type.in_(_CORRECTIONS)).order_by(*newest_first).limit(1)
-        newest = (await self._tx.execute(query)).one_or_none()
-        if newest is None or message.kind == MessageKind.DELETION:
-            return message
-        if newest.message_type == MessageKind.DELETION:
-            return None
-        if message.kind == MessageKind.EDIT:
-            return message if _version(message) >= newest.version else None
-        files = tuple(FileRef(**each) for each in newest.files)
-        return replace(message, text=newest.message_text, files=files or message.files)
-
-    async def store(self, ref: HandoverRef, message: IncomingMessage) -> None:
-        """A message is dealt with. The newest edit of it wins; of what is deleted no words are stored.
+    async def store(self, ref: HandoverRef, message: IncomingMessage) -> HandoverMessage | None:
+        """Store a message, and bring what it corrects to its newest wording, whichever of them came first.
 
         Args:
-            message: without secrets; what is stored stays as it was first.
+            message: without secrets. What cannot be read goes into quarantine.
+
+        Returns:
+            what is to be shown: the message, or the one that it corrects, as it reads now. None where there is nothing
+            to show: it was shown before, or what it corrects is not stored.
         """
-        conversation = await conversation_row.locked(self._tx, ref.thread)
-        now = await self.newest_wording(ref, message)
-        row = {
-            "conversation_id": conversation.id,
-            "message_id": message.id,
-            "turn": ref.turn,
-            "message_type": message.kind,
-            "sender_id": message.sender_id,
-            "channel": message.channel,
-            "slack_ts": message.ts,
-            "correction_of": message.correction_of,
-            "version": _version(message),
-            "deleted": now is None and message.kind not in _CORRECTIONS,
-            **_content(None if message.kind == MessageKind.DELETION else now),
-        }
-        await self._tx.execute(insert(handover_answers).values(row).on_conflict_do_nothing())
-        if now and message.kind in _CORRECTIONS:
-            await self._correct(conversation.id, now)
+        row = await conversation_row.locked(self._tx, ref.thread)
+        if await self.stored_ids([message.id]):
+            return None
+        stored = await _ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
+        log_quarantined(ref.thread, stored.quarantined)
+        original = message.correction_of or message.id
+        await self._tx.execute(_CLEAR_OLD_EDITS, {"id": row.id, "original": original})
+        mine = (_answer.conversation_id == row.id, _answer.message_id == original)
+        found = (await self._tx.execute(select(handover_answers).where(*mine))).one_or_none()
+        return _message(found, deleted=found.redacted_at is not None, edited=False) if found else None
+
+    async def mark_shown(self, ref: HandoverRef, message_id: str) -> None:
+        """A message needs nothing more: it was said to who asks, or there was nothing to say."""
+        row = await conversation_row.locked(self._tx, ref.thread)
+        mine = (_answer.conversation_id == row.id, _answer.message_id == message_id)
+        await self._tx.execute(update(handover_answers).where(*mine).values(shown_at=func.now()))
 
     async def find(self, ref: HandoverRef, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages are stored, by id, with whatever corrects them."""
-        which = or_(_answer.message_id.in_(ids), _answer.correction_of.in_(ids))
-        return {each.message_id: each for each in await self._messages(_MESSAGES.where(_of(ref), which))}
+        """Which of these messages need nothing more, by id, with whatever corrects them."""
+        found = await _ANSWERS.find(self._tx, await conversation_row.id_of(self._tx, ref.thread), ids)
+        shown = await self.stored_ids(found)
+        return {each: message for each, message in found.items() if each in shown}
 
-    async def between(self, ref: HandoverRef, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
+    async def between(self, ref: HandoverRef, card: Thread, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
         """What people wrote between two moments (seconds since 1970, both exclusive) and have not deleted."""
-        at = cast(_answer.slack_ts, Numeric)
-        there = and_(_answer.message_type == MessageKind.MESSAGE, ~_answer.deleted, at > oldest, at < latest)
-        return await self._messages(_MESSAGES.where(_of(ref), there))
+        conversation = await conversation_row.id_of(self._tx, ref.thread)
+        return await _ANSWERS.between(self._tx, conversation, card.team, card.channel, oldest, latest)
 
     async def stored_ids(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, of whichever handover."""
-        stored = select(_answer.message_id).where(_answer.message_id.in_(ids))
-        return set((await self._tx.execute(stored)).scalars())
-
-    async def _correct(self, conversation_id: int, newest: IncomingMessage) -> None:
-        """Of what it corrects no older words are kept."""
-        change = update(handover_answers).where(_answer.conversation_id == conversation_id)
-        original = _answer.message_id == newest.correction_of
-        edits = and_(_answer.message_type == MessageKind.EDIT, _answer.correction_of == newest.correction_of)
-        older = change.where(edits, _answer.message_id != newest.id)
-        await self._tx.execute(older.values(_content(None)))
-        if newest.kind == MessageKind.DELETION:
-            await self._tx.execute(change.where(original).values(deleted=True, **_content(None)))
-        else:
-            await self._tx.execute(change.where(original, ~_answer.deleted).values(_content(newest)))
-
-    async def _messages(self, query: Select[tuple[str, str, str, str, str, str, str]]) -> list[StoredMessage]:
-        return [StoredMessage(**row) for row in (await self._tx.execute(query)).mappings()]
+        """Which of these messages need nothing more, of whichever handover."""
+        shown = select(_answer.message_id).where(_answer.message_id.in_(ids), _answer.shown_at.is_not(None))
+        return set((await self._tx.execute(shown)).scalars())
 
 
-_MESSAGES = select(
-    _answer.message_id,
-    _answer.message_type,
-    _answer.sender_id,
-    literal(SenderType.DEVELOPER).label("sender_type"),
-    _answer.message_text,
-    _answer.channel,
-    _answer.slack_ts,
-).join(conversations)
+_ANSWERS = MessageTable(handover_answers, "conversation_id")
 
 
-def _version(message: IncomingMessage) -> Decimal:
-    return seconds(message.version) if message.version else Decimal(0)
-
-
-def _content(message: IncomingMessage | None) -> dict[str, Any]:
-    """The columns of what is to be read of a message; None: nothing."""
-    if message is None:
-        return {"message_text": "", "files": []}
-    return {"message_text": message.text, "files": [asdict(file) for file in message.files]}
-
-
-def _of(ref: HandoverRef) -> ColumnElement[bool]:
-    return and_(conversation_row.here(ref.thread), _answer.turn == ref.turn)
+def _message(row: Row[Any], *, deleted: bool, edited: bool) -> HandoverMessage:
+    files = tuple(FileRef(**file) for file in row.files)
+    return HandoverMessage(row.message_id, row.sender_id, row.message_text, files, deleted, edited)
 
 
 # -- What came of decisions ----------------------------------------------------------------------------------------

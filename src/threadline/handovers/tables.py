@@ -1,6 +1,6 @@
 """The tables of handovers and the answers under their cards. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, Table, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, text
 
 from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, metadata, required
 
@@ -28,11 +28,13 @@ handover_answers = Table(
     metadata,
     _conversation(),
     Column("message_id", TEXT, primary_key=True),
-    required("turn", Integer()),
-    *(required(name, TEXT) for name in ("message_type", "sender_id", "channel", "slack_ts", "correction_of")),
+    *(required(name, Integer()) for name in ("turn", "seq")),
+    *(required(name, TEXT) for name in ("message_type", "sender_type", "sender_id", "message_text", "channel")),
+    required("slack_ts", TEXT),
+    required("said_at", SLACK_TIME),
+    required("correction_of", TEXT),
     required("version", SLACK_TIME),
-    required("message_text", TEXT),
     required("files", JSON),
-    required("deleted", Boolean()),
+    *(Column(name, MOMENT) for name in ("redacted_at", "edited_at", "shown_at")),
     Index("handover_answers_message_idx", "message_id"),
 )
