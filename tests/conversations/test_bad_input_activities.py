@@ -31,7 +31,7 @@ async def flood(context: ToolContext) -> str:
 
 
 async def marks_of(talk: ConversationActivityScene) -> ConversationMarks:
-    return (await talk.run(talk.thinking.open_conversation, talk.thread)).marks
+    return (await talk.opened()).marks
 
 
 @pytest.mark.parametrize(

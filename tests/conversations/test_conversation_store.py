@@ -25,7 +25,6 @@ from tests.support.conversation_store import (
 from threadline.conversations.contract import Refusal, Refused
 from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Verdict
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, parse_message
@@ -125,34 +124,6 @@ async def test_two_workers_with_different_verdicts_leave_one(
     )
     [row] = await talk.rows("SELECT DISTINCT verdict, wants_turn FROM conversation_messages")
     assert row["wants_turn"] == (row["verdict"] == "ok")
-
-
-async def test_two_workers_with_the_same_batch_refuse_the_same_messages(
-    talk: StoredConversation, other: StoredConversation
-) -> None:
-    """The guards as the activity asks them: ten requests, one of them again, and two too many."""
-    batch = (mention(1, "1"), *(says(at, str(at)) for at in range(2, 11)), says(20, "1"), says(21, "a"), says(22, "b"))
-
-    async def guarded(worker: StoredConversation) -> tuple[Refused, ...]:
-        verdicts: dict[str, Refusal | None] = {}
-        for each in (await worker.store(*batch)).unjudged:
-            given = (each.user_id, each.text, each.message_id, each.said_at)
-            async with worker.database.begin() as work:
-                again = await work.limits.is_duplicate(THREAD, *given)
-            async with worker.database.begin() as work:
-                often = await work.limits.of_user(THREAD.team, each.user_id, each.message_id, each.said_at)
-            refusal = Refusal.DUPLICATE if again else None if often is Verdict.OK else Refusal(often.value)
-            verdicts[each.message_id] = refusal
-        await worker.judge(verdicts)
-        async with worker.database.begin() as work:
-            return await work.conversations.refused(THREAD, [each.id for each in batch])
-
-    one, two = await asyncio.gather(guarded(talk), guarded(other))
-    three = await guarded(other)
-    assert one == two == three
-    assert [(each.ts, each.why) for each in one if each.why is Refusal.DUPLICATE] == [(ts(20), Refusal.DUPLICATE)]
-    assert len(one) == 3
-    assert len(await talk.take_up(1)) == 10
 
 
 async def test_messages_of_a_single_person_are_for_the_bot(talk: StoredConversation) -> None:

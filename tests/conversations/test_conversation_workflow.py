@@ -46,7 +46,7 @@ async def test_a_mention_is_thought_about_acted_on_and_answered(database: Databa
         assert (scene.settlement(1).answered_at, scene.settlement(1).text) == (2, "")
         await scene.until(lambda: scene.marked == {TAKEN_IN: [said.ts]}, "the message is marked")
         shown = summaries(await scene.events())
-        for summary in ("think 1", "tool estimates.getProjectDetails", "think 2", "answer turn 1"):
+        for summary in ("think 1", "tool estimates.getProjectDetails", "think 2", "finish turn 1: answered"):
             assert summary in shown
 
 

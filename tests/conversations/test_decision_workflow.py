@@ -160,6 +160,18 @@ async def test_only_questions_to_the_bot_are_decided(database: Database) -> None
         assert (await scene.handovers(), scene.posted(HANDOVERS)) == ([], [])
 
 
+@pytest.mark.parametrize("bound", [False, True], ids=["conversational agent", "operator"])
+async def test_help_is_given_without_any_call_of_the_model(database: Database, bound: bool) -> None:
+    async with conversation(database, decides=True) as scene:
+        if bound:
+            rfp_id = await scene.rfp()
+            await scene.ask(f"link {rfp_id}")
+        for words in ("help", ":wave:"):
+            assert "**use**: Does use" in await scene.ask(words)
+        assert (scene.asked, steps(scene)) == ([], [])
+        assert await scene.rows("SELECT 1 FROM model_calls") == []
+
+
 async def test_stop_while_deciding_ends_the_turn(database: Database) -> None:
     async with conversation(database, ModelReply("never"), decides=True) as scene:
         scene.steps.before["decide"] = [scene.hang]

@@ -1,15 +1,18 @@
 """Which messages are refused, and what of an answer is posted."""
 
+import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
-from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
+from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations.contract import Refusal, TalkTurn
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline_devstack.slack.identity import BYSTANDER
+from threadline.slack.model import FileRef
+from threadline_devstack.slack.identity import BYSTANDER, GENERAL, REPORTER
 
 __all__ = ["make_talk", "talk"]
 
@@ -84,12 +87,70 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationAc
 async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as work:
         await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
-    opened = await talk.run(talk.thinking.open_conversation, talk.thread)
+    opened = await talk.opened()
     assert opened.marks.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
     rev = opened.marks.rev
-    opened = await talk.run(talk.thinking.open_conversation, talk.thread)
+    opened = await talk.opened()
     assert (opened.marks.rev, opened.refused) == (rev, ())
+
+
+async def test_message_that_was_deleted_and_sent_again_is_answered(talk: ConversationActivityScene) -> None:
+    first, again = talk.message("hello"), talk.message("hello")
+    await talk.said(first)
+    await talk.said(talk.deletion(first))
+    stored = await talk.said(again)
+    assert (stored.refused, stored.marks.turn_due) == ((), True)
+
+
+@pytest.mark.parametrize(("apart", "refused"), [(119, True), (120, False)])
+async def test_same_words_are_a_duplicate_within_two_minutes(
+    talk: ConversationActivityScene, apart: float, refused: bool
+) -> None:
+    await talk.said("hello")
+    talk.at += apart - 60
+    assert bool((await talk.said("hello")).refused) is refused
+
+
+async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate(
+    talk: ConversationActivityScene,
+) -> None:
+    for number in range(2):
+        file = FileRef(f"F{number}", "log.txt", "text/plain", 1)
+        assert (await talk.said(talk.message("look", files=(file,)))).refused == ()
+    assert (await talk.said(talk.message("look", sender_id=BYSTANDER))).refused == ()
+
+
+async def test_call_of_the_bot_in_the_words_of_an_aside_is_no_duplicate(talk: ConversationActivityScene) -> None:
+    await talk.said("hello", talk.message("what does it cost?", sender_id=BYSTANDER, addressed=False))
+    assert (await talk.said(talk.message("what does it cost?", sender_id=BYSTANDER))).refused == ()
+
+
+async def test_workers_with_the_same_batch_refuse_the_same_messages(make_talk: Make) -> None:
+    """Ten requests, one of them again, and two too many."""
+    one, two = make_talk(), make_talk()
+    words = [*map(str, range(1, 11)), "1", "a", "b"]
+    batch = []
+    for each in words:
+        batch.append(one.message(each))
+        one.at -= 58
+    told = await asyncio.gather(one.said(*batch), two.said(*batch))
+    refused = (await two.said(*batch)).refused
+    assert [each.refused for each in told] == [refused, refused]
+    assert [each.why for each in refused] == [Refusal.DUPLICATE, Refusal.THROTTLED_FIRST, Refusal.THROTTLED]
+
+
+async def test_batches_of_two_threads_do_not_wait_for_each_other(make_talk: Make) -> None:
+    """Two people write in both, in another order."""
+    one, two = make_talk(), make_talk()
+    root = one.slack.workspace.post(GENERAL, REPORTER, "Good evening")
+    two.thread = replace(two.thread, ts=root.ts)
+    people = (REPORTER, BYSTANDER)
+    for number in range(4):
+        first = [one.message(f"one {number}", sender_id=each) for each in people]
+        second = [two.message(f"two {number}", sender_id=each) for each in reversed(people)]
+        stored = await asyncio.wait_for(asyncio.gather(one.said(*first), two.said(*second)), 20)
+        assert [each.refused for each in stored] == [(), ()]
 
 
 async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: ConversationActivityScene) -> None:
@@ -99,7 +160,7 @@ async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: Conversat
         stored = await talk.said("hello")
     assert stored.marks.turn_due
     assert stored.refused == ()
-    assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]
+    assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["user"]
 
 
 async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: ConversationActivityScene) -> None:

@@ -16,7 +16,7 @@ __all__ = ["make_talk", "talk"]
 
 
 def status(talk: ConversationActivityScene) -> str:
-    return talk.slack.workspace.statuses.of(talk.thread.channel, talk.thread.ts)
+    return talk.slack.workspace.status(talk.thread.channel, talk.thread.ts)
 
 
 async def _shown(talk: ConversationActivityScene) -> bool:

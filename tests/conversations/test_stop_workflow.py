@@ -153,7 +153,7 @@ async def test_message_in_the_inbox_of_a_cancelled_run_is_answered_by_the_next(d
         await scene.thumb("+1", BEN)
 
     async def idle() -> bool:
-        return bool((await scene.handle.query("state"))["doing"] == "")
+        return not (await scene.handle.query("state"))["doing"]
 
     async def thumb_once_idle() -> None:
         await scene.until(idle, "the last turn of the cancelled run is over")

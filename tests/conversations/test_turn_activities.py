@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
+from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
 from threadline.conversations.model.conversation import ExecutionStatus, Outcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.models.errors import RateLimited
+from threadline.threads.model import MessageKind
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
 from threadline.tools.store import LoggedCall
@@ -120,10 +122,32 @@ async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivity
 @pytest.mark.parametrize("text", ["", ":tada: 🎉!", "help"])
 async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: ConversationActivityScene, text: str) -> None:
     await talk.said(text)
-    await talk.answer()
+    begun = await talk.begin()
+    assert begun.ends is OutcomeKind.TOLD
+    await talk.settle(Outcome(begun.ends, ""))
     [posted] = talk.posted()
     assert "Create a lamp" in posted.text
     assert len(talk.model.log) == 0
+
+
+async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one_waits(
+    talk: ConversationActivityScene,
+) -> None:
+    """Neither the decision nor the answer is asked of the model."""
+    engine = engine_of(talk)
+    first = talk.message("hello there")
+    await talk.said(first)
+    await talk.answer()
+    asked = len(talk.model.log)
+    second = talk.message("what is open?")
+    await talk.said(second, talk.message("hello here", kind=MessageKind.EDIT, correction_of=first.id, version="2"))
+    await talk.begin(2)
+    await talk.said(talk.deletion(second))
+    assert not (await engine.decide(2)).made
+    await talk.think(2)
+    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 1), 2)
+    assert len(talk.model.log) == asked
+    assert talk.posted()[-1].text == blocks.DELETED
 
 
 async def test_question_without_a_configured_model_is_answered(make_talk: Make) -> None:

@@ -5,19 +5,11 @@ from collections import Counter
 
 import pytest
 
-from tests.support.tool_store import NOW, THREAD, operation
+from tests.support.tool_store import NOW, operation
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate, Verdict
-from threadline.slack.model import Thread
 
 OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
-
-
-async def is_duplicate(
-    database: Database, message: str, now: float, words: str = "hello", *, user: str = "U1", thread: Thread = THREAD
-) -> bool:
-    async with database.begin() as work:
-        return await work.limits.is_duplicate(thread, user, words, message, now)
 
 
 async def of_user(database: Database, message: str, now: float, *, user: str = "U1", team: str = "T1") -> Verdict:
@@ -30,47 +22,24 @@ async def allows(database: Database, call_id: str, now: float, record: str = "T1
         return await work.limits.allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
 
 
-async def test_duplicate_is_what_was_last_said_within_two_minutes(database: Database) -> None:
-    assert not await is_duplicate(database, "m1", NOW)
-    assert await is_duplicate(database, "m2", NOW + 119.9)
-    assert await is_duplicate(database, "m3", NOW + 200), "the time runs from the last one"
-    assert not await is_duplicate(database, "m4", NOW + 320)
+async def test_repeated_message_keeps_its_verdict(database: Database) -> None:
+    said = [f"m{number}" for number in range(12)]
+    verdicts = [await of_user(database, message, NOW) for message in said]
+    assert verdicts == [*[OK] * 10, FIRST, SILENT]
+    for later in (30, 10_000):
+        assert [await of_user(database, message, NOW + later) for message in said] == verdicts
 
 
-async def test_other_people_threads_and_texts_are_no_duplicates(database: Database) -> None:
-    assert not await is_duplicate(database, "m1", NOW)
-    assert not await is_duplicate(database, "m2", NOW, "Hello")
-    assert not await is_duplicate(database, "m3", NOW, user="U2")
-    for number, place in enumerate((("T2", "C1", "1"), ("T1", "C2", "1"), ("T1", "C1", "2"))):
-        assert not await is_duplicate(database, f"m4{number}", NOW, thread=Thread(*place))
-
-
-async def test_repeated_message_keeps_its_verdict_and_prolongs_nothing(database: Database) -> None:
-    assert not await is_duplicate(database, "m1", NOW)
-    assert not await is_duplicate(database, "m1", NOW + 100)
-    assert not await is_duplicate(database, "m2", NOW + 130)
-    assert await is_duplicate(database, "m3", NOW + 190)
-    for later in (190, 10_000):
-        verdicts = [await is_duplicate(database, message, NOW + later) for message in ("m1", "m2", "m3")]
-        assert verdicts == [False, False, True]
-
-
-async def test_any_text_can_be_compared(database: Database) -> None:
-    for number, words in enumerate(("", "\x00", "\ud800", "x" * 400_000, "🙂")):
-        assert not await is_duplicate(database, f"a{number}", NOW, words)
-        assert await is_duplicate(database, f"b{number}", NOW, words)
-
-
-async def test_one_of_many_equal_messages_at_once_passes(database: Database, database_url: str) -> None:
+async def test_ten_of_many_messages_at_once_pass(database: Database, database_url: str) -> None:
     other = Database(database_url)
     try:
-        asked = [is_duplicate(each, f"m{n}", NOW + n / 100) for n in range(20) for each in (database, other)]
+        asked = [of_user(each, f"m{n}", NOW + n / 100) for n in range(20) for each in (database, other)]
         verdicts = await asyncio.gather(*asked)
     finally:
         await other.dispose()
     pairs = list(zip(verdicts[::2], verdicts[1::2], strict=True))
     assert all(one == two for one, two in pairs), "two workers that ask about one message hear the same"
-    assert verdicts.count(False) == 2
+    assert verdicts.count(OK) == 20
 
 
 async def test_ten_in_a_minute_pass_the_next_is_told_and_verdicts_stay(database: Database) -> None:
@@ -149,9 +118,10 @@ async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: in
 async def test_failed_transaction_stores_no_verdict(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as work:
-            assert not await work.limits.is_duplicate(THREAD, "U1", "hello", "m1", NOW)
+            assert await work.limits.of_user("T1", "U1", "m1", NOW) is OK
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         await fail()
-    assert not await is_duplicate(database, "m2", NOW + 1)
+    verdicts = [await of_user(database, f"n{number}", NOW + 1) for number in range(11)]
+    assert verdicts == [*[OK] * 10, FIRST], "the first was not counted"

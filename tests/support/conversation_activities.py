@@ -155,6 +155,10 @@ class ConversationActivityScene:
         batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
         return await self.run(self.thinking.store_messages, StoreRequest(self.thread, batch))
 
+    async def opened(self) -> Stored:
+        """What a run is told that begins."""
+        return await self.run(self.thinking.store_messages, StoreRequest(self.thread, [], first=True))
+
     async def begin(self, turn: int = 1) -> Begun:
         return await self.run(self.operator.begin_turn, TalkTurn(self.thread, turn))
 

@@ -322,7 +322,7 @@ class ConversationScene:
     @property
     def status(self) -> str:
         """What Slack shows under the thread."""
-        return self.slack.workspace.statuses.of(self.thread.channel, self.thread.ts)
+        return self.slack.workspace.status(self.thread.channel, self.thread.ts)
 
     @property
     def statuses(self) -> list[str]:

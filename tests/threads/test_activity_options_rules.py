@@ -16,7 +16,6 @@ NEVER_GIVE_UP = {
     "save_investigation_result",
     "end_case",
     "forward_reply",
-    "open_conversation",
     "store_messages",
     "begin_turn",
     "pass_on",

@@ -6,7 +6,7 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.temporal import NotedStarts
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import SpeakingActivities
+from threadline.conversations.contract import SpeakingActivities, StoreRequest
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
@@ -36,5 +36,6 @@ async def test_limits_reach_the_activities_with_and_without_a_key(
         assert isinstance(made.operator, OperatorActivities)
         assert isinstance(made.speaking, SpeakingActivities)
         assert isinstance(made.thinking, LiveConversationActivities)
-        limits = (await talk.run(made.thinking.open_conversation, talk.thread)).limits
+        limits = (await talk.run(made.thinking.store_messages, StoreRequest(talk.thread, [], first=True))).limits
+        assert limits
     assert (limits.max_turns, limits.quiet, limits.model_patience) == (7, 7200, 600)

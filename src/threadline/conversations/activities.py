@@ -1,7 +1,7 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 from temporalio import activity
@@ -10,7 +10,6 @@ from threadline.conversations.act import Acting
 from threadline.conversations.contract import (
     ActRequest,
     ConversationActivities,
-    ConversationOpened,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
@@ -24,7 +23,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
-from threadline.conversations.message_intake import Unjudged
+from threadline.conversations.message_intake import ConversationBatch, Unjudged
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.status import showing_status
 from threadline.conversations.think import Thinking
@@ -32,12 +31,10 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.unit_of_work import Work
 from threadline.slack.client import Slack
-from threadline.slack.model import FileRef, Thread
+from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage
-
-Value = TypeVar("Value")
 
 _REFUSALS = {
     Verdict.OK: None,
@@ -70,67 +67,36 @@ class LiveConversationActivities(ConversationActivities):
         self._acting = acting
 
     @activity.defn
-    async def open_conversation(self, thread: Thread) -> ConversationOpened:
-        async with self._database.begin() as work:
-            unjudged = await work.conversations.has_unjudged(thread)
-            marks = await work.conversations.marks(thread)
-        if not unjudged:
-            return ConversationOpened(marks, self._limits)
-        judged = await self._store(thread, [])  # an earlier run was broken off before the guards had their word
-        return ConversationOpened(judged.marks, self._limits, judged.refused)
-
-    @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
-        return await self._store(request.thread, [redact_message(each) for each in request.messages])
-
-    async def _store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Stored:
-        """Store a batch, and have the guards judge it with what no guard has judged before."""
+        thread, batch = request.thread, [redact_message(each) for each in request.messages]
         async with self._database.begin() as work:
             stored = await work.conversations.store(thread, batch)
-            told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
-            opened = stored.marks.opened
-            overheard = await work.conversations.overheard(thread, told) if opened else frozenset[str]()
+            told = await self._judge(work, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
         log_quarantined(thread, stored.quarantined)
-        if not opened:
-            return Stored(stored.marks)
-        files = {each.id: each.files for each in batch}
-        verdicts: dict[str, Refusal | None] = dict.fromkeys(overheard & {each.message_id for each in stored.unjudged})
-        for each in stored.unjudged:
-            if stored.with_person:
-                verdicts[each.message_id] = None  # the guards spare the model, and none is asked
-            elif each.message_id not in overheard:
-                attached = files.get(each.message_id, ())
-                verdicts[each.message_id] = await self._judge(thread, each, attached, exempt=stored.question_open)
-        async with self._database.begin() as work:
-            marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
-            # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-            refused = await work.conversations.refused(thread, told)
+        return replace(told, limits=self._limits) if request.first else told
+
+    async def _judge(
+        self, work: Work, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
+    ) -> Stored:
+        """Have the guards judge what no guard has judged before. They spare the model: what no model is asked about,
+        they let pass."""
+        told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
+        overheard = await work.conversations.overheard(thread, told) if told else frozenset[str]()
+        verdicts: dict[str, Refusal | None] = {each.message_id: None for each in stored.unjudged}
+        asking = [each for each in stored.unjudged if each.message_id not in overheard and not stored.with_person]
+        again = frozenset[str]()
+        if asking and not stored.question_open:  # an answer to a question may be the same twice
+            again = await work.conversations.duplicates(thread, [each.message_id for each in asking])
+            verdicts |= dict.fromkeys(again, Refusal.DUPLICATE)
+        # In one order of people in each transaction: two that wait for each other's locks would never end.
+        for each in sorted(asking, key=lambda said: said.user_id):
+            if each.message_id not in again:
+                verdicts[each.message_id] = await _rate(work, thread, each)
+        marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
+        # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
+        refused = await work.conversations.refused(thread, told) if told else ()
         heard = tuple(each.id for each in batch if each.id in overheard)
         return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
-
-    async def _judge(self, thread: Thread, said: Unjudged, files: Sequence[FileRef], *, exempt: bool) -> Refusal | None:
-        """The guards' word on a message; `exempt`: the bot has asked, and an answer may be the same twice."""
-        words, now = "\n".join([said.text, *(file.id for file in files)]), float(said.said_at)
-
-        async def is_duplicate(work: Work) -> bool:
-            return await work.limits.is_duplicate(thread, said.user_id, words, said.message_id, now)
-
-        async def of_user(work: Work) -> Verdict:
-            return await work.limits.of_user(thread.team, said.user_id, said.message_id, now)
-
-        if not exempt and await self._or_open(is_duplicate, "duplicate", otherwise=False):
-            return Refusal.DUPLICATE
-        return _REFUSALS[await self._or_open(of_user, "user", otherwise=Verdict.OK)]
-
-    async def _or_open(self, asked: Callable[[Work], Awaitable[Value]], guard: str, *, otherwise: Value) -> Value:
-        """What a guard says in a transaction of its own; one that cannot say lets everything pass, and is counted."""
-        try:
-            async with self._database.begin() as work:
-                return await asked(work)
-        except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
-            _log.error("guard_failed_open", guard=guard, reason=str(error))
-            activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
-            return otherwise
 
     @activity.defn
     async def summarise(self, turn: TalkTurn) -> ConversationMarks:
@@ -162,3 +128,15 @@ class LiveConversationActivities(ConversationActivities):
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
             return await self._finishing.finish(request)
+
+
+async def _rate(work: Work, thread: Thread, said: Unjudged) -> Refusal | None:
+    """Whether somebody writes too much at once. A guard that cannot say lets everything pass, and is counted."""
+    try:
+        async with work.tx.begin_nested():
+            verdict = await work.limits.of_user(thread.team, said.user_id, said.message_id, float(said.said_at))
+            return _REFUSALS[verdict]
+    except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
+        _log.error("guard_failed_open", guard="user", reason=str(error))
+        activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": "user"})
+        return None

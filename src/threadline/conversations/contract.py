@@ -54,10 +54,11 @@ FINISH = replace(STORE, start_to_close=180, heartbeat=20)
 
 @dataclass(frozen=True)
 class StoreRequest:
-    """At most 100 messages, 256 KiB."""
+    """At most 100 messages, 256 KiB; none where a run begins without any. `first`: of its run."""
 
     thread: Thread
     messages: list[IncomingMessage]
+    first: bool = False
 
 
 class Refusal(StrEnum):
@@ -91,18 +92,8 @@ class Stored:
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
     reworded: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class ConversationOpened:
-    """What is known of a thread when a run starts; `marks.opened` is false when nothing was stored in it.
-
-    `refused`: as in `Stored`, of what an earlier run has stored and no guard had judged.
-    """
-
-    marks: ConversationMarks
-    limits: ConversationLimits
-    refused: tuple[Refused, ...] = ()
+    limits: ConversationLimits | None = None
+    """Those in force; told to the first request of a run."""
 
 
 @dataclass(frozen=True)
@@ -240,14 +231,11 @@ class ConversationActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def open_conversation(self, thread: Thread) -> ConversationOpened:
-        """Read what is known of a thread, with the limits in force."""
-
-    @activity_options(STORE)
-    @activity.defn
-    @abstractmethod
     async def store_messages(self, request: StoreRequest) -> Stored:
-        """Store a batch in one statement and let the guards judge each message, whose verdict stays for ever."""
+        """Store a batch, and let the guards judge each message, whose verdict stays for ever.
+
+        The first request of a run also judges what was stored before and is not judged yet.
+        """
 
     @activity_options(SUMMARISE)
     @activity.defn

@@ -164,9 +164,10 @@ class Conversations:
         stored = await conversation_intake.store(self._connection, thread, batch)
         return replace(stored, marks=await self._with_room(thread, stored.marks))
 
-    async def has_unjudged(self, thread: Thread) -> bool:
-        """Whether something is stored of which the guards did not say yet whether it is answered."""
-        return await conversation_intake.has_unjudged(self._connection, thread)
+    async def duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
+        """Which of these messages their author had written in the thread before, within two minutes and not deleted
+        since. The time runs from when it was last said, also when that was refused itself."""
+        return await conversation_intake.duplicates(self._connection, thread, ids)
 
     async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
         """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""

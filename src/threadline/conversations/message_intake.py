@@ -33,6 +33,8 @@ from threadline.threads.store import Quarantine, ThreadStore
 MESSAGES = MessageTable(conversation_messages, "conversation_id")
 _BEFORE_FIRST = Decimal(900)
 """Seconds before the first message from which on what was said in the thread is compared with Slack."""
+_SAME_WITHIN = 120
+"""Seconds within which the same words of the same person are a duplicate."""
 _OK = "ok"
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
@@ -50,6 +52,15 @@ SELECT m.message_id FROM conversation_messages m JOIN conversations c ON c.id = 
 WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND m.message_type = 'message' AND NOT m.addressed
   AND (position('<@' IN m.message_text) > 0 OR c.several)
 """)
+_DUPLICATES = text("""
+SELECT m.message_id FROM conversation_messages m
+WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND EXISTS (
+    SELECT FROM conversation_messages o
+    WHERE o.conversation_id = m.conversation_id AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
+      AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
+      AND o.message_text = m.message_text AND o.files = m.files AND (o.addressed OR NOT m.addressed))
+""")
+"""What was only said to others is not the same as a call of the bot."""
 _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
@@ -109,9 +120,12 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if row is None:
         unreadable = [(each, "") for each in each_once if each.kind == MessageKind.QUARANTINED]
         return ConversationBatch(ConversationMarks(), tuple(await Quarantine(connection).keep(thread, unreadable)))
+    if not batch:  # a run begins: it asks what is known, and what was stored and not judged
+        marks, unjudged = await conversation_row.marks(connection, thread), await _unjudged(connection, row.id)
+        with_person = await _with_person(connection, thread)
+        return ConversationBatch(marks, (), unjudged, bool(row.question), with_person)
     await Thumbs(connection).note(row.id, thumbs)
-    handover = await HandoverStore(connection).open_for(thread)
-    with_person = bool(handover and handover.taken_by)
+    with_person = await _with_person(connection, thread)
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
     each_once = [replace(each, kind=MessageKind.MESSAGE) if each.id in passed_on else each for each in each_once]
     answering = await _answering(connection, row.id, each_once)
@@ -140,10 +154,11 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     )
 
 
-async def has_unjudged(connection: AsyncConnection, thread: Thread) -> bool:
-    """See `Conversations.has_unjudged`."""
-    row = await conversation_row.lock(connection, thread)
-    return row is not None and bool(await _unjudged(connection, row.id))
+async def duplicates(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:
+    """See `Conversations.duplicates`."""
+    row = await conversation_row.locked(connection, thread)
+    which = {"id": row.id, "ids": list(ids), "seconds": _SAME_WITHIN}
+    return frozenset((await connection.execute(_DUPLICATES, which)).scalars())
 
 
 async def judge(
@@ -171,6 +186,12 @@ async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection
     """See `Conversations.overheard`."""
     row = await conversation_row.locked(connection, thread)
     return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
+
+
+async def _with_person(connection: AsyncConnection, thread: Thread) -> bool:
+    """Whether somebody has taken the thread over."""
+    handover = await HandoverStore(connection).open_for(thread)
+    return handover is not None and bool(handover.taken_by)
 
 
 async def _to_a_person(

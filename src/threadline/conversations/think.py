@@ -14,6 +14,7 @@ from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
 from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
 from threadline.conversations.summary import Summaries
@@ -33,7 +34,7 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.context import Services
-from threadline.tools.registry import AllowedTools, ToolRegistry, allowed_tools, available_tools
+from threadline.tools.registry import AllowedTools, ToolRegistry, allowed_tools
 
 _NO_WAY = "This turn has no route yet, so the operator agent cannot answer it."
 _log = structlog.get_logger(__name__)
@@ -106,24 +107,18 @@ class Thinking:
         await self._taking_up.remember(thread, turn, words)
 
     def _without_model(self, request: ThinkRequest, question: Question) -> str:
-        """What is said where there is nothing for a model to understand; empty where there is."""
+        """What is said where there is nothing for a model to understand; empty where there is.
+
+        A correction of an earlier message asks for nothing.
+        """
         if request.step > 1 or question.briefing is None:
             return ""
-        addressed = question.briefing.addressed
-        there = [each for each in question.taken if has_words(each)]
+        there = [each for each in question.taken if has_words(each) and not each.corrects]
         if not there:
-            return blocks.DELETED if addressed else NO_REPLY
-        if request.agent is Agent.OPERATOR:
+            return blocks.DELETED if question.briefing.addressed else NO_REPLY
+        if question.briefing.addressed or request.agent is Agent.OPERATOR:
             return ""
-        tools = available_tools(self._mind.registry, self._mind.services)
-        for each in there:
-            wanted = intent.extract(each.text)
-            # A thumb may be the answer to what the bot has asked, or to what it has said; nobody wants help by it.
-            sign = wanted is None and bool(each.text.strip())
-            meant = sign and bool(question.marks.question or (addressed and not _is_mention(request.thread, each)))
-            if each.files or meant or (wanted and wanted.type is not IntentType.HELP):
-                return ""
-        return intent.help_text(tools) if addressed else NO_REPLY
+        return "" if any(_is_remark(each, question.marks) for each in there) else NO_REPLY
 
     async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
         if self._mind.model is None:
@@ -205,6 +200,12 @@ class Thinking:
             return Thought(replies.told(kept), await work.conversations.marks(thread), step)
 
 
-def _is_mention(thread: Thread, said: TakenUp) -> bool:
-    """Whether somebody called the bot by its name: what is written to it directly is addressed to it without that."""
-    return said.addressed and not thread.channel.startswith("D")
+def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
+    """Whether people have said something to each other that may be meant for the bot.
+
+    An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.
+    """
+    wanted = intent.extract(said.text)
+    if wanted:
+        return bool(said.files) or wanted.type is not IntentType.HELP
+    return bool(said.files or (marks.question and said.text.strip()))

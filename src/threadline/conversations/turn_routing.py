@@ -10,12 +10,16 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import binding_replies as thread_words
+from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.prompt_building import has_words
 from threadline.conversations.request_texts import asked_in
+from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
@@ -32,6 +36,7 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
+from threadline.tools.registry import available_tools
 
 _log = structlog.get_logger(__name__)
 
@@ -56,11 +61,12 @@ class _Obeyed:
 
 
 class Beginning:
-    """Args: `bot_name`: by which people mention the bot, without the `@`."""
+    """Args: `mind`: its tools are told to who asks for help, by its name people mention the bot."""
 
-    def __init__(self, database: Database, bot_name: str) -> None:
+    def __init__(self, database: Database, mind: Mind) -> None:
         self._database = database
-        self._bot_name = bot_name
+        self._mind = mind
+        self._bot_name = mind.bot_name
 
     async def begin(self, turn: TalkTurn) -> Begun:
         """See `OperatorActivities.begin_turn`."""
@@ -122,9 +128,13 @@ class Beginning:
         pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+        chosen = routing.choose_route(request)
+        if said.addressed and not done.notes and _wants_help(thread, taken, marks):
+            told = intent.help_text(available_tools(self._mind.registry, self._mind.services))
+            return replace(_told(told), missing=chosen.missing)
         if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
             trouble = ""  # the thread's RFP is nothing to this turn
-        route = await self._checked(work, thread, routing.choose_route(request), [*done.notes, trouble], done.bound)
+        route = await self._checked(work, thread, chosen, [*done.notes, trouble], done.bound)
         cut = route.branch in (Branch.C, Branch.D) and said.too_long
         notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
         return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
@@ -222,6 +232,24 @@ async def _asked_again(work: Work, thread: Thread, turn: int) -> TurnRoute:
     before = await work.conversations.settled(thread, turn)
     reply = before.answer if before else ""
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+
+
+def _wants_help(thread: Thread, taken: Sequence[TakenUp], marks: ConversationMarks) -> bool:
+    """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
+
+    An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
+    what it has said: nobody wants help by it.
+    """
+    fresh = [each for each in taken if has_words(each) and not each.corrects]
+    return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
+
+
+def _is_request(thread: Thread, said: TakenUp, marks: ConversationMarks) -> bool:
+    wanted = intent.extract(said.text)
+    if wanted:
+        return wanted.type is not IntentType.HELP
+    named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
+    return bool(said.text.strip()) and (bool(marks.question) or not named)
 
 
 def _told(reply: str) -> TurnRoute:

@@ -100,21 +100,23 @@ class ConversationWorkflow(ThreadHandler):
         workflow.continue_as_new(self.state)
 
     async def open(self) -> None:
-        state = self.state
-        opened = await call(ConversationActivities.open_conversation, state.thread, summary="load the conversation")
-        state.limits = opened.limits
-        self._conversation.merge(opened.marks)
-        for ts in state.untold:
+        untold, reworded = list(self.state.untold), list(self.state.reworded)
+        await self._store(first=True)
+        for ts in untold:
             self._tell_throttled(ts)
-        for turn in state.reworded:
+        for turn in reworded:
             self._show_again(turn)
-        self._acknowledge((), Stored(opened.marks, opened.refused))
 
     async def store_messages(self) -> None:
+        await self._store(first=False)
+
+    async def _store(self, *, first: bool) -> None:
+        """Store the oldest batch; the first one of a run, which may be empty, is told what is known of the thread."""
         batch = self.inbox.batch()
-        request = StoreRequest(self.state.thread, batch)
+        request = StoreRequest(self.state.thread, batch, first)
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
+        self.state.limits = stored.limits or self.state.limits
         self._conversation.merge(stored.marks)
         self._acknowledge(batch, stored)
         for turn in stored.reworded:

@@ -16,8 +16,6 @@ class Rate:
 
 USER_RATE = Rate(10, 60.0)
 """Requests of one person."""
-DUPLICATE_RATE = Rate(1, 120.0)
-"""The same text of the same person in the same thread."""
 
 MUTATION_RATE = Rate(30, 60.0)
 """Changes of one record, in all threads together."""

@@ -1,17 +1,13 @@
-"""Who asks too often: the same again, too much at once, or one record changed too fast.
+"""Who asks too often: too much at once, or one record changed too fast.
 
 A message or a change that is asked about again gets the verdict it got, whatever happened since.
 """
 
-import hashlib
-import json
-
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from threadline.db.rate_limit_rules import DUPLICATE_RATE, USER_RATE, Rate, RateExceeded, Verdict
+from threadline.db.rate_limit_rules import USER_RATE, Rate, RateExceeded, Verdict
 from threadline.db.values import storable_key
-from threadline.slack.model import Thread
 
 _TAKE_TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))")
 """A statement of its own: one that waits for its lock still sees the rows as they were before it waited."""
@@ -45,17 +41,6 @@ class Limits:
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
-
-    async def is_duplicate(
-        self, thread: Thread, user_id: str, words: str, message_id: str, now: float, rate: Rate = DUPLICATE_RATE
-    ) -> bool:
-        """Whether the same person has said the same in the same thread within two minutes.
-
-        The time runs from when it was last said, also when that was ignored itself.
-        """
-        said = json.dumps([thread.team, user_id, thread.channel, thread.ts, words])
-        scope = hashlib.sha256(said.encode("ascii")).hexdigest()
-        return await self._judge("duplicate", scope, message_id, now, rate) is not Verdict.OK
 
     async def of_user(self, team: str, user_id: str, message_id: str, now: float, rate: Rate = USER_RATE) -> Verdict:
         """Whether a person has asked more than ten times within a minute; refused requests count as well.

@@ -22,7 +22,7 @@ def operating(
     """
     return LiveOperatorActivities(
         database,
-        Beginning(database, mind.bot_name),
+        Beginning(database, mind),
         SlackContext(UserProfiles(database, users), history, authors),
         mind.model,
         mind.house.tools,

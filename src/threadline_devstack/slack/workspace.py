@@ -161,7 +161,7 @@ class Workspace:
         if root is not None:
             root.replies.append(message)
         self._publish(events.posted(place, message))
-        if root is not None and message.user == BOT_USER and self._status(place.id, root.ts):
+        if root is not None and message.user == BOT_USER and self.status(place.id, root.ts):
             self.show_status(place.id, root.ts, "")
         return message
 
@@ -175,7 +175,7 @@ class Workspace:
 
     def statuses(self) -> list[Json]:
         """Those that are shown now."""
-        return [self._shown_status(*place) for place in self._statuses if self._status(*place)]
+        return [self._shown_status(*place) for place in self._statuses if self.status(*place)]
 
     def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> Message:
         """Change a message; `by` names who does it, who must be its author (default: the author).
@@ -265,12 +265,13 @@ class Workspace:
 
     # Inside
 
-    def _status(self, channel: str, thread_ts: str) -> str:
+    def status(self, channel: str, thread_ts: str) -> str:
+        """The status that is shown under a thread now; empty for none."""
         words, until = self._statuses.get((channel, thread_ts), ("", 0.0))
         return words if self._clock() < until else ""
 
     def _shown_status(self, channel: str, thread_ts: str) -> Json:
-        shown = {"channel": channel, "thread_ts": thread_ts, "status": self._status(channel, thread_ts)}
+        shown = {"channel": channel, "thread_ts": thread_ts, "status": self.status(channel, thread_ts)}
         return {"type": "status", **shown, "seconds": STATUS_SECONDS, "event_ts": f"{self._clock():.6f}"}
 
     def _publish(self, event: Json) -> None:
