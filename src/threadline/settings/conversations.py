@@ -17,7 +17,6 @@ from threadline.settings.base import (
     Section,
     Slug,
 )
-from threadline.settings.variants import Variants
 from threadline.tools.model import Risk
 
 LONGEST_ANSWER = 150.0
@@ -162,8 +161,8 @@ class DecisionSettings(Section):
     decision_questions: int = Field(
         2, ge=0, le=10, description="Questions in a row that the agent may ask before a person takes over."
     )
-    decision_variants: Variants = Field(
-        (),
+    decision_variants: str = Field(
+        "",
         description="Thresholds and prompts to compare, each in a share of all threads, as a JSON list.",
         examples=['[{"name": "calm", "share": 1}, {"name": "bold", "share": 1, "high": 0.7}]'],
     )

@@ -7,7 +7,8 @@ from threadline.conversations.decision_activities import LiveDecisionActivities
 from threadline.conversations.situation import Lead, Situations
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
-from threadline.decisions.variant_settings import variants
+from threadline.decisions.confidence import Thresholds
+from threadline.decisions.variants import load_variants
 from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
 from threadline.sales.crm import describe_customer
@@ -22,7 +23,8 @@ def decision_activities(
     """The steps of a decision with this mind; without an `embedder`, documents are found by words alone."""
     lead = lead_context(database, users)
     situations = Situations(database, mind, lead)
-    rules = Rules(variants(settings), settings.decision_questions)
+    thresholds = Thresholds(settings.decision_high, settings.decision_low)
+    rules = Rules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
     looking_up = partial(look_up, database, embedder)
     return LiveDecisionActivities(Deciding(database, mind.model, situations, looking_up, rules))
 
