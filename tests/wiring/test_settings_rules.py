@@ -12,15 +12,16 @@ from threadline.decisions.confidence import Thresholds
 from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent
 from threadline.settings import (
+    LONGEST_ANSWER,
     ChannelSettings,
     CiSettings,
     DecisionSettings,
     EmbeddingSettings,
     JiraSettings,
     MailSettings,
+    parse_duration,
+    parse_targets,
 )
-from threadline.settings.base import parse_duration, parse_targets
-from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
