@@ -18,7 +18,7 @@ from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
 from tests.support.postgres import agent_database, agent_url, database, database_url, empty_url, postgres
 from tests.support.temporal import BATCHED, activation_order, end_servers
-from threadline.cli.process import SELDOM
+from threadline.cli.process import GC_THRESHOLDS
 
 __all__ = [
     "activation_order",
@@ -112,7 +112,7 @@ def pytest_collection_finish() -> None:
     thousands of tests it stops everything for so long that Temporal takes a workflow for stuck."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,7 +18,7 @@ from temporalio import activity
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
 
 from threadline.cli import process
-from threadline.cli.main import leave
+from threadline.cli.main import exit_now
 from threadline.threads.activity import ErrorInterceptor
 from threadline.tools.registry import Tool
 from threadline.wiring import workers
@@ -117,8 +117,8 @@ def main(queue: str, file: str) -> None:
 
     vars(workers).update(ErrorInterceptor=_CountingErrors)
     setattr(Tool, "call", _with_statements(Tool.call))  # noqa: B010 - mypy lets no method be assigned
-    process.serve(partial(workers.run_worker, queue), fast=queue == "core")
-    leave(0)
+    process.run_service(partial(workers.run_worker, queue), fast=queue == "core")
+    exit_now(0)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from functools import partial
 
 from bench.parts.one_by_one import OneByOne
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.cli import process as stopping
+from threadline.cli import process
 from threadline.wiring import workers
 from threadline.wiring.temporal import WORKFLOWS
 
 if __name__ == "__main__":
     others = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]
     vars(workers).update(WORKFLOWS=(OneByOne, *others))
-    stopping.serve(partial(workers.run_worker, "core"))
+    process.run_service(partial(workers.run_worker, "core"))

@@ -19,7 +19,7 @@ from temporalio.testing import ActivityEnvironment
 
 from threadline import telemetry
 from threadline.cases.model import CaseReaders
-from threadline.cli import process as stopping
+from threadline.cli import process
 from threadline.conversations.contract import (
     ActRequest,
     DecideRequest,
@@ -180,4 +180,4 @@ async def _serve(stop: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    stopping.serve(_serve)
+    process.run_service(_serve)

@@ -17,7 +17,7 @@ from tests.chaos.plan import THREADS, plan_of
 from tests.chaos.results import Record
 from tests.chaos.run import play
 from tests.chaos.stack import ROOT, ChaosStack
-from threadline.cli.main import leave
+from threadline.cli.main import exit_now
 
 RUNS_PER_STACK = 10
 """After so many runs the servers and their data are thrown away, and built anew."""
@@ -98,7 +98,7 @@ def main() -> None:
         asyncio.run(session.run(seeds, given.jobs))
         console.print(f"{len(results.read())} seeds are in {results.FILE.relative_to(ROOT)}.")
     sys.stdout.flush()
-    leave(1 if session.failed else 0)
+    exit_now(1 if session.failed else 0)
 
 
 if __name__ == "__main__":

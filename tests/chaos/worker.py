@@ -24,7 +24,7 @@ from tests.chaos.scripted import FaultRates, scripted_activities, scripted_chat
 from threadline.cases import contract
 from threadline.cases import sweep as case_sweeps
 from threadline.cli import process
-from threadline.cli.main import leave
+from threadline.cli.main import exit_now
 from threadline.conversations import turn as conversation_turn
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
@@ -146,11 +146,11 @@ def main(part: str) -> None:
         _replace(workers, agent_activities=scripted_activities)
     queue = "core" if part == "core" else "agents"
     try:
-        process.serve(partial(workers.run_worker, queue), fast=queue == "core")
+        process.run_service(partial(workers.run_worker, queue), fast=queue == "core")
     except (Permanent, Transient) as error:
         sys.stderr.write(f"{error}\n")
-        leave(1)
-    leave(0)
+        exit_now(1)
+    exit_now(0)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def run_command(
     with (
         mock.patch.dict(os.environ, MACHINE | dict(environment), clear=True),
         mock.patch.object(output.console, "_width", 200),  # made at import, with the width of that time
-        mock.patch.object(process, "_ASKS", ()),  # only the main thread gets signals
+        mock.patch.object(process, "_STOP_SIGNALS", ()),  # only the main thread gets signals
         contextlib.chdir(folder),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

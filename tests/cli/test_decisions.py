@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command import MACHINE, Command
 from tests.decisions.outcome_samples import surely
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention
-from threadline.cli import decision_plot
+from threadline.cli.decisions import draw_calibration
 from threadline.conversations import conversation_row
 from threadline.db.engine import Database
 from threadline.decisions.model import (
@@ -121,14 +121,14 @@ def test_plot_without_its_library_names_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(Permanent, match=r"install threadline\[plot\]"):
-        decision_plot.draw(some, tmp_path / "a.png")
+        draw_calibration(some, tmp_path / "a.png")
 
 
 def test_plot_that_cannot_be_written_is_refused(some: Calibration, tmp_path: Path) -> None:
     with pytest.raises(Permanent, match="cannot be written"):
-        decision_plot.draw(some, tmp_path / "missing" / "a.png")
+        draw_calibration(some, tmp_path / "missing" / "a.png")
     with pytest.raises(Permanent, match="must end in"):
-        decision_plot.draw(some, tmp_path / "a.docx")
+        draw_calibration(some, tmp_path / "a.docx")
 
 
 async def test_tune_needs_30_judged_decisions(run: Command, talk: StoredConversation) -> None:

@@ -9,16 +9,16 @@ from threadline_devstack import environment
 
 SERVICE = """
 import asyncio
-from threadline.cli import process as stopping
+from threadline.cli import process
 
-stopping.LEAVES = 0.2
+process.SHUTDOWN_LIMIT = 0.2
 
 async def service(stop):
     print("ready", flush=True)
     await stop.wait()
     {then}
 
-stopping.serve(service)
+process.run_service(service)
 """
 
 

@@ -31,7 +31,7 @@ def test_shares_hold_over_ten_thousand_threads(weights: tuple[float, ...]) -> No
     variants = [Variant(f"v{number}", share) for number, share in enumerate(weights)]
     counted = Counter(variant_of(variants, key).name for key in KEYS)
     for each in variants:
-        assert counted[each.name] / len(KEYS) == pytest.approx(each.weight / sum(weights), abs=0.02)
+        assert counted[each.name] / len(KEYS) == pytest.approx(each.share / sum(weights), abs=0.02)
 
 
 def test_added_variant_moves_only_the_threads_it_takes() -> None:

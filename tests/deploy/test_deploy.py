@@ -45,7 +45,7 @@ GIVEN = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": env
 def variables_of_the_settings() -> set[str]:
     """Every variable that the settings read."""
     found: set[str] = set()
-    for section in settings.Section.__subclasses__():
+    for section in settings.SettingsGroup.__subclasses__():
         prefix = section.model_config.get("env_prefix", "")
         found |= {
             str(field.validation_alias or f"{prefix}{name}".upper()) for name, field in section.model_fields.items()

@@ -16,7 +16,6 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from threadline import settings
 from threadline.cases.model import SlaTarget
 from threadline.cli.main import app
-from threadline.settings import base
 from threadline_devstack import environment
 
 ROOT = Path(__file__).parents[2]
@@ -79,23 +78,22 @@ def pages() -> dict[Path, str]:
     }
 
 
-def groups() -> list[type[settings.Section]]:
-    """Those with required variables first, then the processes' and cases' before the conversations'."""
+def groups() -> list[type[settings.SettingsGroup]]:
+    """Those with required variables first, then in the order of the code."""
 
-    def place(group: type[settings.Section]) -> tuple[bool, bool]:
-        required = any(field.is_required() for field in group.model_fields.values())
-        return not required, not group.__module__.endswith(".core")
+    def needs_nothing(group: type[settings.SettingsGroup]) -> bool:
+        return not any(field.is_required() for field in group.model_fields.values())
 
-    return sorted(settings.Section.__subclasses__(), key=place)
+    return sorted(settings.SettingsGroup.__subclasses__(), key=needs_nothing)
 
 
-def variables(group: type[settings.Section]) -> dict[str, FieldInfo]:
+def variables(group: type[settings.SettingsGroup]) -> dict[str, FieldInfo]:
     """The fields of a settings group by their environment variables."""
     prefix = group.model_config.get("env_prefix", "")
     return {str(field.validation_alias or f"{prefix}{key}".upper()): field for key, field in group.model_fields.items()}
 
 
-def _group(group: type[settings.Section]) -> str:
+def _group(group: type[settings.SettingsGroup]) -> str:
     title, _, text = inspect.cleandoc(group.__doc__ or "").partition("\n\n")
     readers = [name for name, given in PROCESSES.items() if set(variables(group)) & set(given)]
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
@@ -117,7 +115,7 @@ def _default(field: FieldInfo) -> str:
 def _written(field: FieldInfo) -> str:
     """The default as it would be written in the environment; empty without one."""
     value: Any = None if field.is_required() else field.get_default(call_default_factory=True)
-    if any(getattr(each, "func", None) is base._seconds for each in field.metadata):
+    if any(getattr(each, "func", None) is settings.DURATION.func for each in field.metadata):
         return _duration(value)
     if isinstance(value, dict) and all(isinstance(each, SlaTarget) for each in value.values()):
         return ",".join(f"{key}={_duration(of.acknowledge)}/{_duration(of.resolve)}" for key, of in value.items())
@@ -137,7 +135,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / size:g}{unit}"
 
 
-def _example_group(group: type[settings.Section]) -> str:
+def _example_group(group: type[settings.SettingsGroup]) -> str:
     about = " ".join(inspect.cleandoc(group.__doc__ or "").split()).replace("`", "")
     lines = textwrap.wrap(about, 120, initial_indent="# ", subsequent_indent="# ")
     for name, field in variables(group).items():

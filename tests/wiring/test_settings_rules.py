@@ -9,19 +9,19 @@ import pytest
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
 from threadline.conversations.contract import SUMMARISE, THINK
 from threadline.decisions.model import Thresholds
-from threadline.decisions.variant_settings import variants
-from threadline.decisions.variants import Variant
+from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent
 from threadline.settings import (
+    LONGEST_ANSWER,
     ChannelSettings,
     CiSettings,
     DecisionSettings,
     EmbeddingSettings,
     JiraSettings,
     MailSettings,
+    parse_duration,
+    parse_targets,
 )
-from threadline.settings.base import parse_duration, parse_targets
-from threadline.settings.conversations import LONGEST_ANSWER
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
@@ -157,7 +157,8 @@ async def test_unusable_model_of_embeddings_is_refused(
 
 def read_variants(set_to: Set, value: str) -> tuple[Variant, ...]:
     set_to({"THREADLINE_DECISION_HIGH": "0.8", "THREADLINE_DECISION_LOW": "0.4", "THREADLINE_DECISION_VARIANTS": value})
-    return variants(DecisionSettings.read())
+    settings = DecisionSettings.read()
+    return load_variants(settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low))
 
 
 def test_variant_has_what_it_names_and_else_the_default_thresholds(set_to: Set, tmp_path: Path) -> None:
@@ -176,6 +177,9 @@ def test_variant_has_what_it_names_and_else_the_default_thresholds(set_to: Set, 
         ('{"name": "calm"}', "write it as a JSON list"),
         ("[" * 100_000, "write it as a JSON list"),
         ('["calm"]', "THREADLINE_DECISION_VARIANTS is 'calm'"),
+        ('[{"name": "a", "share": true}]', "THREADLINE_DECISION_VARIANTS is True: .*greater than 0"),
+        ('[{"name": "a", "high": "0.9"}]', "THREADLINE_DECISION_VARIANTS is '0.9': a variant's high"),
+        ('[{"name": "a", "prompt": "\\\\u0000"}]', "the prompt of a cannot be read"),
         ('[{"share": 1}]', "THREADLINE_DECISION_VARIANTS"),
         ('[{"name": "a b"}]', "THREADLINE_DECISION_VARIANTS is 'a b'"),
         ('[{"name": "a", "share": 0}]', "THREADLINE_DECISION_VARIANTS is 0: .*greater than 0"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import output as telling
+from threadline.cli import output
 from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def list_cases(
 
         async with open_database() as database, database.begin() as work:
             found = await CaseLists(work.tx).list(open_only=not everything, limit=limit)
-        telling.cases(found)
+        output.cases(found)
 
     asyncio.run(run())
 
@@ -57,10 +57,10 @@ def show(case: Case) -> None:
             record, request = await store.get(case), await store.pull_request(case)
             transitions, turns = await CaseLists(work.tx).transitions(case), await store.turns(case)
             conversation = await _conversation(work.tx, case)
-        telling.case(record, request)
-        telling.transitions(transitions)
-        telling.conversation(conversation)
-        telling.turns(turns)
+        output.case(record, request)
+        output.transitions(transitions)
+        output.conversation(conversation)
+        output.turns(turns)
 
     asyncio.run(run())
 
@@ -77,7 +77,7 @@ def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of
         async with open_database() as database, database.begin() as work:
             kept = await Quarantine(work.tx).messages(limit)
             numbers = await CaseLists(work.tx).bug_ids({message.thread for message in kept})
-        telling.quarantine((message, numbers.get(message.thread, "")) for message in kept)
+        output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
 
     asyncio.run(run())
 
@@ -93,7 +93,7 @@ def resolve(
 
         async with open_database() as database:
             await resolve_case(database, case, reason)
-        telling.line(f"{case} is being resolved: {reason}")
+        output.print_line(f"{case} is being resolved: {reason}")
 
     asyncio.run(run())
 

@@ -1,24 +1,35 @@
 """`threadline decisions`: report on the decision engine, and propose thresholds."""
 
 import asyncio
+import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
-from threadline.cli import decision_tables
-from threadline.cli import output as telling
+from threadline.cli import output
 from threadline.cli.running_stack import use_running_stack
+from threadline.decisions.model import NextStep
+from threadline.errors import Permanent
 
 if TYPE_CHECKING:
-    from threadline.decisions.reports import JudgedDecision
+    from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision, Report
+    from threadline.decisions.tuning import ThresholdProposal
 
 app = typer.Typer(help="Report on the decision engine, and propose thresholds.", no_args_is_help=True)
 
 Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")]
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, all workspaces.")]
 _NOTHING = "There are no decisions in this time. The engine decides when somebody asks the bot a question."
+_LISTED = 20
+"""Of each list; the newest, and how many more there are."""
+_BAR = 20
+_COLUMNS = ("", "decisions", "went on", "asked", "escalated", "👍", "👎", "right", "Brier", "ECE", "cost")
+_ENDINGS = (".png", ".svg", ".pdf")
 
 
 @app.callback()
@@ -35,19 +46,18 @@ def report(
     team: Team = "",
 ) -> None:
     """Report how often each type was decided, its calibration, wrong escalations, and the variants."""
-    from threadline.cli import decision_plot
     from threadline.decisions import reports
 
     found = reports.report(_outcomes(since, team))
     if found is None:
-        telling.line(_NOTHING)
+        output.print_line(_NOTHING)
         return
-    decision_tables.report(found)
+    _print_report(found)
     if plot and found.total.calibration is None:
-        telling.line("There is no plot, because there is no calibration yet.")
+        output.print_line("There is no plot, because there is no calibration yet.")
     elif plot and found.total.calibration:
-        decision_plot.draw(found.total.calibration, plot)
-        telling.progress(f"{plot} shows the calibration.")
+        draw_calibration(found.total.calibration, plot)
+        output.progress(f"{plot} shows the calibration.")
 
 
 @app.command()
@@ -62,10 +72,10 @@ def tune(
 
     outcomes = [each for each in _outcomes(since, team) if variant in ("", each.variant)]
     if not outcomes:
-        telling.line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
+        output.print_line(f"There are no decisions of the variant {variant}." if variant else _NOTHING)
         return
     proposal = tuning.propose_thresholds(outcomes, outcomes[-1].thresholds)
-    decision_tables.proposal(proposal, len(training_examples(outcomes)))
+    _print_proposal(proposal, len(training_examples(outcomes)))
 
 
 def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
@@ -77,3 +87,127 @@ def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
             return await judged_since(work.tx, datetime.now(UTC) - timedelta(days=days), team)
 
     return asyncio.run(read())
+
+
+def _print_report(found: "Report") -> None:
+    rows = [(type_.value, stats) for type_, stats in found.types]
+    _tallies("Decisions", [*rows, ("total", found.total)])
+    if found.total.calibration:
+        _reliability(found.total.calibration)
+    else:
+        output.print_line(
+            "There is no calibration yet: no answer has more thumbs one way than the other, and no escalation for low "
+            "confidence was answered or closed by a person."
+        )
+    _listed("Escalated without need", found.not_needed)
+    _listed("Answered, but should have been escalated", found.missed)
+    if len(found.variants) > 1:
+        _tallies(
+            "Variants", [(f"{name or '(none)'}, prompt {version}", tally) for name, version, tally in found.variants]
+        )
+
+
+def _print_proposal(found: "ThresholdProposal | None", examples: int) -> None:
+    """Args: `examples`: how many judged decisions there are to propose by."""
+    from threadline.decisions.tuning import MIN_EXAMPLES
+
+    if found is None:
+        counted = f"Judged decisions by confidence: {examples}"
+        output.print_line(f"{counted}; {MIN_EXAMPLES - examples} more are needed before thresholds are proposed.")
+        return
+    now, then = found.current, found.proposed
+    present = f"Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f})."
+    output.print_line(f"Judged decisions by confidence: {examples}. {present}")
+    if then == now:
+        output.print_line("No other thresholds have a lower cost.")
+        return
+    output.print_line(f"Proposed: high {then.high:g}, low {then.low:g} (cost {found.proposed_cost:.3f}).")
+    output.print_line(f"Of {found.judged} decisions {found.changed} would change:")
+    for before, after, count in found.changes:
+        output.print_line(f"  {count}: {before.value} → {after.value}")
+    output.print_line(
+        f"Nothing was changed. To apply it, set THREADLINE_DECISION_HIGH={then.high:g} and "
+        f"THREADLINE_DECISION_LOW={then.low:g}. To try it in a share of the threads, use THREADLINE_DECISION_VARIANTS."
+    )
+
+
+def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
+    table = Table(*_COLUMNS, title=title, title_justify="left")
+    for name, tally in rows:
+        asked = tally.next_steps[NextStep.CLARIFY] + tally.next_steps[NextStep.RETRIEVE_MORE]
+        scores = tally.calibration
+        table.add_row(
+            escape(name),
+            str(tally.decisions),
+            *(str(count) for count in (tally.next_steps[NextStep.PROCEED], asked, tally.next_steps[NextStep.ESCALATE])),
+            *(str(tally.thumbs_up), str(tally.thumbs_down)),
+            "–" if tally.share_right is None else f"{tally.share_right:.0%} of {tally.labelled}",
+            f"{scores.brier:.3f}" if scores else "–",
+            f"{scores.ece:.3f}" if scores else "–",
+            f"${tally.cost_usd:.4f}",
+        )
+    output.console.print(table)
+
+
+def _reliability(calibration: "Calibration") -> None:
+    table = Table("confidence", "judged", "mean", "right", "", title="Reliability", title_justify="left")
+    for each in calibration.bins:
+        filled = round(each.right * _BAR)
+        table.add_row(
+            f"{each.low:.1f} – {each.high:.1f}",
+            str(each.count),
+            f"{each.confidence:.2f}",
+            f"{each.right:.2f}",
+            "█" * filled + "·" * (_BAR - filled),
+        )
+    table.caption = f"{calibration.count} judged, Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}; 0 is best"
+    output.console.print(table)
+
+
+def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:
+    output.print_line(f"{title}: {len(outcomes) or 'none'}")
+    for each in outcomes[:_LISTED]:
+        sure = f"{each.judgement.confidence:.2f}" if each.judgement else "–"
+        why = f", {each.judgement.reason.value}" if each.judgement and each.judgement.reason else ""
+        words = textwrap.shorten(each.decision.reasoning, 100, placeholder=" …")
+        output.print_line(f"  {each.key}: {each.decision.type.value}, {sure}{why}. {words}")
+    if len(outcomes) > _LISTED:
+        output.print_line(f"  … and {len(outcomes) - _LISTED} more")
+
+
+def draw_calibration(calibration: "Calibration", path: Path) -> None:
+    """Write the picture, as the ending of its name says.
+
+    Raises:
+        Permanent: the drawing library is not installed, or the file cannot be written.
+    """
+    if path.suffix.lower() not in _ENDINGS:
+        raise Permanent(f"{path} must end in {', '.join(_ENDINGS[:-1])} or {_ENDINGS[-1]}.")
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Permanent("The plot needs matplotlib: install threadline[plot], or leave --plot out.") from error
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], linestyle="--", color="grey", label="perfect calibration")
+    axes.bar(
+        [each.low for each in calibration.bins],
+        [each.right for each in calibration.bins],
+        width=[each.high - each.low for each in calibration.bins],
+        align="edge",
+        alpha=0.5,
+        edgecolor="black",
+        label="right",
+    )
+    axes.plot([each.confidence for each in calibration.bins], [each.right for each in calibration.bins], "o")
+    for each in calibration.bins:
+        axes.annotate(str(each.count), ((each.low + each.high) / 2, each.right), ha="center", va="bottom")
+    axes.set(xlim=(0, 1), ylim=(0, 1.05), xlabel="confidence", ylabel="share correct")
+    axes.set_title(f"{calibration.count} judged: Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}")
+    axes.legend(loc="upper left")
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise Permanent(f"{path} cannot be written: {error}.") from error

@@ -4,22 +4,32 @@ import asyncio
 import os
 import shutil
 import tempfile
+import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
 
-from threadline.cli import output as telling
-from threadline.cli import process as stopping
+from threadline.cli import output, process
 from threadline.cli.running_stack import stack_home
 from threadline.errors import Permanent, Transient
 
 if TYPE_CHECKING:
+    from threadline_devstack.stack import Stack
     from threadline_devstack.stories.player import Chapter
     from threadline_devstack.stories.scene import Scene
 
+_MAX_SHOWN = 420
+"""Characters of a message that are shown: what the bot says is long, and the page shows it whole."""
+_SCRIPTED = (
+    "[bold]The model's words are scripted:[/bold] no ANTHROPIC_API_KEY is used. The agent itself is real: it searches, "
+    "reads and edits real files with its real tools."
+)
 PACE = 0.25
 """Seconds before each reply of the scripted model, so that one can follow."""
 
@@ -28,8 +38,8 @@ def up(
     pace: Annotated[float, typer.Option(help="Seconds before each reply of the scripted model.")] = PACE,
 ) -> None:
     """Start every service that the environment does not configure, and run until Ctrl-C."""
-    code = stopping.play(_up(pace))
-    telling.line("Everything is stopped." if code is None else "")
+    code = process.run_interactive(_up(pace))
+    output.print_line("Everything is stopped." if code is None else "")
     raise typer.Exit(code or 0)
 
 
@@ -38,13 +48,13 @@ def demo(
 ) -> None:
     """Play a bug case, a conversation, work on records and a handover, then stop everything."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-demo-"))
-    code = stopping.play(_demo(folder, pace))
+    code = process.run_interactive(_demo(folder, pace))
     if code:
-        telling.line(f"The logs are in {folder / 'logs'}.")
+        output.print_line(f"The logs are in {folder / 'logs'}.")
         raise typer.Exit(code)
     shutil.rmtree(folder, ignore_errors=True)
     if code is None:
-        telling.line("Stopped before the end of the story.")
+        output.print_line("Stopped before the end of the story.")
         raise typer.Exit(130)
 
 
@@ -52,12 +62,12 @@ async def _up(pace: float) -> int:
     from threadline_devstack.stack import Stack, Wishes
 
     place, wishes = stack_home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
-    async with Stack.running(place.root, wishes, telling.progress) as stack:
-        telling.addresses(stack)
+    async with Stack.running(place.root, wishes, output.progress) as stack:
+        _print_addresses(stack)
         try:
             ended = await stack.until_one_ends()
         except asyncio.CancelledError:
-            telling.line("Stopping everything …")
+            output.print_line("Stopping everything …")
             raise
         raise ended.failure(f"ended with exit code {ended.exit_code}")
 
@@ -72,18 +82,18 @@ async def _demo(folder: Path, pace: float) -> int:
     wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
     begun = time.monotonic()
     try:
-        async with Stack.running(folder, wishes, telling.progress) as stack, Scene.on(stack, telling.message) as scene:
-            telling.scripted()
+        async with Stack.running(folder, wishes, output.progress) as stack, Scene.on(stack, _print_message) as scene:
+            _print_scripted_note()
             for number, story in enumerate(stories(), start=1):
-                telling.scene(number, story.title)
+                _print_scene(number, story.title)
                 if not await _play(story.chapters, scene):
                     return 1
                 if number == 1:
                     await _retell(scene)
     except (Permanent, Transient) as error:
-        telling.failed(str(error))
+        output.print_error(str(error))
         return 1
-    telling.line(f"The whole story, with starting and stopping everything, took {time.monotonic() - begun:.0f} s.")
+    output.print_line(f"The whole story, with starting and stopping everything, took {time.monotonic() - begun:.0f} s.")
     return 0
 
 
@@ -93,18 +103,70 @@ async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
 
     verbs = Verbs(scene)
     for number, chapter in enumerate(chapters, start=1):
-        telling.chapter(number, chapter.title)
+        _print_chapter(number, chapter.title)
         try:
             await verbs.all(chapter.steps)
         except (Permanent, Transient) as error:
-            telling.failed(f"Step {number} ({chapter.title}) failed: {error}")
+            output.print_error(f"Step {number} ({chapter.title}) failed: {error}")
             return False
-        telling.seen()
+        _print_confirmed()
     return True
 
 
 async def _retell(scene: "Scene") -> None:
-    telling.transitions(await scene.transitions())
-    telling.conversation(await scene.conversation())
-    telling.turns(await scene.turns())
-    telling.line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
+    output.transitions(await scene.transitions())
+    output.conversation(await scene.conversation())
+    output.turns(await scene.turns())
+    output.print_line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
+
+
+def _print_scripted_note() -> None:
+    output.console.print(_SCRIPTED)
+
+
+def _print_scene(number: int, title: str) -> None:
+    output.console.print(f"\n[bold]Scene {number}: {escape(title)}[/bold]")
+
+
+def _print_chapter(number: int, title: str) -> None:
+    output.console.print(f"\n[bold cyan]{number}. {escape(title)}[/bold cyan]")
+
+
+def _print_confirmed() -> None:
+    output.console.print("   [green]✓ seen to happen[/green]")
+
+
+def _print_message(said: dict[str, Any]) -> None:
+    """A message of the sandbox, as Slack's JSON with its channel."""
+    from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
+    from threadline_devstack.stories.scene import message_text
+
+    names = {person.id: person.name for person in PEOPLE}
+    places = {channel: name for channel, name, _ in CHANNELS}
+    who = names.get(said.get("user", ""), "threadline")
+    words = textwrap.shorten(said.get("text") or message_text(said), _MAX_SHOWN, placeholder=" …")
+    style = "magenta" if who == "threadline" else "yellow"
+    output.console.print(
+        f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] [{style}]{who}[/{style}]: {escape(words)}"
+    )
+
+
+def _print_addresses(stack: "Stack") -> None:
+    table = Table(show_header=False, box=None, padding=(0, 2))
+    if not stack.slack_is_real:
+        table.add_row("Slack sandbox", f"[bold]{stack.slack_url}[/bold]")
+    if stack.ui_url:
+        table.add_row("Temporal UI", f"[bold]{stack.ui_url}[/bold]")
+    table.add_row("Logs", escape(str(stack.home.logs)))
+    output.console.print(Panel(table, title="Threadline is up", expand=False))
+    if not stack.slack_is_real:
+        output.console.print(
+            "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
+            "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
+            "Or mention the bot in #general:\n“@threadline show the project Web shop”, "
+            "“@threadline set the status of rfp_abc123 to proposal submitted”, or “@threadline what does the Starter "
+            "plan cost?”."
+        )
+    if stack.words_are_scripted:
+        _print_scripted_note()
+    output.console.print("Ctrl-C stops everything; the data stays.")

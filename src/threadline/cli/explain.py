@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from threadline.cli import output as telling
+from threadline.cli import output
 from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
@@ -49,7 +49,7 @@ async def _run(message: str, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
     elif isinstance(found, OfCase):
-        telling.line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
+        output.print_line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
     else:
         _tell(found)
 
@@ -63,22 +63,22 @@ def _plain(found: "Explanation | OfCase") -> Any:
 def _tell(told: "Explanation") -> None:
     _head(f"Turn {told.turn} of the thread {told.thread.channel}/{told.thread.ts}")
     for label, value in _facts(told):
-        telling.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
+        output.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
     for each in told.said:
         words = "(deleted by its author)" if each.deleted else _short(each.text)
-        telling.line(f"  {each.user_id} at {each.ts}: {words}")
+        output.print_line(f"  {each.user_id} at {each.ts}: {words}")
     _context(told.layers)
     _head("Tool calls" if told.tool_calls else "No tool was called")
     for number, call in enumerate(told.tool_calls, start=1):
         took = "" if call.milliseconds is None else f", {call.milliseconds} ms"
-        telling.line(f"{number}. step {call.step}: {call.tool_name}, {call.status}{took}")
-        telling.line(f"   arguments: {_short(call.parameters)}")
-        telling.line(f"   result:    {_short(call.result)}" if call.result else "")
+        output.print_line(f"{number}. step {call.step}: {call.tool_name}, {call.status}{took}")
+        output.print_line(f"   arguments: {_short(call.parameters)}")
+        output.print_line(f"   result:    {_short(call.result)}" if call.result else "")
     _protocol(told.protocol)
     for title, written in (("Journal entries", told.journal), ("Events", told.events)):
         _head(title if written else "")
         for entry in written:
-            telling.line(f"{entry.id}. {entry.rfp_id}, {entry.kind}: {_short(entry.what)}")
+            output.print_line(f"{entry.id}. {entry.rfp_id}, {entry.kind}: {_short(entry.what)}")
     _models(told)
     _end(told)
 
@@ -123,7 +123,7 @@ def _context(layers: Sequence[Mapping[str, Any]]) -> None:
         table = Table(*(escape(str(name)) for name in names), box=None, pad_edge=False)
         for layer in layers:
             table.add_row(*(escape(_short(layer.get(name, ""))) for name in names))
-        telling.console.print(table)
+        output.console.print(table)
 
 
 def _protocol(state: Mapping[str, Any] | None) -> None:
@@ -131,7 +131,7 @@ def _protocol(state: Mapping[str, Any] | None) -> None:
     for name in sorted(state or {}, key=lambda each: _STATE.index(each) if each in _STATE else len(_STATE)):
         value = (state or {})[name]
         shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        telling.line(f"{name}: {shown or 'nothing'}")
+        output.print_line(f"{name}: {shown or 'nothing'}")
 
 
 def _models(told: "Explanation") -> None:
@@ -141,27 +141,27 @@ def _models(told: "Explanation") -> None:
         for each in told.model_calls:
             tokens = (each.input_tokens, each.cached_tokens, each.output_tokens, each.milliseconds)
             table.add_row(str(each.step), each.purpose, escape(each.model), *map(str, tokens), f"${each.cost_usd:.4f}")
-        telling.console.print(table)
-        telling.line(f"{told.spent.tokens:,} tokens, ${told.spent.cost_usd:.4f} in all")
+        output.console.print(table)
+        output.print_line(f"{told.spent.tokens:,} tokens, ${told.spent.cost_usd:.4f} in all")
 
 
 def _end(told: "Explanation") -> None:
     _head("End")
     if told.ended is None:
-        telling.line("The turn has not ended yet.")
+        output.print_line("The turn has not ended yet.")
         return
     took = f", after {told.result['seconds']} s" if told.result and "seconds" in told.result else ""
-    telling.line(f"{told.ended.kind.value}, steps: {told.ended.model_calls}{took}")
+    output.print_line(f"{told.ended.kind.value}, steps: {told.ended.model_calls}{took}")
     if not told.ended.answer:
-        telling.line("Nothing was said.")
+        output.print_line("Nothing was said.")
         return
     said = f"{told.ended.said_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.said_at else "not in Slack yet"
-    telling.line(f"said ({said}): {_short(told.ended.answer)}")
+    output.print_line(f"said ({said}): {_short(told.ended.answer)}")
 
 
 def _head(title: str) -> None:
     if title:
-        telling.console.print(f"\n[bold]{escape(title)}[/bold]")
+        output.console.print(f"\n[bold]{escape(title)}[/bold]")
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import output as telling
+from threadline.cli import output
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document
@@ -59,17 +59,17 @@ def ingest(
             open_web_fetcher(allow_private=allow_private) as web,
         ):
             sources = collect_sources(paths, web.fetch)
-            with telling.progress_bar("Reading") as advance:
+            with output.progress_bar("Reading") as advance:
                 return await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
 
     report = asyncio.run(run())
     for source in report.removed:
-        telling.line(f"{source} is gone, and forgotten.")
+        output.print_line(f"{source} is gone, and forgotten.")
     for refusal in report.refusals:
-        telling.failed(refusal)
+        output.print_error(refusal)
     if report.embedding_error:
-        telling.failed(f"Some are found by their words alone until this is run again: {report.embedding_error}")
-    telling.line(_summary(report))
+        output.print_error(f"Some are found by their words alone until this is run again: {report.embedding_error}")
+    output.print_line(_summary(report))
     if report.refusals:
         raise typer.Exit(1)
 
@@ -85,9 +85,9 @@ def list_documents(team: Team = "") -> None:
         async with cli_database(team) as (database, team_id), database.begin() as work:
             found = await KnowledgeStore(work.tx).documents(team_id)
         for document in found:
-            telling.line(_line(document))
+            output.print_line(_line(document))
         if not found:
-            telling.line("There is no document.")
+            output.print_line("There is no document.")
 
     asyncio.run(run())
 
@@ -106,7 +106,7 @@ def remove(
         async with cli_database(team) as (database, team_id), database.begin() as work:
             if not await KnowledgeStore(work.tx).delete(team_id, source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
-        telling.line(f"{source} is forgotten.")
+        output.print_line(f"{source} is forgotten.")
 
     asyncio.run(run())
 

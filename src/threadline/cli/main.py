@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from threadline.cli import cases, db, decisions, devstack, doctor, explain, knowledge, records, replay, run
+from threadline.cli import cases, decisions, devstack, explain, knowledge, records, run
 from threadline.errors import Permanent, Transient
 
 app = typer.Typer(
@@ -21,19 +21,19 @@ app.command()(devstack.demo)
 app.command()(run.gateway)
 app.command()(run.worker)
 app.command()(run.codec)
-app.add_typer(db.app, name="db")
-app.command()(doctor.doctor)
+app.add_typer(run.db, name="db")
+app.command()(run.doctor)
 app.add_typer(cases.app, name="cases")
 app.command()(explain.explain)
 app.add_typer(knowledge.app, name="knowledge")
 app.add_typer(records.app, name="records")
 app.add_typer(decisions.app, name="decisions")
-app.command()(replay.replay)
+app.command()(run.replay)
 
 
 def main() -> None:
     """Run the command of this process's arguments, and end the process."""
-    leave(run_command())
+    exit_now(run_command())
 
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +48,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End without tearing the interpreter down: Temporal's native threads abort a quarter of such ends.
 
     https://github.com/temporalio/sdk-python/issues/300

@@ -1,14 +1,13 @@
-"""How commands speak to a person: progress, the chat of a case, and tables."""
+"""The console: lines, progress, and tables about cases."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
@@ -17,20 +16,11 @@ if TYPE_CHECKING:
     from threadline.cases.store.case import CaseRecord, PullRequest, TurnRecord
     from threadline.cases.store.lists import Transition
     from threadline.threads.store import QuarantinedMessage
-    from threadline_devstack.stack import Stack
-
-LONGEST = 420
-"""Characters of a message that are shown: what the bot says is long, and the page shows it whole."""
-
-_SCRIPTED = (
-    "[bold]The model's words are scripted:[/bold] no ANTHROPIC_API_KEY is used. The agent itself is real: it searches, "
-    "reads and edits real files with its real tools."
-)
 
 console = Console(highlight=False)
 
 
-def line(text: str) -> None:
+def print_line(text: str) -> None:
     if text:
         console.print(escape(text), soft_wrap=True)
 
@@ -48,60 +38,8 @@ def progress_bar(words: str) -> Iterator[Callable[[int, str, str], None]]:
         yield lambda size, name, _: bar.update(task, total=size, advance=1, at=escape(name))
 
 
-def scripted() -> None:
-    console.print(_SCRIPTED)
-
-
-def failed(text: str) -> None:
+def print_error(text: str) -> None:
     console.print(f"[bold red]✗[/bold red] {escape(text)}", soft_wrap=True)
-
-
-def scene(number: int, title: str) -> None:
-    console.print(f"\n[bold]Scene {number}: {escape(title)}[/bold]")
-
-
-def chapter(number: int, title: str) -> None:
-    console.print(f"\n[bold cyan]{number}. {escape(title)}[/bold cyan]")
-
-
-def seen() -> None:
-    console.print("   [green]✓ seen to happen[/green]")
-
-
-def message(said: dict[str, Any]) -> None:
-    """A message of the sandbox, as Slack's JSON with its channel."""
-    from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
-    from threadline_devstack.stories.scene import message_text
-
-    names = {person.id: person.name for person in PEOPLE}
-    places = {channel: name for channel, name, _ in CHANNELS}
-    who = names.get(said.get("user", ""), "threadline")
-    words = textwrap.shorten(said.get("text") or message_text(said), LONGEST, placeholder=" …")
-    style = "magenta" if who == "threadline" else "yellow"
-    console.print(
-        f"   [dim]#{places.get(said['channel'], said['channel'])}[/dim] [{style}]{who}[/{style}]: {escape(words)}"
-    )
-
-
-def addresses(stack: "Stack") -> None:
-    table = Table(show_header=False, box=None, padding=(0, 2))
-    if not stack.slack_is_real:
-        table.add_row("Slack sandbox", f"[bold]{stack.slack_url}[/bold]")
-    if stack.ui_url:
-        table.add_row("Temporal UI", f"[bold]{stack.ui_url}[/bold]")
-    table.add_row("Logs", escape(str(stack.home.logs)))
-    console.print(Panel(table, title="Threadline is up", expand=False))
-    if not stack.slack_is_real:
-        console.print(
-            "Open the Slack sandbox, write “The cart total is too high with the code SAVE10” in #bug-reports as the "
-            "reporter,\nand answer the findings in #bug-summaries as the developer: “Please fix it”. "
-            "Or mention the bot in #general:\n“@threadline show the project Web shop”, "
-            "“@threadline set the status of rfp_abc123 to proposal submitted”, or “@threadline what does the Starter "
-            "plan cost?”."
-        )
-    if stack.words_are_scripted:
-        scripted()
-    console.print("Ctrl-C stops everything; the data stays.")
 
 
 def transitions(steps: "Iterable[Transition]") -> None:
@@ -161,10 +99,10 @@ def quarantine(kept: "Iterable[tuple[QuarantinedMessage, str]]") -> None:
             f"[bold]{message.at:%Y-%m-%d %H:%M:%S}[/bold] {bug_id or 'no case'}, "
             f"thread {escape(message.thread.key)}, {escape(message.message_id)}"
         )
-        line(message.error)
+        print_line(message.error)
         console.print(escape(message.text), soft_wrap=True)
     if not told:
-        line("Nothing is in quarantine.")
+        print_line("Nothing is in quarantine.")
 
 
 def case(record: "CaseRecord", request: "PullRequest | None") -> None:

@@ -235,7 +235,7 @@ def list_records(team: Team = "") -> None:
             lines += map(_rfp_line, await RfpStore(work.tx).listed(team_id, limit=_MAX_LISTED))
             lines += map(_member_line, await TeamMemberStore(work.tx).listed(team_id, limit=_MAX_LISTED))
         for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
-            output.line(line)
+            output.print_line(line)
 
     asyncio.run(run())
 
@@ -258,7 +258,7 @@ async def _lock(project: str, team: str, *, locked: bool) -> None:
     async with cli_database(team) as (database, team_id), database.begin() as work:
         found = await work.estimates.project(team_id, project)
         await work.estimates.set_locked(team_id, found.project_id, locked=locked)
-    output.line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
+    output.print_line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
 
 
 @app.command()
@@ -280,7 +280,7 @@ def delete(
             except RfpNotFound as missing:
                 if not missing.deleted:
                     raise
-                output.line(f"{missing.sought} is gone already: it was deleted before.")
+                output.print_line(f"{missing.sought} is gone already: it was deleted before.")
                 return
             rfp_id = usage.rfp.rfp_id
             lines = [*_usage_lines(usage, await work.memories.count_of_rfp(team_id, rfp_id))]
@@ -289,7 +289,7 @@ def delete(
                 await store.delete(team_id, rfp_id)
                 await work.memories.forget_rfp(team_id, rfp_id)
         for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
-            output.line(line)
+            output.print_line(line)
 
     asyncio.run(run())
 
@@ -313,7 +313,7 @@ def forget_person(
                 await store.forget(team_id, found.user_id)
         forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
         for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
-            output.line(line)
+            output.print_line(line)
 
     asyncio.run(run())
 

@@ -1,12 +1,21 @@
-"""`threadline gateway`, `threadline worker` and `threadline codec`: the processes of the product."""
+"""The processes (`gateway`, `worker`, `codec`), and what is run beside them: `db upgrade`, `doctor`, `replay`."""
 
+import asyncio
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadline.cli import process as stopping
+from threadline.cli import output, process
+from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
+
+if TYPE_CHECKING:
+    from threadline.wiring.replay import ReplayRequest
+
+_REPORTED = 100
+"""Histories between two lines about the progress of a replay."""
 
 
 class Queue(StrEnum):
@@ -25,14 +34,14 @@ def gateway(
     from threadline.wiring.gateway import run_gateway
 
     address = parse_address(http) if http else None
-    stopping.serve(lambda stop: run_gateway(address, stop))
+    process.run_service(lambda stop: run_gateway(address, stop))
 
 
 def worker(queue: Annotated[Queue, typer.Option(help="Task queue to serve: core, agents or all.")] = Queue.ALL) -> None:
     """Run workflows and short activities (core), agent turns (agents), or both (all)."""
     from threadline.wiring.workers import run_worker
 
-    stopping.serve(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
+    process.run_service(lambda stop: run_worker(queue.value, stop), fast=queue is Queue.CORE)
 
 
 def codec(
@@ -47,7 +56,7 @@ def codec(
     from threadline.wiring.codec import run_codec
 
     host, port = parse_address(http)
-    stopping.serve(lambda stop: run_codec(host, port, stop))
+    process.run_service(lambda stop: run_codec(host, port, stop))
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -61,3 +70,73 @@ def parse_address(text: str) -> tuple[str, int]:
     if not bare or not port.isdecimal() or (":" in bare and bare == host):
         raise Permanent(f"--http is {text!r}: write it as HOST:PORT, such as 127.0.0.1:3000 or [::1]:3000")
     return bare, int(port)
+
+
+db = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
+
+
+@db.callback()
+def _use_running_stack() -> None:
+    use_running_stack()
+
+
+@db.command()
+def upgrade() -> None:
+    """Migrate the database at DATABASE_URL to the newest schema. Safe to repeat, and to run twice at once."""
+    from threadline.wiring.workers import upgrade_database
+
+    asyncio.run(upgrade_database())
+    typer.echo("The database has the newest schema.")
+
+
+def doctor() -> None:
+    """Check everything that Threadline needs, and say how to fix what is missing."""
+    from threadline.wiring.doctor import run_checks
+
+    use_running_stack()
+    checks = asyncio.run(run_checks())
+    for check in checks:
+        typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")
+        if not check.ok:
+            typer.echo(f"     {check.advice}")
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def replay(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            exists=True, dir_okay=False, help="Saved histories as JSON, instead of those at TEMPORAL_ADDRESS."
+        ),
+    ] = None,
+    workflow: Annotated[str, typer.Option(help="Id of one workflow. Its newest run is replayed, open or not.")] = "",
+    query: Annotated[str, typer.Option(help="Visibility query. Without it, all open workflows.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of workflows.")] = None,
+) -> None:
+    """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it before a deploy."""
+    from threadline.wiring.replay import OPEN, ReplayRequest
+
+    use_running_stack()
+    request = ReplayRequest(tuple(files or ()), workflow, query or OPEN, limit)
+    raise typer.Exit(asyncio.run(_replay(request)))
+
+
+async def _replay(request: "ReplayRequest") -> int:
+    from threadline.wiring.replay import replay_histories
+
+    count, failed = 0, 0
+    async for verdict in replay_histories(request):
+        count += 1
+        if verdict.divergence:
+            failed += 1
+            output.print_error(f"{verdict.workflow_id}, {verdict.divergence}")
+        if count % _REPORTED == 0:
+            output.print_line(f"{count} histories replayed so far, {failed} of them in another way.")
+    if not count:
+        output.print_line(f"No workflow matches {request.query}: there is nothing to replay.")
+        return 0
+    output.print_line(f"{count - failed} of {count} histories replay as they were recorded.")
+    if count == request.limit:
+        output.print_line(f"That were the newest {count}: more may be open, since --limit was given.")
+    return 1 if failed else 0

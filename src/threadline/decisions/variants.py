@@ -1,39 +1,112 @@
 """Variant: the thresholds and the prompt of a thread. Each variant has a stable share of all threads."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import log
+from pathlib import Path
+from typing import Any
 
 from threadline.decisions.model import Thresholds
+from threadline.errors import Permanent
 
 _WHOLE = 2**64
+_VARIABLE = "THREADLINE_DECISION_VARIANTS"
+_FORM = 'write it as a JSON list, such as [{"name": "calm", "share": 1, "high": 0.8, "low": 0.5}]'
+_FIELDS = frozenset({"name", "share", "high", "low", "prompt"})
 
 
 @dataclass(frozen=True)
 class Variant:
-    """`weight`: its share among all; `prompt`: instructions in place of the product's own, empty for these."""
+    """`share`: its weight among all; `prompt`: instructions in place of the product's own, empty for these."""
 
     name: str = ""
-    weight: float = 1.0
+    share: float = 1.0
     thresholds: Thresholds = field(default_factory=Thresholds)
     prompt: str = ""
 
 
 def variant_of(variants: Sequence[Variant], thread: str) -> Variant:
-    """The variant of a thread: the same for ever, as long as the variants and their weights stay the same.
+    """The variant of a thread: the same for ever, as long as the variants and their shares stay the same.
 
-    Each variant draws an arrival time, which is shorter for a higher weight, and the first to arrive has the thread.
+    Each variant draws an arrival time, which is shorter for a larger share, and the first to arrive has the thread.
     So an added variant takes its threads from all others, and no thread moves between the others.
 
     Args:
-        variants: at least one, with names of their own and weights above 0.
+        variants: at least one, with names of their own and shares above 0.
         thread: its key.
     """
     return min(variants, key=lambda each: _arrival(each, thread))
 
 
 def _arrival(variant: Variant, thread: str) -> float:
-    """Exponentially distributed, with the weight as its rate."""
+    """Exponentially distributed, with the share as its rate."""
     drawn = int.from_bytes(sha256(f"{variant.name}\n{thread}".encode()).digest()[:8])
-    return -log((drawn + 0.5) / _WHOLE) / variant.weight
+    return -log((drawn + 0.5) / _WHOLE) / variant.share
+
+
+def load_variants(text: str, default: Thresholds) -> tuple[Variant, ...]:
+    """The variants that run side by side, from the value of THREADLINE_DECISION_VARIANTS.
+
+    Args:
+        text: a JSON list of objects with a `name` and, where it is to differ, `share`, `high`, `low`, and `prompt`, a
+            file's path; empty for the one variant that all threads have.
+        default: the thresholds of a variant that names none.
+
+    Raises:
+        Permanent: the text is no such list, a name stands twice, a value is out of its range, or a prompt cannot be
+            read.
+    """
+    if not text.strip():
+        return (Variant(thresholds=default),)
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Permanent(f"{_VARIABLE}: {_FORM}: {error}") from None
+    if not isinstance(given, list):
+        raise Permanent(f"{_VARIABLE}: {_FORM}")
+    found = tuple(_variant(each, default) for each in given)
+    if len({each.name for each in found}) < len(found):
+        raise Permanent(f"{_VARIABLE}: each variant needs its own name")
+    return found or (Variant(thresholds=default),)
+
+
+def _variant(given: Any, default: Thresholds) -> Variant:
+    if not isinstance(given, dict) or not given.keys() <= _FIELDS:
+        raise Permanent(f"{_VARIABLE} is {given!r}: {_FORM}; also with a prompt, the path of a text file")
+    name, prompt = given.get("name"), given.get("prompt")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name):
+        raise Permanent(
+            f"{_VARIABLE} is {name!r}: a variant's name has 1 to 40 letters, digits, dots, dashes and underscores"
+        )
+    high, low = _number(given, "high", default.high, 1), _number(given, "low", default.low, 1)
+    try:
+        own = Thresholds(high, low)
+    except ValueError as error:
+        raise Permanent(f"{_VARIABLE}: variant {name}: {error}") from error
+    return Variant(name, _number(given, "share", 1.0, 1_000_000), own, _prompt(name, prompt) if prompt else "")
+
+
+def _number(given: Mapping[str, Any], field_name: str, default: float, most: float) -> float:
+    value = given.get(field_name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+        raise Permanent(
+            f"{_VARIABLE} is {value!r}: a variant's {field_name} is greater than 0 and less than or equal to {most}"
+        )
+    return float(value)
+
+
+def _prompt(name: str, path: object) -> str:
+    try:
+        text = Path(str(path)).read_text(encoding="utf-8-sig").strip()
+    except (OSError, ValueError) as error:  # no text in UTF-8, or no path
+        raise Permanent(
+            f"{_VARIABLE}: the prompt of {name} cannot be read: {error}. Name a text file in UTF-8."
+        ) from error
+    if not text:
+        raise Permanent(f"{_VARIABLE}: the prompt of {name}, {path}, is empty.")
+    return text

@@ -11,7 +11,6 @@ from typing import Any, get_args, get_type_hints
 import aiohttp
 from pydantic import SecretStr
 
-from threadline import settings as settings_groups
 from threadline.db.agent_role import agent_database
 from threadline.errors import Permanent
 from threadline.investigator.activities import LiveAgentActivities
@@ -21,7 +20,7 @@ from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.sandbox import own_temporary_folder
 from threadline.investigator.store import AgentStore
 from threadline.investigator.workspace import Workspaces, sweep_periodically
-from threadline.settings import AgentSettings, PayloadSettings, RepositorySettings, Section
+from threadline.settings import AgentSettings, PayloadSettings, RepositorySettings, SettingsGroup
 
 SWEEP = 3600.0
 """Seconds between two sweeps of the workspaces of ended cases."""
@@ -40,7 +39,7 @@ def _holds_secret(kind: Any) -> bool:
     return kind is SecretStr or any(map(_holds_secret, get_args(kind)))
 
 
-def _secrets(groups: Iterable[type[Section]]) -> frozenset[str]:
+def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
     """The variables of the groups' secret settings."""
     return frozenset(
         str(field.validation_alias or f"{group.model_config.get('env_prefix', '')}{name}").upper()
@@ -50,7 +49,7 @@ def _secrets(groups: Iterable[type[Section]]) -> frozenset[str]:
     )
 
 
-_GROUPS: list[type[Section]] = [vars(settings_groups)[name] for name in settings_groups.__all__]
+_GROUPS = SettingsGroup.__subclasses__()
 REFUSED_SECRETS = _secrets(_GROUPS) - _secrets(_READ_HERE)
 """Derived from the settings, so that a secret setting that is added is refused without a change here."""
 _HIDDEN_SECRETS = (

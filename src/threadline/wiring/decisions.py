@@ -5,7 +5,8 @@ from functools import partial
 from threadline.conversations.decide import Deciding, Lead, Rules
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
-from threadline.decisions.variant_settings import variants
+from threadline.decisions.model import Thresholds
+from threadline.decisions.variants import load_variants
 from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
 from threadline.sales.crm import describe_customer
@@ -19,7 +20,8 @@ def deciding(
 ) -> Deciding:
     """The decisions of turns with this mind; without an `embedder`, documents are found by words alone."""
     lead = lead_context(database, users)
-    rules = Rules(variants(settings), settings.decision_questions)
+    thresholds = Thresholds(settings.decision_high, settings.decision_low)
+    rules = Rules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
     looking_up = partial(look_up, database, embedder)
     return Deciding(database, mind.model, mind, lead, looking_up, rules)
 

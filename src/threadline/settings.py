@@ -1,0 +1,708 @@
+"""Settings from the environment: one frozen class a group. docs/settings.md is generated from them.
+
+A process reads the groups that it needs, so no process needs another's variables.
+"""
+
+import re
+from collections.abc import Callable
+from email.utils import parseaddr
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
+from threadline.errors import Permanent
+from threadline.models.prices import Price, parse_prices
+from threadline.privacy.keys import KeyRing, parse_keys
+from threadline.sales.model import MailAccount, is_address, parse_mail_account
+from threadline.tools.model import Risk
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `15m`, `4h`, `5d`, `30s`, `1h30m`.
+
+    Raises:
+        ValueError: with a sentence that names the text and the form that is expected.
+    """
+    total, number = 0.0, ""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    for character in text.strip().lower():
+        if character.isdigit() or character == ".":
+            number += character
+        elif character in units and number:
+            total, number = total + float(number) * units[character], ""
+        else:
+            raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+    if number or not text.strip():
+        raise ValueError(f"{text!r} is not a duration: write it as 30s, 15m, 2h, 5d or 1h30m")
+    return total
+
+
+def parse_targets(text: str) -> dict[Severity, SlaTarget]:
+    """Targets by severity from `S1=15m/4h,S2=1h/24h`; a severity that is not named keeps its default.
+
+    Raises:
+        ValueError: with a sentence that names what could not be read.
+    """
+    targets = dict(DEFAULT_TARGETS)
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, times = part.partition("=")
+        acknowledge, slash, resolve = times.partition("/")
+        if name.strip().upper() not in Severity.__members__ or not slash:
+            raise ValueError(f"{part!r} is not a target: write severity=acknowledge/resolve, such as S1=15m/4h")
+        targets[Severity(name.strip().upper())] = SlaTarget(parse_duration(acknowledge), parse_duration(resolve))
+    return targets
+
+
+def from_text(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Parses what the environment holds; a default is taken as it is."""
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+def _split_commas(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _parse_tiers(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(_split_commas(tier) for tier in text.split(";") if tier.strip())
+
+
+def _parse_sources(text: str) -> dict[str, SecretStr]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if any(not dsn or not name.strip().isidentifier() for name, _, dsn in pairs):
+        raise ValueError("write it as name=postgresql://…, several separated by commas")
+    return {name.strip(): SecretStr(dsn.strip()) for name, _, dsn in pairs}
+
+
+def _matching(pattern: str, hint: str) -> BeforeValidator:
+    """A text that matches from its beginning to its end; `hint` says how to write it."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.DOTALL):
+            raise ValueError(hint)
+        return text
+
+    return from_text(check)
+
+
+def _people(value: tuple[str, ...]) -> tuple[str, ...]:
+    if any(not re.fullmatch(r"[UW][A-Z0-9]{2,20}", each) for each in value):
+        raise ValueError("give the ids of users, such as U0123456789, several separated by commas")
+    return tuple(dict.fromkeys(value))
+
+
+def _mail_address(value: str) -> str:
+    if value and (not value.isprintable() or not is_address(parseaddr(value)[1].lower())):
+        raise ValueError("write it as sales@example.com, or as Sales <sales@example.com>")
+    return value
+
+
+def _domains(value: tuple[str, ...]) -> tuple[str, ...]:
+    plain = tuple(dict.fromkeys(each.lower().removeprefix("@") for each in value))
+    if any(not is_address(f"somebody@{each}") for each in plain):
+        raise ValueError("give domains such as example.com, several separated by commas")
+    return plain
+
+
+DURATION = from_text(parse_duration)
+_NAMES = from_text(_split_commas)
+Seconds = Annotated[float, DURATION, Field(gt=0)]
+HttpAddress = Annotated[str, _matching(r"https?://.*", "write it as https://host, with the path if it has one")]
+Slug = Annotated[str, _matching(r"[\w.-]+/[\w.-]+", "write it as owner/name")]
+PostgresUrl = Annotated[
+    SecretStr, _matching(r"postgres(?:ql)?://.*", "write it as postgresql://user:password@host:port/name")
+]
+Channel = Annotated[
+    str,
+    _matching(r"[CG][A-Z0-9]{6,}", "give the channel's id, such as C0123456789, as its details in Slack show it"),
+]
+Names = Annotated[tuple[str, ...], _NAMES]
+Channels = Annotated[tuple[Channel, ...], _NAMES]
+People = Annotated[tuple[str, ...], _NAMES, AfterValidator(_people)]
+MailServer = Annotated[MailAccount, from_text(parse_mail_account)]
+MailAddress = Annotated[str, AfterValidator(_mail_address)]
+Domains = Annotated[tuple[str, ...], _NAMES, AfterValidator(_domains)]
+Tiers = Annotated[tuple[tuple[str, ...], ...], from_text(_parse_tiers)]
+Targets = Annotated[dict[Severity, SlaTarget], from_text(parse_targets)]
+Keys = Annotated[KeyRing, from_text(parse_keys)]
+Prices = Annotated[dict[str, Price], from_text(parse_prices)]
+Sources = Annotated[dict[str, SecretStr], from_text(_parse_sources)]
+
+
+class SettingsGroup(BaseSettings):
+    model_config = SettingsConfigDict(
+        frozen=True, env_ignore_empty=True, extra="ignore", enable_decoding=False, populate_by_name=True
+    )
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read the group from the environment.
+
+        Raises:
+            Permanent: with one sentence for each variable that is wrong.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            raise Permanent("; ".join(_explain(cls, detail) for detail in error.errors())) from error
+
+
+def _explain(group: type[BaseSettings], detail: Any) -> str:
+    if not detail["loc"]:
+        return f"{group.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
+    name = str(detail["loc"][0])
+    fields = {field.validation_alias or key: key for key, field in group.model_fields.items()}
+    prefix = group.model_config.get("env_prefix", "")
+    variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
+    if detail["type"] == "missing":
+        return f"{variable} is not set: see docs/settings.md"
+    hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
+    found = "a secret that is not shown" if hidden else repr(detail["input"])
+    return f"{variable} is {found}: {detail['msg'].removeprefix('Value error, ')}"
+
+
+# ---- The processes and bug cases -------------------------------------------------------------------------------------
+
+
+class LogSettings(SettingsGroup):
+    """Logging."""
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO",
+        validation_alias="THREADLINE_LOG_LEVEL",
+        description="`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored.",
+    )
+
+
+class DeploymentSettings(SettingsGroup):
+    """Worker versioning.
+
+    Names the build for Temporal's worker versioning: see deploying.md. Set both or neither.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    deployment: str = Field("", description="Name of the deployment, without a dot.", examples=["threadline"])
+    build_id: str = Field("", description="Id of this build, such as a commit.", examples=["b2"])
+
+    @model_validator(mode="after")
+    def _named_both_or_neither(self) -> Self:
+        if "." in self.deployment:
+            raise ValueError("THREADLINE_DEPLOYMENT must not contain a dot: Temporal puts one before the build id")
+        if bool(self.deployment) != bool(self.build_id):
+            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set together")
+        return self
+
+
+class SlackSettings(SettingsGroup):
+    """Slack.
+
+    The app is described by `deploy/slack/manifest.yaml`. The gateway needs the app-level token (Socket Mode) or the
+    signing secret (HTTP).
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SLACK_")
+
+    bot_token: SecretStr = Field(description="Bot token of the app (`xoxb-…`). `threadline up` uses its sandbox.")
+    app_token: SecretStr | None = Field(
+        None, description="App-level token (`xapp-…`). When it is set, events arrive by Socket Mode."
+    )
+    signing_secret: SecretStr | None = Field(
+        None, description="Verifies events that arrive by HTTP, when there is no app-level token."
+    )
+    api_url: str | None = Field(None, description="Base URL of Slack's Web API, when it is not Slack's own.")
+
+
+class ChannelSettings(SettingsGroup):
+    """Channels.
+
+    Each value is a channel id, such as `C0123456789`. Several ids are separated by commas.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    reports_channel: Channel = Field(
+        description="Channel in which bugs are reported. `threadline up` uses the sandbox's."
+    )
+    summaries_channel: Channel = Field(
+        description="Channel in which developers get findings. `threadline up` uses the sandbox's."
+    )
+    escalation_channel: Channel | Literal[""] = Field(
+        "", description="Channel in which people are called. Without it, the summaries channel."
+    )
+    external_people: Channels = Field(
+        (),
+        description="Channels in which messages of guests and of other companies' members are accepted. Elsewhere they "
+        "are ignored.",
+    )
+    conversation_channels: Channels = Field(
+        (),
+        description="Channels that are searched for mentions that Slack failed to deliver. Direct messages and other "
+        "channels are then left out. Without it, every channel of the bot and its direct messages are searched, 40 at "
+        "each run, least recently searched first. Set it when the bot is in many busy channels: each listed channel is "
+        "searched at every run, 30 days back once a day, within some 50 Slack calls a minute.",
+    )
+
+    @model_validator(mode="after")
+    def _conversations_are_apart(self) -> Self:
+        if set(self.conversation_channels) & {self.reports_channel, self.summaries_channel, self.escalation}:
+            raise ValueError("a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there")
+        return self
+
+    @model_validator(mode="after")
+    def _reports_are_apart(self) -> Self:
+        if self.reports_channel in (self.summaries_channel, self.escalation):
+            raise ValueError(
+                "THREADLINE_REPORTS_CHANNEL must differ from the other case channels: its writers are reporters"
+            )
+        return self
+
+    @property
+    def escalation(self) -> str:
+        return self.escalation_channel or self.summaries_channel
+
+
+class CaseSettings(SettingsGroup):
+    """Bug cases.
+
+    Limits of a case, and the people who are called when it is escalated: see cases.md.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    reporter_timeout: Seconds = Field(2 * 3600, description="How long a question to the reporter waits for an answer.")
+    developer_timeout: Seconds = Field(48 * 3600, description="How long findings wait for a developer.")
+    turn_timeout: Seconds = Field(15 * 60, description="How long one turn of the agent may take.")
+    turn_budget_usd: float = Field(2.0, gt=0, description="Cost limit of one attempt at a turn, in US dollars.")
+    case_budget_usd: float = Field(10.0, gt=0, description="Cost limit of a case, in US dollars.")
+    max_questions: int = Field(3, ge=0, description="Questions that the agent may ask in one case.")
+    pull_request_poll: Seconds = Field(30 * 60, description="How often an open pull request is looked up.")
+    oncall: Tiers = Field(
+        (),
+        description="User or group ids to mention in an escalation. Commas separate ids, semicolons separate tiers.",
+        examples=["U1,S2;U3"],
+    )
+    sla: Targets = Field(
+        DEFAULT_TARGETS, description="Time to acknowledge and time to resolve an escalation, by severity."
+    )
+    services: Path | None = Field(
+        None,
+        description="TOML file with `[[service]]` tables: name, owner, and optionally description, channel and "
+        "repository.",
+        examples=["services.toml"],
+    )
+
+
+class CatchUpSettings(SettingsGroup):
+    """Catch-up."""
+
+    interval: Seconds = Field(
+        600.0,
+        validation_alias="THREADLINE_CATCH_UP_INTERVAL",
+        description="How often Slack's history is compared with what is stored.",
+    )
+
+
+class WorkerSettings(SettingsGroup):
+    """Core worker."""
+
+    cached_workflows: int = Field(
+        1000,
+        ge=1,
+        validation_alias="THREADLINE_CACHED_WORKFLOWS",
+        description="Threads that one core worker keeps in memory. Set it above the number of threads that are active "
+        "at once: a thread outside the cache is replayed from its start at its next message.",
+    )
+
+
+class DatabaseSettings(SettingsGroup):
+    """Database."""
+
+    url: PostgresUrl = Field(
+        validation_alias="DATABASE_URL",
+        description="Postgres, with the role that owns the schema. Migrations and commands use it too. `threadline up` "
+        "starts its own.",
+        examples=["postgresql://threadline:…@localhost:5432/threadline"],
+    )
+
+
+class AgentSettings(SettingsGroup):
+    """Investigating agent.
+
+    The agents' worker has no Slack token, no push credential, and a database role of its own.
+    """
+
+    database_url: PostgresUrl = Field(
+        validation_alias="THREADLINE_AGENT_DATABASE_URL",
+        description="The same database with the role `threadline_agent`. `threadline up` starts its own.",
+        examples=["postgresql://threadline_agent:…@localhost:5432/threadline"],
+    )
+    api_key: SecretStr = Field(
+        validation_alias="ANTHROPIC_API_KEY",
+        description="API key of the model. `threadline up` uses its stand-in without it.",
+    )
+    base_url: str | None = Field(
+        None, validation_alias="ANTHROPIC_BASE_URL", description="URL of the model's API, when it is not Anthropic's."
+    )
+    model: str = Field(
+        "claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL", description="Full name of the model."
+    )
+    slots: int = Field(
+        4, ge=1, validation_alias="THREADLINE_AGENT_SLOTS", description="Turns that one agents' worker runs at once."
+    )
+    query_databases: Sources = Field(
+        default_factory=dict,
+        validation_alias="THREADLINE_QUERY_DATABASES",
+        description="Other databases that the agent may query, as `name=postgresql://…`, separated by commas. Their "
+        "role must only be able to read the views below.",
+        examples=["shop=postgresql://reader:…@…/shop"],
+    )
+    query_views: Names = Field(
+        (),
+        validation_alias="THREADLINE_QUERY_VIEWS",
+        description="Views that the agent may read there, separated by commas.",
+        examples=["orders_seen"],
+    )
+    loki_url: str | None = Field(
+        None, validation_alias="THREADLINE_LOKI_URL", description="URL of Loki, in which the agent searches logs."
+    )
+    loki_selector: str = Field(
+        '{job=~".+"}',
+        validation_alias="THREADLINE_LOKI_SELECTOR",
+        description="Log streams that the agent may search.",
+        examples=['{namespace="shop"}'],
+    )
+
+
+class RepositorySettings(SettingsGroup):
+    """Code and files."""
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    repo: Names = Field(
+        description="Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the "
+        "agents' worker must only be able to read. `threadline up` makes a sample repository."
+    )
+    home: Path = Field(Path(".threadline"), description="Folder for the files of the devstack and of the workers.")
+    workspaces: Path | None = Field(
+        None,
+        description="Folder for the agent's copies of the code. Without it, `workspaces` in `THREADLINE_HOME`.",
+        examples=[".threadline/workspaces"],
+    )
+
+    @property
+    def workspace_root(self) -> Path:
+        return (self.workspaces or self.home / "workspaces").absolute()
+
+
+class ForgeSettings(SettingsGroup):
+    """Pull requests.
+
+    Without a token a fix is a pushed branch. The agents' worker never gets this token.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="GITHUB_")
+
+    token: SecretStr | None = Field(None, description="GitHub token that opens draft pull requests.")
+    api_url: str | None = Field(None, description="API URL of a GitHub Enterprise server.")
+
+
+class PayloadSettings(SettingsGroup):
+    """Encryption.
+
+    Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same value.
+    """
+
+    keys: Keys | None = Field(
+        None,
+        validation_alias="THREADLINE_PAYLOAD_KEYS",
+        description="Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in "
+        "front, nothing is encrypted yet. Without it, nothing is encrypted. `openssl rand -base64 32` makes a key.",
+        examples=["2026-11:…"],
+    )
+
+
+class TemporalUiSettings(SettingsGroup):
+    """Temporal's UI.
+
+    `threadline explain` reads it, which runs where the core worker runs.
+    """
+
+    url: HttpAddress = Field(
+        "http://localhost:8233",
+        validation_alias="THREADLINE_TEMPORAL_UI",
+        description="Address of Temporal's UI, for links. `threadline up` uses its own.",
+        examples=["http://localhost:8080"],
+    )
+
+
+class CodecSettings(SettingsGroup):
+    """Codec server.
+
+    `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md.
+    """
+
+    token: SecretStr | None = Field(
+        None,
+        min_length=16,
+        validation_alias="THREADLINE_CODEC_TOKEN",
+        description="Token that clients must present, at least 16 characters. Required when it serves beyond this "
+        "machine.",
+    )
+    origins: Names = Field(
+        ("http://localhost:8233", "http://127.0.0.1:8233"),
+        validation_alias="THREADLINE_CODEC_ORIGINS",
+        description="Origins of the pages that may ask: the addresses of Temporal's UI, separated by commas.",
+        examples=["http://localhost:8080,http://127.0.0.1:8080"],
+    )
+
+
+# ---- Conversations: their model, tools, approvals and decisions ------------------------------------------------------
+
+
+LONGEST_ANSWER = 150.0
+"""Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
+
+
+class OpenAISettings(SettingsGroup):
+    """Conversation model.
+
+    The model that answers mentions, at any endpoint that speaks OpenAI's Responses or Chat Completions API. Without a
+    key, whoever asks is told that the key is missing.
+    """
+
+    api_key: SecretStr | None = Field(
+        None,
+        validation_alias="OPENAI_API_KEY",
+        description="API key of the model. `threadline up` uses its stand-in without it.",
+    )
+    base_url: HttpAddress = Field(
+        "https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL", description="URL of the model's API."
+    )
+    model: str = Field(
+        "gpt-5.4-mini", validation_alias="THREADLINE_OPENAI_MODEL", description="Full name of the model."
+    )
+    api: Literal["auto", "responses", "chat"] = Field(
+        "auto",
+        validation_alias="THREADLINE_OPENAI_API",
+        description="API of the endpoint: `responses`, `chat`, or `auto` to detect it.",
+    )
+    timeout: Seconds = Field(
+        120.0,
+        le=LONGEST_ANSWER,
+        validation_alias="THREADLINE_OPENAI_TIMEOUT",
+        description="How long one call of the model may take, at most 150 seconds.",
+    )
+    prices: Prices = Field(
+        default_factory=dict,
+        validation_alias="THREADLINE_OPENAI_PRICES",
+        description="Prices that override the built-in table, as `model=input/cached/output` in US dollars for a "
+        "million tokens, separated by commas.",
+        examples=["gpt-5.4-mini=0.75/0.075/4.5"],
+    )
+
+
+class EmbeddingSettings(SettingsGroup):
+    """Embeddings.
+
+    Finds documents by meaning as well as by words: see knowledge.md. `threadline knowledge ingest` reads them too; run
+    it after a change, to compute the vectors again.
+    """
+
+    kind: Literal["off", "local", "openai"] = Field(
+        "off",
+        validation_alias="THREADLINE_EMBEDDINGS",
+        description="`off`, `local` (a small model in the worker, needs the extra `embeddings`), or `openai` (at "
+        "`OPENAI_BASE_URL`).",
+    )
+    model: str = Field(
+        "",
+        validation_alias="THREADLINE_EMBEDDINGS_MODEL",
+        description="Embedding model for `openai`. Without it, `text-embedding-3-small`.",
+        examples=["text-embedding-3-small"],
+    )
+
+
+class ConversationSettings(SettingsGroup):
+    """Conversations.
+
+    Limits of a conversation, and how long its data is kept: see conversations.md.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    conversation_max_turns: int = Field(
+        5, ge=1, le=20, description="Model calls of one answer that may ask for tools, 1 to 20."
+    )
+    conversation_quiet: Seconds = Field(
+        24 * 3600,
+        description="Silence after which a conversation's workflow ends. The next message starts a new run, which "
+        "remembers everything.",
+    )
+    conversation_model_patience: Seconds = Field(
+        3600, description="How long an answer waits for a model that is unavailable."
+    )
+    conversation_context_tokens: int = Field(
+        12_000,
+        ge=2_000,
+        description="Tokens of the thread that the model reads, at least 2000. What is older is summarised.",
+    )
+    conversation_retention_days: float = Field(
+        90, ge=31, description="Days after its last message for which a conversation is kept, at least 31."
+    )
+    """Longer than the catch-up looks back: what is forgotten sooner would be missed, and answered once more."""
+    tool_log_days: float = Field(365, ge=2, description="Days for which tool calls stay on record, at least 2.")
+    """Longer than the sweep takes up an approved action: what is forgotten sooner could be carried out once more."""
+    memory_days: float = Field(
+        90, gt=0, description="Days for which the operator's memories, and people's names and addresses, are kept."
+    )
+    operator_context_tokens: int = Field(
+        6_000,
+        ge=1_000,
+        description="Tokens of records, people and memories that the operator agent gets, at least 1000.",
+    )
+    mutations_per_minute: int = Field(
+        30, ge=1, description="How often tools may change one record in a minute, in all threads together."
+    )
+
+    @property
+    def context_bytes(self) -> int:
+        """Four bytes for a token."""
+        return self.conversation_context_tokens * 4
+
+
+class ApprovalSettings(SettingsGroup):
+    """Approvals.
+
+    See operator.md.
+    """
+
+    approvers: People = Field(
+        (),
+        validation_alias="THREADLINE_APPROVERS",
+        description="Ids of the users who may approve actions and emails, separated by commas. An action of high risk "
+        "is never approved by whoever asked for it. Without it, actions of medium and high risk are refused.",
+        examples=["U0123456789,U9876543210"],
+    )
+    expiry: Seconds = Field(
+        24 * 3600, validation_alias="THREADLINE_APPROVAL_EXPIRY", description="How long a proposal waits for approval."
+    )
+
+
+class DecisionSettings(SettingsGroup):
+    """Decisions and handovers.
+
+    See decisions.md.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
+
+    decision_high: float = Field(0.75, gt=0, le=1, description="Confidence from which the agent goes on, from 0 to 1.")
+    decision_low: float = Field(0.5, gt=0, le=1, description="Confidence below which a person takes over.")
+    decision_questions: int = Field(
+        2, ge=0, le=10, description="Questions in a row that the agent may ask before a person takes over."
+    )
+    decision_variants: str = Field(
+        "",
+        description="Thresholds and prompts to compare, each in a share of all threads, as a JSON list.",
+        examples=['[{"name": "calm", "share": 1}, {"name": "bold", "share": 1, "high": 0.7}]'],
+    )
+    sensitive_words: Names = Field(
+        (),
+        description="Sensitive words in addition to refund, legal, complaint, sue and compensation, separated by "
+        "commas.",
+        examples=["cancel my contract,data breach"],
+    )
+    handover_reminder: Seconds = Field(
+        1800, description="How often people are reminded of a thread that nobody has taken over, five times at most."
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.decision_low > self.decision_high:
+            raise ValueError("THREADLINE_DECISION_LOW must not be above THREADLINE_DECISION_HIGH")
+        return self
+
+
+class JiraSettings(SettingsGroup):
+    """Jira.
+
+    Set all three or none. Without them there are no tools for tickets; `threadline up` uses its sandbox.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_JIRA_")
+
+    url: HttpAddress | None = Field(None, description="The Jira Cloud site.", examples=["https://acme.atlassian.net"])
+    email: str = Field(
+        "",
+        description="Account of the bot. Everyone who may write to the bot can read and change what this account may.",
+    )
+    token: SecretStr | None = Field(None, description="API token of that account.")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({bool(self.url), bool(self.email), self.token is not None}) > 1:
+            raise ValueError(
+                "THREADLINE_JIRA_URL, THREADLINE_JIRA_EMAIL and THREADLINE_JIRA_TOKEN must be set together"
+            )
+        return self
+
+
+class CiSettings(SettingsGroup):
+    """Continuous integration.
+
+    GitHub Actions runs that people may ask for.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="THREADLINE_GITHUB_")
+
+    repository: Slug | None = Field(
+        None,
+        description="Repository as owner/name. Without it there are no tools for builds; `threadline up` uses its "
+        "sandbox.",
+        examples=["acme/shop"],
+    )
+    token: SecretStr | None = Field(
+        None, description="Token that reads and restarts its workflow runs. Without it, `GITHUB_TOKEN`."
+    )
+    api_url: HttpAddress | None = Field(None, description="API URL. Without it, `GITHUB_API_URL`.")
+
+
+class MailSettings(SettingsGroup):
+    """Email.
+
+    Set the first three together. Without them emails are drafted and never sent: see sales.md.
+    """
+
+    server: MailServer | None = Field(
+        None,
+        validation_alias="THREADLINE_SMTP_URL",
+        description="Mail server: `smtp://user:password@host:587` with STARTTLS, or `smtps://user:password@host:465`. "
+        "`?tls=none` is for a server on the same machine.",
+        examples=["smtp://user:password@mail.example.com:587"],
+    )
+    sender: MailAddress = Field(
+        "", validation_alias="THREADLINE_SMTP_FROM", description="Sender.", examples=["Acme Sales <sales@example.com>"]
+    )
+    domains: Domains = Field(
+        (),
+        validation_alias="THREADLINE_EMAIL_DOMAINS",
+        description="Domains that email may go to, separated by commas. Subdomains are not included.",
+        examples=["example.com,acme.com"],
+    )
+    free: Risk = Field(
+        Risk.LOW,
+        validation_alias="THREADLINE_EMAIL_RISK",
+        description="Highest risk at which an email is sent without approval: `low` (to whoever asks), `medium` (to "
+        "someone on record) or `high`.",
+    )
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({self.server is not None, bool(self.sender), bool(self.domains)}) > 1:
+            raise ValueError(
+                "THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS must be set together"
+            )
+        return self
