@@ -16,7 +16,8 @@ from threadline.decisions.engine import Decision
 from threadline.decisions.model import Action, Decided
 from threadline.errors import Transient
 from threadline.settings import OpenAISettings
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 KEY = "sk-for-the-sandbox"
 

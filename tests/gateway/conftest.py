@@ -23,7 +23,8 @@ from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ThreadOwner
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 SOCKET = GatewayConfig(
     "socket", identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, app_token=identity.APP_TOKEN, port=0

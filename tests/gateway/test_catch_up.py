@@ -20,7 +20,8 @@ from threadline.gateway.process import Gateway, GatewayConfig
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.threads.contract import CATCH_UP_ID
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -26,7 +26,8 @@ from threadline.slack.users import CACHE_SECONDS, UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline.wiring.gateway import run_gateway
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import User as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -21,7 +21,8 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.socket_mode import SocketModeLink
 from threadline.gateway.thread_resolver import ThreadLookup
 from threadline.slack.model import Thread
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
