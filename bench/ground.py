@@ -18,9 +18,8 @@ from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack.ports import HOST, Ports
 from threadline_devstack.postgres import Databases
-from threadline_devstack.processes import Command, Facts, Family, logged
+from threadline_devstack.processes import HOST, Command, Facts, Family, Ports, logged
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 

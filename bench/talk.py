@@ -24,8 +24,8 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.request import Conversation
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import Answer, Turn
 from threadline_devstack.slack import identity
 

@@ -47,7 +47,7 @@ from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import slack_client
-from threadline_devstack.ports import HOST
+from threadline_devstack.processes import HOST
 
 Argument = TypeVar("Argument")
 Value = TypeVar("Value")

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from aiohttp import ClientSession, WSMsgType, web
 
-from threadline_devstack.ports import HOST
+from threadline_devstack.processes import HOST
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.signed_http import sign
 

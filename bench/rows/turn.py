@@ -18,7 +18,7 @@ from bench.usage import proportional_mib
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import Turn
 from threadline_devstack.slack import identity
 

@@ -21,8 +21,7 @@ from psycopg import sql
 
 from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline_devstack.ports import HOST, Ports
-from threadline_devstack.processes import Child, Command, Facts, Family, Ready
+from threadline_devstack.processes import HOST, Child, Command, Facts, Family, Ports, Ready
 
 OWNER = "threadline"
 AGENT = "threadline_agent"

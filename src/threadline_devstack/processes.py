@@ -1,15 +1,18 @@
-"""Child processes: started in order, waited for until they are ready, and ended whatever happens to us."""
+"""Child processes: started in order, waited for until they are ready, and ended whatever happens to us; their ports."""
 
 import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,15 @@ Ready = Callable[["Child"], Awaitable[Facts | None]]
 
 TAIL = 15
 """Lines of a log that a failure shows."""
+
+HOST = "127.0.0.1"
+BELOW_EPHEMERAL = range(20_000, 32_768)
+"""Where Linux and macOS take no ports by themselves, unless told to (Linux begins at 32,768): between asking for a port
+and listening on it, neither a connection nor a program that takes any port, as Temporal's does, can take it.
+"""
+
+_SHARES = 64
+"""Each process takes ports of a share of its own: two stacks that start at once would see the same port free."""
 
 _TETHER = Path(__file__).with_name("tether.py")
 _POLL = 0.05
@@ -205,3 +217,35 @@ def logged(event: str) -> Ready:
         return None
 
     return ready
+
+
+class Ports:
+    """Gives out ports that are free: each time another one, and the usual one where it is wanted and can be had."""
+
+    def __init__(self, *, usual: bool) -> None:
+        self._usual = usual
+        self._given: set[int] = set()
+
+    def take(self, usual: int) -> int:
+        port = usual if self._usual and usual not in self._given and _is_free(usual) else self._any()
+        self._given.add(port)
+        return port
+
+    def _any(self) -> int:
+        own = BELOW_EPHEMERAL[os.getpid() % _SHARES :: _SHARES]
+        for attempt in count():
+            port = secrets.choice(own if attempt < len(own) else BELOW_EPHEMERAL)
+            if port not in self._given and _is_free(port):
+                return port
+        raise AssertionError("unreachable")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a port on which connections of yesterday are still timing out is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

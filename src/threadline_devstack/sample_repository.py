@@ -1,9 +1,12 @@
-"""The sample repository: a small shop whose planted bugs an agent can find, prove and mend."""
+"""The sample repository: a small shop whose planted bugs an agent can find and mend, and the check of such a fix."""
 
+import asyncio
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from threadline.errors import Permanent
@@ -72,9 +75,7 @@ def _build(scratch: Path) -> Path:
 
 
 def _git(*arguments: str, git_dir: Path, work_tree: Path | None = None, day: int = 1) -> str:
-    executable = shutil.which("git")
-    if executable is None:
-        raise Permanent("The sample repository needs git: install it and start again.")
+    executable = _git_path()
     environment = {
         "PATH": str(Path(executable).parent) + os.pathsep + os.defpath,
         "LC_ALL": "C",
@@ -93,3 +94,51 @@ def _git(*arguments: str, git_dir: Path, work_tree: Path | None = None, day: int
     if done.returncode:
         raise Permanent(f"git {arguments[0]} failed for the sample repository at {git_dir}: {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def _git_path() -> str:
+    found = shutil.which("git")
+    if found is None:
+        raise Permanent("The sample repository needs git: install it and start again.")
+    return found
+
+
+@dataclass(frozen=True)
+class FixCheck:
+    """`output` is what the test printed on the fix's branch; `diff` what the branch changes."""
+
+    test: str
+    failed_before: bool
+    passes_now: bool
+    output: str
+    diff: str
+
+    @property
+    def holds(self) -> bool:
+        return self.failed_before and self.passes_now
+
+
+async def check_fix(repository: Path, branch: str, file: str) -> FixCheck:
+    """Run the test of the bug that is planted in `file` on the default branch and on `branch`."""
+    test = PLANTED_BUGS[file]
+    with tempfile.TemporaryDirectory(prefix="threadline-proof-") as scratch:
+        tree = Path(scratch) / "tree"
+        await _run(_git_path(), "clone", "--quiet", "--branch", BRANCH, str(repository), str(tree))
+        before, _ = await _run(sys.executable, "-B", "-m", "unittest", test, folder=tree)
+        await _run(_git_path(), "checkout", "--quiet", f"origin/{branch}", folder=tree)
+        after, output = await _run(sys.executable, "-B", "-m", "unittest", test, folder=tree)
+        _, diff = await _run(_git_path(), "diff", f"origin/{BRANCH}", f"origin/{branch}", folder=tree)
+    return FixCheck(test, failed_before=before != 0, passes_now=after == 0, output=output, diff=diff)
+
+
+async def _run(*arguments: str, folder: Path | None = None) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *arguments,
+        cwd=folder,
+        env={"PATH": str(Path(_git_path()).parent) + os.pathsep + os.defpath, "GIT_CONFIG_GLOBAL": os.devnull},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode(errors="replace")

@@ -11,10 +11,9 @@ from typing import Any, Self
 
 from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline_devstack import environment, postgres, sandboxes, temporal
+from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.clients import ModelControl, ServicesControl, SlackControl
-from threadline_devstack.ports import HOST, Ports
-from threadline_devstack.processes import Child, Command, Family, logged
+from threadline_devstack.processes import HOST, Child, Command, Family, Ports, logged
 from threadline_devstack.sample_records import lay_sample_records
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
@@ -223,7 +222,7 @@ class Stack:
 
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
-            found = await sandboxes.start_slack(self._family, self._ports, self._machine)
+            found = await start_sandbox(self._family, self._ports, self._machine, "slack", 8800)
             people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
             self.settings = people | self.settings | found
             self._tell(f"The Slack sandbox is up: {self.slack_url}")
@@ -232,14 +231,15 @@ class Stack:
         """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
         scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
         if scripted:
-            found = await sandboxes.start_model(self._family, self._ports, self._machine, self._wishes.pace)
+            pace = ("--pace", str(self._wishes.pace))
+            found = await start_sandbox(self._family, self._ports, self._machine, "models", 8900, *pace)
             self.settings |= {name: value for name, value in found.items() if name.startswith(scripted)}
             self._tell("The model sandbox is up")
 
     async def _start_services(self) -> None:
         if not (wanted := environment.without_a_service(self._given)):
             return
-        found = await sandboxes.start_services(self._family, self._ports, self._machine)
+        found = await start_sandbox(self._family, self._ports, self._machine, "trackers", 8950)
         self.settings |= {name: value for name, value in found.items() if name.startswith(wanted)}
         self.services_url = found["THREADLINE_JIRA_URL"].removesuffix("/jira")
         for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
@@ -284,3 +284,12 @@ class Stack:
         address = f"{HOST}:{self._ports.take(3000)}"
         self._tell(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
         return ("--http", address)
+
+
+async def start_sandbox(
+    family: Family, ports: Ports, machine: Mapping[str, str], name: str, port: int, *options: str
+) -> Settings:
+    """Start a stand-in as a child process, on its usual port where that may be; returns the settings to find it by."""
+    module = (sys.executable, "-m", "threadline_devstack", "--port", str(ports.take(port)))
+    facts = await family.start(Command(name, (*module, name, *options), machine, ready=logged("sandbox_ready")))
+    return {str(variable): str(value) for variable, value in facts["settings"].items()}

@@ -12,8 +12,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent
-from threadline_devstack.ports import HOST, Ports
-from threadline_devstack.processes import Child, Command, Facts, Family, Ready
+from threadline_devstack.processes import HOST, Child, Command, Facts, Family, Ports, Ready
 
 NAMESPACE = "default"
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")

@@ -23,13 +23,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from tests.chaos.scripted import FaultRates
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline_devstack import environment, postgres, sandboxes, temporal
+from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.clients import ModelControl
-from threadline_devstack.ports import HOST, Ports
-from threadline_devstack.processes import Command, Family, logged
+from threadline_devstack.processes import HOST, Command, Family, Ports, logged
 from threadline_devstack.sample_repository import make_sample_repository
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import Message
+from threadline_devstack.stack import start_sandbox
 from threadline_devstack.state_folder import Home
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,7 @@ class ChaosStack:
             server, databases, model = await asyncio.gather(
                 temporal.start(family, home.root, ports, machine),
                 postgres.start(family, home.root, ports, machine),
-                sandboxes.start_model(family, ports, machine, 0.0),
+                start_sandbox(family, ports, machine, "models", 0),
             )
             _without_fsync(databases.owner)
             make_sample_repository(home.repository)

@@ -13,7 +13,7 @@ from threadline.errors import Permanent, Transient
 from threadline.forge.actions import EACH_LOG, LOG_ROOM, LOGS, Actions
 from threadline.tools.model import ErrorCode, ToolStatus
 from threadline.tools.output import render_result
-from threadline_devstack.trackers import Kind
+from threadline_devstack.trackers.faults import Kind
 from threadline_devstack.trackers.github import FAILED, SLUG, WELL, Run
 
 CODES = "Codes hold on their last day"

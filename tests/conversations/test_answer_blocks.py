@@ -16,7 +16,7 @@ from threadline.db.engine import Database
 from threadline.slack.client import Slack
 from threadline.slack.text import is_blank
 from threadline.threads.outbox import Outbox, Post
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import DEVELOPER, SUMMARIES
 
 ROLES: tuple[str, list[dict[str, Any]]] = ("roles", [{"name": "Dev", "day_rate": "900"}, {"name": "QA"}])

@@ -24,7 +24,8 @@ from threadline.threads.contract import CatchUpPlan, ChannelRead, Handled, LookS
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
 from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import Message
 
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL

@@ -22,7 +22,7 @@ from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import User
 

@@ -29,8 +29,7 @@ from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline.wiring.doctor import SCOPES
 from threadline.wiring.temporal import missing_search_attributes
 from threadline_devstack import environment, temporal
-from threadline_devstack.ports import Ports
-from threadline_devstack.processes import Family
+from threadline_devstack.processes import Family, Ports
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from threadline_devstack import server
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 
 HERE = Path(__file__).parent
 

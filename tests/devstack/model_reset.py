@@ -1,6 +1,6 @@
 """A model sandbox that serves all tests of a module: what one test has left in it is nothing to the next."""
 
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 
 def reset(model: ModelSandbox) -> ModelSandbox:

@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from threadline_devstack.filling import MissingValue, fill
 from threadline_devstack.models.exchanges import Exchange, agent_of, result_summary, script_for, scripts
 from threadline_devstack.models.facts import facts_of
-from threadline_devstack.models.holds import Holds
 from threadline_devstack.models.request import Conversation, Step, ToolResult, read
-from threadline_devstack.models.script import Answer, Reply, ScriptDiverged, Turn, play
+from threadline_devstack.models.script import Answer, Holds, Reply, ScriptDiverged, Turn, play
 
 ROOT = Path(__file__).parents[2]
 SPEAK = "slack_post_summary"

@@ -12,7 +12,7 @@ import pytest
 
 from threadline.errors import Permanent
 from threadline_devstack import environment
-from threadline_devstack.ports import BELOW_EPHEMERAL, Ports
+from threadline_devstack.processes import BELOW_EPHEMERAL, Ports
 from threadline_devstack.state_folder import Home
 
 

@@ -18,8 +18,8 @@ from claude_agent_sdk import (
 )
 
 from threadline.investigator.prompt import MAY_EDIT, NO_ANSWER, NO_QUESTION
-from threadline_devstack.models import ModelSandbox
 from threadline_devstack.models.exchanges import scripts
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.sample_repository import PLANTED_BUGS, make_sample_repository
 
 VAGUE = "Something is wrong with my order at checkout, can you help?"

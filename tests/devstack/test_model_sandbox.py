@@ -12,7 +12,9 @@ import pytest
 import pytest_asyncio
 
 from tests.devstack.model_reset import reset
-from threadline_devstack.models import ModelSandbox, Turn, director
+from threadline_devstack.models import director
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
@@ -250,13 +252,13 @@ async def test_a_caller_who_left_no_longer_waits_at_a_hold(model: ModelSandbox) 
 
 async def test_the_process_says_when_it_is_ready_and_ends_cleanly() -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "threadline_devstack.models", "--port", "0", "--pace", "0.01"),
+        *(sys.executable, "-m", "threadline_devstack", "models", "--pace", "0.01"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     ready = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
-    assert ready["event"] == "model_sandbox_ready"
+    assert ready["event"] == "sandbox_ready"
     assert (await post(f"{ready['url']}/v1/messages", {"messages": [PROMPT], "tools": [GREP]}))[0] == 200
     process.send_signal(signal.SIGTERM)
     _, errors = await asyncio.wait_for(process.communicate(), 10)

@@ -10,7 +10,8 @@ import pytest_asyncio
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
 
 from tests.devstack.model_reset import reset
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}

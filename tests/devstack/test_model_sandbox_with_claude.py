@@ -10,7 +10,8 @@ import pytest_asyncio
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, query
 
 from tests.devstack.model_reset import reset
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 SCHEMA = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
 

@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from threadline_devstack.models import ModelSandbox
-from threadline_devstack.slack import SlackSandbox
-from threadline_devstack.trackers import TrackerSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.slack.app import SlackSandbox
+from threadline_devstack.trackers.app import TrackerSandbox
 
 SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str, str, str]] = {
     # what runs it, what a page must not read, what it must not order, and the body of that order

@@ -10,9 +10,9 @@ import pytest
 
 from threadline.errors import Permanent
 from threadline_devstack.clients import ServicesControl
-from threadline_devstack.trackers import TrackerSandbox
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.jira import BadQuery, Site
 
 

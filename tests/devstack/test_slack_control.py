@@ -12,7 +12,7 @@ import aiohttp
 import pytest_asyncio
 
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
 
 
@@ -125,12 +125,12 @@ async def test_an_open_page_sees_what_happens(slack: SlackSandbox, browser: aioh
 
 async def test_the_process_says_when_it_listens_and_ends_on_sigterm() -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "threadline_devstack.slack", "--port", "0", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "threadline_devstack", "slack", stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     async with asyncio.timeout(30):
         ready = json.loads(await process.stdout.readline())
-        assert ready["event"] == "slack_sandbox_ready"
+        assert ready["event"] == "sandbox_ready"
         async with aiohttp.ClientSession() as session, session.get(f"{ready['url']}/stream") as stream:
             assert await stream.content.readline() == b": hello\n"
             async with session.get(f"{ready['url']}/healthz") as response:

@@ -12,7 +12,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
 from threadline_devstack.slack.workspace import STATUS_SECONDS
 

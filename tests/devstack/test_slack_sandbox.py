@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from tests.chaos.plan import seeded_random
 from tests.chaos.weather import Weather
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.faults import CallFault, Faults
 from threadline_devstack.slack.identity import (
     APP_TOKEN,

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from tests.devstack.conftest import SlackServer
 from threadline_devstack import server
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SIGNING_SECRET
 
 

@@ -15,9 +15,9 @@ from temporalio.client import Client
 
 from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline_devstack import environment, postgres, sandboxes, temporal
-from threadline_devstack.ports import Ports
-from threadline_devstack.processes import Family
+from threadline_devstack import environment, postgres, temporal
+from threadline_devstack import stack as stack_module
+from threadline_devstack.processes import Family, Ports
 from threadline_devstack.stack import Stack, Wishes
 from threadline_devstack.state_folder import Home
 
@@ -113,7 +113,7 @@ async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
     async def start(*_: object) -> dict[str, str]:
         return {f"{name}_{what}": "sandbox" for name in ("ANTHROPIC", "OPENAI") for what in ("API_KEY", "BASE_URL")}
 
-    monkeypatch.setattr(sandboxes, "start_model", start)
+    monkeypatch.setattr(stack_module, "start_sandbox", start)
     stack = Stack(Home(home), Wishes(given=given), lambda line: None)
     await stack._start_model()
     scripted = {name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in given}
@@ -121,7 +121,7 @@ async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
 
 
 async def test_with_both_keys_there_is_no_model_sandbox(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "start_model", None)
+    monkeypatch.setattr(stack_module, "start_sandbox", None)
     stack = Stack(Home(home), Wishes(given={"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}), print)
     await stack._start_model()
     assert stack.settings == {}

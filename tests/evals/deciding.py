@@ -20,7 +20,7 @@ from threadline.models.chat_model import ChatModel
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.structured import asking
 from threadline.settings import OpenAISettings
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 AT_ONCE = 4
 """Queries that a model is asked at the same time: more would meet its limits of rate."""

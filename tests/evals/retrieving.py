@@ -20,8 +20,7 @@ from threadline.models.embeddings import Embedder
 from threadline.settings import EmbeddingSettings
 from threadline.wiring.integrations import configured_embedder
 from threadline_devstack import environment, postgres
-from threadline_devstack.ports import Ports
-from threadline_devstack.processes import Family
+from threadline_devstack.processes import Family, Ports
 
 TEAM = "T1"
 

@@ -15,7 +15,8 @@ from threadline.db.engine import Database
 from threadline.decisions.model import Decision, DecisionType
 from threadline.errors import Transient
 from threadline.settings import OpenAISettings
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 KEY = "sk-for-the-sandbox"
 

@@ -22,7 +22,8 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 SOCKET = GatewayConfig("socket", app_token=identity.APP_TOKEN, port=0)
 ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)

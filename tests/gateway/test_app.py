@@ -25,7 +25,8 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import MAX_BODY, GatewayConfig, GatewayServer
 from threadline.slack.client import identify
 from threadline.slack.model import Thread
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

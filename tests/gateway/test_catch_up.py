@@ -18,7 +18,8 @@ from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
 from threadline.threads.contract import CATCH_UP_ID, followed_channels
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -13,7 +13,8 @@ from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
 from threadline.gateway.router import EventRouter
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -15,7 +15,8 @@ from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.gateway.router import EventRouter
 from threadline.slack.model import Thread
 from threadline.threads.model import stop_id
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

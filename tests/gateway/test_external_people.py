@@ -27,7 +27,8 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.contract import Handled
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline.wiring.gateway import check_user_lookup, run_gateway
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import User as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

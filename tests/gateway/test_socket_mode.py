@@ -16,7 +16,8 @@ from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents, SocketModeConnection
 from threadline.slack.model import Thread
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

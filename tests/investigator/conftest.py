@@ -11,7 +11,7 @@ from tests.devstack.model_reset import reset
 from tests.investigator.investigator_scene import API_KEY, InvestigatorScene
 from tests.investigator.turn_scene import agent, cli_model, cli_turns, turns
 from threadline.investigator.runner import InvestigatorConfig
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 __all__ = ["agent", "cli_model", "cli_turns", "turns"]
 

@@ -18,7 +18,8 @@ from threadline.cases.model import CaseLimits, ConversationPage, Entry, Service,
 from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"

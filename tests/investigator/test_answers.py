@@ -12,7 +12,7 @@ from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import runner
 from threadline.investigator.cli import CliSession
 from threadline.investigator.errors import TurnFailed
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 
 class AnsweringSession(CliSession):

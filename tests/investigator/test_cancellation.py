@@ -16,7 +16,7 @@ from tests.investigator.investigator_scene import InvestigatorScene, running_age
 from threadline.investigator import runner
 from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.store import TurnOutcome
-from threadline_devstack.models import Turn
+from threadline_devstack.models.script import Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene
-from threadline_devstack.models import ToolResult, Turn
+from threadline_devstack.models.request import ToolResult
+from threadline_devstack.models.script import Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,7 +7,7 @@ import pytest
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.errors import Permanent, Transient
 from threadline.investigator.errors import TurnFailed, TurnInterrupted
-from threadline_devstack.models import Turn
+from threadline_devstack.models.script import Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,7 +12,8 @@ from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import prompt as prompts
 from threadline.investigator.errors import TurnFailed, TurnInterrupted
 from threadline.investigator.stream import SessionUsage
-from threadline_devstack.models import ToolResult, Turn
+from threadline_devstack.models.request import ToolResult
+from threadline_devstack.models.script import Turn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

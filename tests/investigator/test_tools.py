@@ -14,7 +14,7 @@ from threadline.investigator.fences import parts_in
 from threadline.investigator.logs import Loki
 from threadline.investigator.queries import QueryResult, ReadOnlyQueries
 from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, SenderType
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 

@@ -20,7 +20,7 @@ from threadline.investigator.runner import Investigator, InvestigatorConfig, Tur
 from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline.investigator.workspace import Workspaces
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.sample_repository import make_sample_repository
 
 

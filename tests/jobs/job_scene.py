@@ -36,7 +36,7 @@ from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
 AUTHOR = Author(DEVELOPER, "corr-1")

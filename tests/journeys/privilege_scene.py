@@ -15,7 +15,9 @@ import pytest_asyncio
 from aiohttp import web
 
 from threadline_devstack import environment
-from threadline_devstack.models import ModelSandbox, ToolResult, Turn
+from threadline_devstack.models.request import ToolResult
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 from threadline_devstack.stack import Stack, Wishes
 from threadline_devstack.stories.scene import Scene
 

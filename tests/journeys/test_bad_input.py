@@ -15,7 +15,8 @@ from sqlalchemy import text as sql
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline_devstack import environment
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack, Wishes

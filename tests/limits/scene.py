@@ -33,7 +33,8 @@ from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL")

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from tests.devstack.model_reset import reset
 from tests.models import asking
 from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 HERE = Path(__file__).parent
 

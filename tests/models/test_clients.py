@@ -11,7 +11,7 @@ from tests.models.asking import BOTH, REQUEST, Make, asked, returned, said, user
 from threadline.models.errors import ModelRefused
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.models.prices import Price
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 
 @BOTH

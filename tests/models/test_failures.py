@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestServer
 
 from tests.models.asking import BOTH, KEY, Make, asked
 from threadline.models.errors import ContextTooLong, ModelRefused, ModelUnavailable, RateLimited
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 
 
 @BOTH

@@ -15,7 +15,8 @@ from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import Form
 from threadline.models.model import Usage
 from threadline.models.structured import asking
-from threadline_devstack.models import ModelSandbox, Turn
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.models.script import Turn
 
 BOOK = Situation("Book a meeting with me.", tools=(OfferedTool("calendar_book", "Book a meeting."),))
 

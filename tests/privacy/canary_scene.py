@@ -27,9 +27,9 @@ from threadline.slack.model import Thread
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
 from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal
-from threadline_devstack.ports import Ports
-from threadline_devstack.processes import Family
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.processes import Family, Ports
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
 
 UNPROTECTED = "canary-that-stands-in-the-clients-identity"

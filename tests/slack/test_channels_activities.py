@@ -7,7 +7,7 @@ import pytest
 
 from threadline.slack.channels import ChannelRefused, Channels
 from threadline.slack.client import Slack
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import User
 

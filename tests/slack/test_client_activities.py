@@ -8,7 +8,7 @@ from tests.support.slack import Clock, Serve
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack.client import POST_EVENT, Slack, make_client
 from threadline.slack.model import User
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_ID,
     BOT_TOKEN,

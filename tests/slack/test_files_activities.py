@@ -11,7 +11,7 @@ from tests.support.slack import Handler, Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import Slack, make_client
 from threadline.slack.files import Downloaded, download, fetch, look
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import REPORTER, REPORTS
 
 Answer = Callable[[], web.StreamResponse]

@@ -7,7 +7,7 @@ import pytest
 
 from threadline.slack.client import Slack
 from threadline.slack.history import BURST, History, Pace
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 

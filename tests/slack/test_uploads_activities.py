@@ -11,7 +11,7 @@ from threadline.slack.client import Slack
 from threadline.slack.uploads import FileUpload
 from threadline.threads.outbox import CLAIM_LEASE, Outbox
 from threadline.threads.store import PostStore
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import Message
 

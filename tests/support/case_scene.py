@@ -56,7 +56,8 @@ from threadline.threads.sweep import LiveSweepActivities
 from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
-from threadline_devstack.slack import SlackSandbox, identity
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
 

@@ -51,9 +51,9 @@ from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
 from threadline.wiring.operator import operating
-from threadline_devstack.models import ModelSandbox
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import Turn
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import Message as SlackMessage
 

@@ -66,7 +66,7 @@ from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
     BOT_USER,

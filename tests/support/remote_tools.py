@@ -19,9 +19,9 @@ from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline.trackers.jira import JiraClient
 from threadline.wiring.integrations import REMOTE
-from threadline_devstack.trackers import TrackerSandbox
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.github import SLUG
 
 REGISTRY = ToolRegistry(REMOTE)

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from threadline.slack.client import Slack, make_client
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -8,7 +8,7 @@ from threadline.db.engine import Database
 from threadline.slack.client import Slack
 from threadline.threads.alerts import WINDOW, FailureAlerts
 from threadline.threads.outbox import Outbox, Post
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import ESCALATIONS
 
 

@@ -11,7 +11,7 @@ from threadline.slack.history import History, Raw
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import MAX_PRIOR_MESSAGES, AuthorPolicy, messages_before
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import User
 

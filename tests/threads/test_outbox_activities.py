@@ -17,7 +17,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL, Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
-from threadline_devstack.slack import SlackSandbox
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import Message
 

@@ -20,8 +20,8 @@ from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.trackers.jira import PROPERTY, JiraClient
 from threadline.trackers.model import NewTicket, TicketQuery
 from threadline_devstack.server import HOST, bound, serving
-from threadline_devstack.trackers import Kind
 from threadline_devstack.trackers import jira as jira_api
+from threadline_devstack.trackers.faults import Kind
 from threadline_devstack.trackers.jira import Issue
 
 NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}

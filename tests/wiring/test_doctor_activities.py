@@ -20,8 +20,9 @@ from threadline.trackers.jira import JiraClient
 from threadline.wiring import doctor, integrations
 from threadline_devstack.server import HOST, bound
 from threadline_devstack.server import serving as sandbox_serving
-from threadline_devstack.slack import SlackSandbox, identity
-from threadline_devstack.trackers import TrackerSandbox
+from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
+from threadline_devstack.trackers.app import TrackerSandbox
 
 JIRA_NAMES = [f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")]
 CI_NAMES = [f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")]

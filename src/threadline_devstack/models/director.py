@@ -1,4 +1,4 @@
-"""The director: chooses the script for a request, remembers what was asked, and fails when told to."""
+"""The director: chooses the script for a request, remembers what was asked, holds replies, and fails when told to."""
 
 import asyncio
 import logging
@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline_devstack.models.exchanges import script_for
-from threadline_devstack.models.holds import Holds
 from threadline_devstack.models.request import Conversation
-from threadline_devstack.models.script import Answer, Failure, Interruption, Reply, Script, Turn, play
+from threadline_devstack.models.script import Answer, Failure, Holds, Interruption, Reply, Script, Turn, play
 
 logger = logging.getLogger(__name__)
 

@@ -37,3 +37,10 @@ class ModelSandbox(Director):
             # Replies that break off on purpose are errors to uvicorn.
             async with serving(build(sandbox), listener, grace=SHUTDOWN_SECONDS, log_level="critical"):
                 yield sandbox
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """By which the product finds both models, Anthropic's and OpenAI's."""
+        key = self.api_key or "model-sandbox"
+        anthropic = {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": key}
+        return anthropic | {"OPENAI_BASE_URL": f"{self.url}/v1", "OPENAI_API_KEY": key}

@@ -13,10 +13,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 
 from threadline_devstack import server
+from threadline_devstack.slack import identity
 from threadline_devstack.slack.control import Control
 from threadline_devstack.slack.delivery import Deliveries
 from threadline_devstack.slack.faults import Faults
-from threadline_devstack.slack.identity import SIGNING_SECRET
 from threadline_devstack.slack.interactions import Interactions
 from threadline_devstack.slack.methods import METHODS
 from threadline_devstack.slack.model import Refused
@@ -62,7 +62,7 @@ class SlackSandbox:
         populate(self.workspace)
         self.faults = Faults()
         self.sockets = Sockets()
-        http = SignedHttp(session, SIGNING_SECRET)
+        http = SignedHttp(session, identity.SIGNING_SECRET)
         self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
         self._page = Page(self.workspace, self.faults)
@@ -87,6 +87,19 @@ class SlackSandbox:
                         yield sandbox
                     finally:
                         await sandbox.close()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """By which the product finds it; the page is at the origin of SLACK_API_URL."""
+        return {
+            "SLACK_API_URL": self.api_url,
+            "SLACK_BOT_TOKEN": identity.BOT_TOKEN,
+            "SLACK_APP_TOKEN": identity.APP_TOKEN,
+            "SLACK_SIGNING_SECRET": identity.SIGNING_SECRET,
+            "THREADLINE_REPORTS_CHANNEL": identity.REPORTS,
+            "THREADLINE_SUMMARIES_CHANNEL": identity.SUMMARIES,
+            "THREADLINE_ESCALATION_CHANNEL": identity.ESCALATIONS,
+        }
 
     async def click(self, user: str, channel: str, ts: str, action_id: str) -> bool:
         """`user` presses a button of the bot's; whether the app acknowledged it in time."""

@@ -20,7 +20,7 @@ from threadline.errors import Permanent
 from threadline.handovers.model import CLOSE, TAKE
 from threadline.threads.model import SenderType
 from threadline_devstack.filling import fill
-from threadline_devstack.fix_check import check_fix
+from threadline_devstack.sample_repository import check_fix
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
 from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
 from threadline_devstack.stories.scene import Scene, contains_all, message_text
