@@ -17,7 +17,7 @@ def refuse() -> None:
 
 
 def test_no_part_of_a_log_line_holds_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    telemetry.set_up("DEBUG")
+    telemetry.configure_logging("DEBUG")
     log = structlog.get_logger("test")
     structlog.contextvars.bind_contextvars(where=f"at {TOKEN}")
     try:

@@ -156,7 +156,7 @@ class OneTurn:
 
 
 async def _serve(stop: asyncio.Event) -> None:
-    telemetry.set_up(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.read().level)
     database = TimedDatabase(DatabaseSettings.read().url.get_secret_value(), pool_size=20)
     operators = ChannelSettings.read().escalation
     async with slack_client(SlackSettings.read()) as web_client:

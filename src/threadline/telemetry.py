@@ -8,11 +8,11 @@ import structlog
 
 from threadline.privacy.redaction import redact_value
 
-_TALKATIVE = (
+_VERBOSE_LIBRARIES = (
     *("slack_sdk", "aiohttp.access", "urllib3"),
     *("httpx", "httpx2", "httpcore", "httpcore2"),
 )
-"""Libraries that tell of each request, with its address."""
+"""Libraries that log each request with its address."""
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -30,7 +30,7 @@ def redact_message(
     return {name: redact_value(value, field=name) for name, value in entry.items()}
 
 
-def set_up(level: str = "INFO") -> None:
+def configure_logging(level: str = "INFO") -> None:
     """Send structlog's and the standard library's records to standard output as JSON lines. Call once a process."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(
@@ -48,7 +48,7 @@ def set_up(level: str = "INFO") -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for name in _TALKATIVE:
+    for name in _VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*_SHARED[:-1], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -58,7 +58,7 @@ def set_up(level: str = "INFO") -> None:
     )
 
 
-async def settle() -> None:
+async def flush_callbacks() -> None:
     """Call before the event loop ends: Temporal's core aborts the interpreter when it is torn down in mid-callback.
 
     See https://github.com/temporalio/sdk-python/issues/300.

@@ -54,7 +54,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 def main() -> int:
     given = arguments(sys.argv[1:])
     os.environ.setdefault("THREADLINE_EMBEDDINGS", "local")
-    telemetry.set_up("WARNING")
+    telemetry.configure_logging("WARNING")
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="threadline-evals-", ignore_cleanup_errors=True) as folder:
         try:

@@ -231,7 +231,7 @@ async def test_gateway_as_wired_refuses_a_guest(
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(telemetry, "set_up", lambda _: None)  # the test process keeps its own logs
+    monkeypatch.setattr(telemetry, "configure_logging", lambda _: None)  # the test process keeps its own logs
     stop, connected = asyncio.Event(), sandbox.sockets.count
     process = asyncio.create_task(run_gateway(None, stop))
     async with asyncio.timeout(30):

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from threadline.slack.client import Slack
-from threadline.slack.history import BURST, History, Pace
+from threadline.slack.history import BURST, History, RateLimiter
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
@@ -58,11 +58,11 @@ async def test_all_channels_and_direct_messages_of_the_bot_are_listed(sandbox: S
 
 
 async def test_cancelled_wait_for_a_call_takes_nobodys_place() -> None:
-    pace = Pace(clock=lambda: 0.0)
+    limiter = RateLimiter(clock=lambda: 0.0)
     for _ in range(int(BURST)):
-        await pace.turn()
+        await limiter.acquire()
     for _ in range(100):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.001):
-                await pace.turn()
-    assert pace._left == pytest.approx(0.0), "nobody is to wait for what was never asked"
+                await limiter.acquire()
+    assert limiter._left == pytest.approx(0.0), "nobody is to wait for what was never asked"

@@ -24,7 +24,7 @@ from threadline.slack.model import FileRef, User
 
 HTTP_TOTAL = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: what `slack.posts` counts on."""
-SHORT_PAUSE = 5
+MAX_RETRY_AFTER = 5
 """The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
 POST_EVENT = "threadline_post"
 """The `event_type` of the metadata that every post of ours carries."""
@@ -34,8 +34,8 @@ _TOKEN_REFUSED = frozenset(
     {"account_inactive", "invalid_auth", "not_allowed_token_type", "not_authed", "token_expired", "token_revoked"}
 )
 """What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
-_NOBODY = frozenset({"user_not_found", "user_not_visible"})
-_GONE = frozenset({"message_not_found", "thread_not_found"})
+_UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
+_MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
 _NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
 
 
@@ -63,7 +63,7 @@ class _ShortPause(AsyncRateLimitErrorRetryHandler):
         if error is not None or response is None or response.status_code != 429:
             return False
         pause = next((values[0] for name, values in response.headers.items() if name.lower() == "retry-after"), "")
-        return pause.isdecimal() and int(pause) <= SHORT_PAUSE
+        return pause.isdecimal() and int(pause) <= MAX_RETRY_AFTER
 
 
 def make_client(
@@ -147,7 +147,7 @@ class Slack:
                 shown = [redact_value(block) for block in blocks]
                 await self.client.chat_update(channel=channel, ts=ts, text=redact(text), blocks=shown)
             except SlackApiError as exc:
-                if error_name(exc) not in _GONE:
+                if error_name(exc) not in _MESSAGE_GONE:
                     raise
                 return False
         return True
@@ -210,7 +210,7 @@ class Slack:
             try:
                 answer = await self.client.users_info(user=user)
             except SlackApiError as exc:
-                if error_name(exc) in _NOBODY:
+                if error_name(exc) in _UNKNOWN_USER:
                     return None
                 raise
         told: Mapping[str, Any] = answer.get("user") or {}

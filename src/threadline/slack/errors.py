@@ -13,7 +13,7 @@ RATE_LIMIT_PAUSE = 30.0
 """Seconds to wait when Slack limits the rate without naming a time."""
 
 _RATE_LIMITED = frozenset({"ratelimited", "rate_limited"})
-_UNSURE = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
+_OUTCOME_UNKNOWN = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 """Slack says of these that some of the work may have been done all the same."""
 
 _REINSTALL = (
@@ -23,7 +23,7 @@ _TOO_LONG = "The message for {where} is too long for Slack ({name}): shorten it,
 _NO_BLOCKS = "Slack cannot display the blocks of the message for {where}: report this with the message's key."
 _UNSHOWABLE = frozenset({"invalid_attachments", "invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
 """A second table in a message is `invalid_attachments`, wherever it stands."""
-_WORDS = {
+_ADVICE = {
     "not_in_channel": "The bot is not a member of {where}: type `/invite` and the bot's name there.",
     "channel_not_found": "Slack does not show the bot {where}: check the channel's id in the settings, "
     "and if it is private, invite the bot there.",
@@ -102,13 +102,13 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     if status == 429 or name in _RATE_LIMITED:
         pause = RATE_LIMIT_PAUSE if pause is None else pause
         return NotDone(f"Slack's rate limit is reached for {where}.", retry_after=pause)
-    if status >= 500 or name in _UNSURE:
+    if status >= 500 or name in _OUTCOME_UNKNOWN:
         return Transient(f"Slack failed for {where} ({name or f'HTTP {status}'}).", retry_after=pause)
     if name:
         needed = _data(exc).get("needed") or "that this call needs"
         unknown = "Slack refused the call for {where}: {name}. Its reference page says what that means."
         side = Unshowable if name in _UNSHOWABLE else Permanent
-        return side(_WORDS.get(name, unknown).format(where=where, name=name, needed=needed))
+        return side(_ADVICE.get(name, unknown).format(where=where, name=name, needed=needed))
     if status < 300:
         return Transient(f"Slack's answer for {where} could not be read.")
     return Permanent(

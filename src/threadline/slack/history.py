@@ -21,14 +21,14 @@ Raw = Mapping[str, Any]
 
 
 @dataclass
-class Pace:
-    """Calls that may be made: `BURST` at once, then `PER_SECOND`."""
+class RateLimiter:
+    """Lets `BURST` calls through at once, then `PER_SECOND`."""
 
     clock: Callable[[], float] = time.monotonic
     _left: float = BURST
     _since: float = field(default=0.0)
 
-    async def turn(self) -> None:
+    async def acquire(self) -> None:
         """Wait until a call may be made."""
         now = self.clock()
         self._left = min(BURST, self._left + (now - self._since) * PER_SECOND) - 1
@@ -44,9 +44,9 @@ class Pace:
 class History:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
 
-    def __init__(self, slack: Slack, pace: Pace | None = None) -> None:
+    def __init__(self, slack: Slack, limiter: RateLimiter | None = None) -> None:
         self._slack = slack
-        self._pace = pace or Pace()
+        self._limiter = limiter or RateLimiter()
 
     async def page(self, channel: str, oldest: str, latest: str) -> tuple[list[Raw], bool]:
         """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.
@@ -56,7 +56,7 @@ class History:
         fetch = partial(self._slack.client.conversations_history, channel=channel)
         shown, cursor, more = list[Raw](), None, True
         while more and not shown:
-            await self._pace.turn()
+            await self._limiter.acquire()
             page = await messages_page(fetch, channel, oldest=oldest, latest=latest, limit=PAGE, cursor=cursor)
             shown, cursor = list(page.get("messages") or ()), _next_cursor(page)
             more = bool(cursor or (shown and page.get("has_more")))
@@ -66,7 +66,7 @@ class History:
         """Every channel, group message and direct message that the bot is part of and nobody has archived."""
         found, cursor = list[str](), None
         while True:
-            await self._pace.turn()
+            await self._limiter.acquire()
             async with calling("the list of its channels"):
                 page = await self._slack.client.users_conversations(
                     types="public_channel,private_channel,mpim,im", exclude_archived=True, limit=PAGE, cursor=cursor
@@ -79,7 +79,7 @@ class History:
     async def shows(self, channel: str, ts: str) -> bool:
         """Whether a message is there, in whichever thread: Slack finds a reply by its own timestamp."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=ts)
-        await self._pace.turn()
+        await self._limiter.acquire()
         page = await messages_page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)
         found = page.get("messages") or ()
         return any(message.get("ts") == ts and message.get("subtype") != "tombstone" for message in found)
@@ -89,7 +89,7 @@ class History:
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
         seen, cursor = set[str](), None
         while True:
-            await self._pace.turn()
+            await self._limiter.acquire()
             page = await messages_page(fetch, channel, oldest=oldest, limit=PAGE, cursor=cursor)
             for message in page.get("messages") or ():
                 if message["ts"] not in seen:  # the root comes with every page

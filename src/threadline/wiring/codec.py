@@ -21,7 +21,7 @@ async def run_codec(host: str, port: int, stop: asyncio.Event) -> None:
     Raises:
         Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
     """
-    telemetry.set_up(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.read().level)
     ring, codec = PayloadSettings.read().keys, CodecSettings.read()
     if ring is None:
         raise Permanent("THREADLINE_PAYLOAD_KEYS is not set: without a key there is nothing to decrypt")

@@ -98,7 +98,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
         Permanent: a setting is missing or wrong.
         Transient: Slack cannot be reached to ask who the bot is.
     """
-    telemetry.set_up(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.read().level)
     slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
     config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
@@ -114,7 +114,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
             await GatewayServer(config, router, client, temporal, requester).run(stop)
     finally:
         await database.dispose()
-        await telemetry.settle()
+        await telemetry.flush_callbacks()
 
 
 def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayConfig:

@@ -62,9 +62,9 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
     Raises:
         Permanent: a setting is missing or wrong, or something it needs is not as it must be.
     """
-    telemetry.set_up(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.read().level)
     async with AsyncExitStack() as opened:
-        opened.push_async_callback(telemetry.settle)
+        opened.push_async_callback(telemetry.flush_callbacks)
         workers: list[Worker] = []
         # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
         if queue in ("agents", "all"):
