@@ -78,7 +78,7 @@ _TAX = Decimal(19)
 _DOCUMENTS = Path(__file__).with_name("sample_documents")
 
 
-async def lay_sample_records(url: str, team: str) -> None:
+async def load_sample_records(url: str, team: str) -> None:
     """Fill a database whose team has no such records yet; what people made of them since stays."""
     database = Database(url, pool_size=1, application="threadline-devstack")
     try:

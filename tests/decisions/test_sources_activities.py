@@ -22,7 +22,7 @@ from threadline.knowledge.store import KnowledgeStore
 from threadline.models.model import Message, Role
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -38,7 +38,7 @@ def engine(talk: ConversationActivityScene) -> Engine:
 def replies(engine: Engine, text: str) -> None:
     """The agent answers with this text."""
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.text_only(text)
 
     engine.talk.model.script(script)
@@ -137,7 +137,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
         engine.decides("REASON_ONLY")
         assert (await engine.whole()).course is Course.PROCEED
 
-    async def answering(turn: Turn) -> None:
+    async def answering(turn: ScriptTurn) -> None:
         await turn.call("qa_answer", question="Starter plan")
         await turn.text_only("It has five seats.")
 
@@ -166,7 +166,7 @@ async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine:
 
 @pytest.mark.parametrize(("contradicts", "course"), [(True, Course.ESCALATE), (False, Course.PROCEED)])
 async def test_suspicious_passages_are_compared_by_the_model(engine: Engine, contradicts: bool, course: Course) -> None:
-    async def comparing(turn: Turn) -> None:
+    async def comparing(turn: ScriptTurn) -> None:
         await turn.text_only(json.dumps({"contradiction": contradicts, "reasoning": "Because."}))
 
     engine.talk.model.script(comparing, form="comparison")

@@ -11,7 +11,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestEr
 
 from tests.devstack.model_reset import reset
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -66,7 +66,7 @@ def output(call_id: str) -> dict[str, Any]:
 
 
 async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any) -> None:
-    async def twice(turn: Turn) -> None:
+    async def twice(turn: ScriptTurn) -> None:
         await turn.say("I look.")
         first = await turn.call("estimates_listRoles")
         await turn.text_only(f"{turn.prompt} {first.text} {turn.history.count('roles')}")
@@ -85,7 +85,7 @@ async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any
     assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
 
 
-async def lists_roles(turn: Turn) -> None:
+async def lists_roles(turn: ScriptTurn) -> None:
     await turn.call("estimates_listRoles")
     await turn.text_only("These are the roles.")
 

@@ -49,9 +49,9 @@ def demo(
 
 
 async def _up(pace: float) -> int:
-    from threadline_devstack.stack import Stack, Wishes
+    from threadline_devstack.stack import Stack, StackOptions
 
-    place, wishes = home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
+    place, wishes = home(), StackOptions(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, telling.progress) as stack:
         telling.addresses(stack)
         try:
@@ -64,12 +64,12 @@ async def _up(pace: float) -> int:
 
 async def _demo(folder: Path, pace: float) -> int:
     from threadline_devstack import environment
-    from threadline_devstack.stack import Stack, Wishes
+    from threadline_devstack.stack import Stack, StackOptions
     from threadline_devstack.stories.player import stories
     from threadline_devstack.stories.scene import Scene
 
     # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
-    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
+    wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
     begun = time.monotonic()
     try:
         async with Stack.running(folder, wishes, telling.progress) as stack, Scene.on(stack, telling.message) as scene:

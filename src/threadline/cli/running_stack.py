@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from threadline_devstack.state_folder import Home
+from threadline_devstack.state_folder import StateFolder
 
 
-def home() -> Home:
-    return Home(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
+def home() -> StateFolder:
+    return StateFolder(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
 
 
 def adopt_running_stack() -> None:
