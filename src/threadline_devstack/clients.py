@@ -13,7 +13,7 @@ from threadline.errors import Permanent
 Json = dict[str, Any]
 
 
-class _Client:
+class _ControlClient:
     def __init__(self, url: str) -> None:
         self.url = url
 
@@ -28,7 +28,7 @@ class _Client:
         return await asyncio.to_thread(_exchange, f"{self.url}/control/{path}", arguments)
 
 
-class SlackSandboxClient(_Client):
+class SlackSandboxClient(_ControlClient):
     """People in the Slack sandbox. Messages are Slack's JSON, as `conversations.history` shows it."""
 
     async def say(self, user: str, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
@@ -57,7 +57,7 @@ class SlackSandboxClient(_Client):
         await self.post("faults", fault=name, **arguments)
 
 
-class ModelSandboxClient(_Client):
+class ModelSandboxClient(_ControlClient):
     """The scripted model: where it waits, what it was asked, and how it is to fail."""
 
     async def arm(self, hold: str) -> None:
@@ -88,7 +88,7 @@ class ModelSandboxClient(_Client):
         await self.post("errors", count=count, broken_off=True)
 
 
-class TrackerSandboxClient(_Client):
+class TrackerSandboxClient(_ControlClient):
     """The stand-ins for Jira and GitHub Actions."""
 
     async def tickets(self) -> list[Json]:

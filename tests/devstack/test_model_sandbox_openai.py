@@ -90,19 +90,10 @@ async def lists_roles(turn: ScriptTurn) -> None:
     await turn.text_only("These are the roles.")
 
 
-async def test_the_sdks_own_helpers_read_the_streams(sandbox: ModelSandbox, client: Any) -> None:
-    sandbox.script(lists_roles, report="List the roles")
-    tools = [LIST_ROLES | {"parameters": EMPTY, "strict": True}]
-    given = {"model": "gpt-5.4-mini", "store": False, "tools": tools}
-    async with client.responses.stream(**given, input=[user("List the roles")]) as stream:
-        events = [event.type async for event in stream]
-        final = await stream.get_final_response()
-    assert events[0] == "response.created"
-    assert events[-1] == "response.completed"
-    assert final.output[-1].name == "estimates_listRoles"
-    async with client.chat.completions.stream(model="m", messages=[user("Hello")]) as stream:
-        completion = await stream.get_final_completion()
-    assert completion.choices[0].message.content.startswith("I am a script")
+async def test_streaming_is_refused_in_words(client: Any) -> None:
+    for ask in (responses, chat):
+        with pytest.raises(BadRequestError, match="does not stream"):
+            await ask(client, user("x"), stream=True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, load_sample_records
+from threadline_devstack.sample_records import load_sample_records
+
+PROJECT, LOCKED_PROJECT = "Web shop", "Mobile app"
 
 
 async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:
@@ -24,7 +26,8 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert stale_quotes(details) == []
         assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
         assert sorted(each.name for each in await AppointmentStore(work.tx).resources("T1")) == [
-            each.name for each in RESOURCES
+            "Meeting room",
+            "Support engineer",
         ]
     found = await search(database, None, SearchQuery("T1", "When does the money of a refund go back?"))
     first = found.passages[0]

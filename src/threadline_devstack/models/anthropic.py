@@ -50,14 +50,15 @@ class BrokenOff(Response):
     """A response that stops after its first bytes; the server then closes the connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        kind = (b"content-type", str(self.media_type).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [kind]})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
 
 
 def _interrupted(answer: ScriptInterruption, conversation: ModelRequest) -> Response:
     events = list(_events(_BEGUN, conversation))
     if not answer.event:
-        return BrokenOff("".join(events[:3]))
+        return BrokenOff("".join(events[:3]), media_type="text/event-stream")
     failure = ScriptFailure(500, "The stream broke.")
     if not conversation.stream:
         return error(failure)

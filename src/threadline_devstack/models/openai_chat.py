@@ -73,20 +73,10 @@ def render(answer: ScriptAnswer, asked: ModelRequest) -> Response:
     match answer:
         case ScriptFailure():
             return openai_wire.error(answer)
-        case ScriptInterruption(event=True) if asked.stream:
-            failed = {"error": openai_wire.error_body(ScriptFailure(500, "It broke."))}
-            return openai_wire.event_stream([*openai_wire.beginning(_chunks(openai_wire.BEGUN, asked)), _data(failed)])
         case ScriptInterruption():
-            return openai_wire.broken_off(_chunks(openai_wire.BEGUN, asked))
-        case ScriptReply() if asked.stream:
-            return openai_wire.event_stream(_chunks(answer, asked))
+            return openai_wire.broken_off(_completion(openai_wire.BEGUN, asked))
         case ScriptReply():
             return JSONResponse(_completion(answer, asked))
-
-
-def _head(asked: ModelRequest, kind: str) -> dict[str, Any]:
-    identity = f"chatcmpl-{uuid.uuid4().hex}"
-    return {"id": identity, "object": kind, "created": int(time.time()), "model": asked.model}
 
 
 def _calls(reply: ScriptReply) -> list[dict[str, Any]]:
@@ -115,32 +105,11 @@ def _completion(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if calls := _calls(reply):
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
-    return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(reply, asked)}
-
-
-def _finish(reply: ScriptReply) -> str:
-    return "tool_calls" if reply.calls else "stop"
-
-
-def _chunks(reply: ScriptReply, asked: ModelRequest) -> Iterator[str]:
-    head = _head(asked, "chat.completion.chunk")
-
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
-        return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-
-    yield chunk({"role": "assistant", "content": ""})
-    for piece in openai_wire.pieces(reply.text):
-        yield chunk({"content": piece})
-    for index, call in enumerate(_calls(reply)):
-        named = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
-        yield chunk({"tool_calls": [{"index": index, **named}]})
-        for piece in openai_wire.pieces(call["function"]["arguments"]):
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield chunk({}, _finish(reply))
-    yield _data({**head, "choices": [], "usage": _usage(reply, asked)})
-    yield "data: [DONE]\n\n"
-
-
-def _data(data: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(data)}\n\n"
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": "tool_calls" if reply.calls else "stop",
+    }
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time())}
+    return {**head, "model": asked.model, "choices": [choice], "usage": _usage(reply, asked)}

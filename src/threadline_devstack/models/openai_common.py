@@ -5,7 +5,7 @@ Shapes: https://developers.openai.com/api/reference and …/docs/guides/error-co
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,6 @@ from threadline_devstack.models.anthropic import BrokenOff
 from threadline_devstack.models.request import ModelRequest, read
 from threadline_devstack.models.script import ScriptFailure, ScriptReply
 
-CHUNK = 16
-"""Characters of text or of arguments in one event of a stream."""
 BEGUN = ScriptReply("I am looking into this, and the first thing that I see is")
 """What a reply that breaks off has said until then."""
 
@@ -54,27 +52,13 @@ def error_body(failure: ScriptFailure) -> dict[str, Any]:
     return {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}
 
 
-def event_stream(events: Iterable[str]) -> Response:
-    return Response("".join(events), media_type="text/event-stream", headers={"cache-control": "no-cache"})
-
-
 _NOTES = ("system", "developer")
 
 
-def broken_off(events: Iterable[str]) -> Response:
-    """The beginning of a stream, and then a closed connection."""
-    return BrokenOff("".join(beginning(events)))
-
-
-def beginning(events: Iterable[str]) -> list[str]:
-    """The first half of a stream."""
-    whole = list(events)
-    return whole[: len(whole) // 2]
-
-
-def pieces(text: str) -> Iterator[str]:
-    for at in range(0, len(text), CHUNK):
-        yield text[at : at + CHUNK]
+def broken_off(body: Mapping[str, Any]) -> Response:
+    """The beginning of an answer, and then a closed connection."""
+    text = json.dumps(body)
+    return BrokenOff(text[: len(text) // 2], media_type="application/json")
 
 
 def conversation(
@@ -103,6 +87,8 @@ def conversation(
     """
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise OpenAIRefusal("You must provide a model parameter.", param="model")
+    if body.get("stream"):
+        raise OpenAIRefusal("The sandbox does not stream over this API.", param="stream")
     for function in functions:
         _check(function)
     if form:
@@ -112,7 +98,6 @@ def conversation(
     return replace(
         asked,
         messages=wire,
-        stream=bool(body.get("stream")),
         api=api,
         tool_choice=str(body.get("tool_choice") or "auto"),
         descriptions={each["name"]: str(each.get("description") or "") for each in functions},

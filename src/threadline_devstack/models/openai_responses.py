@@ -105,14 +105,10 @@ def render(answer: ScriptAnswer, asked: ModelRequest) -> Response:
     match answer:
         case ScriptFailure():
             return openai_wire.error(answer)
-        case ScriptInterruption(event=True) if asked.stream:
-            begun = openai_wire.beginning(_events(_response(openai_wire.BEGUN, asked)))
-            return openai_wire.event_stream([*begun, _event("error", {"code": "server_error", "message": "It broke."})])
         case ScriptInterruption():
-            return openai_wire.broken_off(_events(_response(openai_wire.BEGUN, asked)))
+            return openai_wire.broken_off(_response(openai_wire.BEGUN, asked))
         case ScriptReply():
-            response = _response(answer, asked)
-            return openai_wire.event_stream(_events(response)) if asked.stream else JSONResponse(response)
+            return JSONResponse(_response(answer, asked))
 
 
 def _seal(model: str) -> str:
@@ -160,38 +156,3 @@ def _output(reply: ScriptReply, asked: ModelRequest) -> Iterator[dict[str, Any]]
         ids = {"id": f"fc_{uuid.uuid4().hex}", "call_id": f"call_{uuid.uuid4().hex}"}
         given = json.dumps(arguments)
         yield {"type": "function_call", **ids, "name": name, "arguments": given, "status": "completed"}
-
-
-def _events(response: Mapping[str, Any]) -> Iterator[str]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    told: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
-    told.append(("response.in_progress", {"response": begun}))
-    for index, item in enumerate(response["output"]):
-        told += _item_events(index, item)
-    told.append(("response.completed", {"response": response}))
-    for number, (name, data) in enumerate(told):
-        yield _event(name, {"sequence_number": number, **data})
-
-
-def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    place = {"output_index": index, "item_id": item["id"]}
-    emptied: dict[str, dict[str, Any]] = {"message": {"content": []}, "function_call": {"arguments": ""}}
-    empty = emptied.get(item["type"], {})
-    yield "response.output_item.added", {"output_index": index, "item": {**item, **empty}}
-    if item["type"] == "message":
-        part, where = item["content"][0], {**place, "content_index": 0}
-        yield "response.content_part.added", {**where, "part": {**part, "text": ""}}
-        for delta in openai_wire.pieces(part["text"]):
-            yield "response.output_text.delta", {**where, "delta": delta, "logprobs": []}
-        yield "response.output_text.done", {**where, "text": part["text"], "logprobs": []}
-        yield "response.content_part.done", {**where, "part": part}
-    if item["type"] == "function_call":
-        for delta in openai_wire.pieces(item["arguments"]):
-            yield "response.function_call_arguments.delta", {**place, "delta": delta}
-        done = {"arguments": item["arguments"], "name": item["name"]}
-        yield "response.function_call_arguments.done", {**place, **done}
-    yield "response.output_item.done", {"output_index": index, "item": item}
-
-
-def _event(name: str, data: Mapping[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n"
