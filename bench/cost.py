@@ -34,7 +34,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack import identity
 from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.jira import PROJECTS
@@ -83,7 +83,7 @@ class ToolCost:
 class _Model(SwiftModel):
     """Calls one tool for each sentence of this module."""
 
-    async def converse(self, turn: Turn) -> None:
+    async def converse(self, turn: ScriptTurn) -> None:
         if SEARCH_CASES in turn.prompt:
             await turn.call("cases_search", words=None, status=None, component=None, open_only=True)
         elif "add a work item" in turn.prompt and (project := _PROJECT.search(turn.prompt)):

@@ -19,7 +19,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack.postgres import Databases
-from threadline_devstack.processes import HOST, Command, Facts, Family, Ports, logged
+from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ReadyFields, ready_on_event
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 
@@ -32,8 +32,8 @@ class Ground:
 
     scale: Scale
     folder: Path
-    family: Family
-    ports: Ports
+    family: ProcessGroup
+    ports: FreePorts
     settings: Mapping[str, str]
     databases: Databases
     database: Database
@@ -59,7 +59,7 @@ class Ground:
     @asynccontextmanager
     async def product(
         self, name: str, *arguments: str, module: str = "threadline", **settings: str
-    ) -> AsyncIterator[Facts]:
+    ) -> AsyncIterator[ReadyFields]:
         """One of the product's processes, by its command: `gateway`, or `worker --queue …`.
 
         Args:
@@ -75,7 +75,7 @@ class Ground:
             yield facts
 
     @asynccontextmanager
-    async def part(self, module: str, *arguments: str, name: str = "") -> AsyncIterator[Facts]:
+    async def part(self, module: str, *arguments: str, name: str = "") -> AsyncIterator[ReadyFields]:
         """A process of the benchmark's own, `bench.parts.<module>`, which says `<module>_ready`."""
         command = ("-m", f"bench.parts.{module}", *arguments)
         async with self._running(name or module, command, {}, f"{module}_ready") as facts:
@@ -84,12 +84,12 @@ class Ground:
     @asynccontextmanager
     async def _running(
         self, name: str, arguments: tuple[str, ...], settings: Mapping[str, str], event: str
-    ) -> AsyncIterator[Facts]:
-        command = Command(
+    ) -> AsyncIterator[ReadyFields]:
+        command = ChildCommand(
             name,
             (sys.executable, *arguments),
             {**machine_environment(), **settings},
-            logged(event),
+            ready_on_event(event),
             within=60,
             folder=ROOT,
         )
@@ -117,18 +117,18 @@ async def ground(scale: Scale, folder: Path, limits: Mapping[str, Any] | None = 
     """
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    family, ports = Family(logs), Ports(usual=False)
+    family, ports = ProcessGroup(logs), FreePorts(usual=False)
     try:
         machine = machine_environment()
         chosen = temporal.UNHURRIED if limits is None else limits
         server = await temporal.start(family, folder, ports, machine, chosen)
         databases = await postgres.start(family, folder, ports, machine)
         slack = await family.start(
-            Command(
+            ChildCommand(
                 "quiet_slack",
                 (sys.executable, "-m", "bench.parts.quiet_slack"),
                 machine,
-                logged("quiet_slack_ready"),
+                ready_on_event("quiet_slack_ready"),
                 folder=ROOT,
             )
         )
@@ -168,5 +168,5 @@ def slack_settings(api_url: str) -> dict[str, str]:
     }
 
 
-def free_address(ports: Ports) -> str:
+def free_address(ports: FreePorts) -> str:
     return f"{HOST}:{ports.take(0)}"

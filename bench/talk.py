@@ -24,9 +24,9 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.models.request import Conversation
+from threadline_devstack.models.request import ModelRequest
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Answer, Turn
+from threadline_devstack.models.script import ScriptAnswer, ScriptTurn
 from threadline_devstack.slack import identity
 
 PLAIN = "We talked about the cart yesterday. What was the question that was still open?"
@@ -65,14 +65,14 @@ class SwiftModel(ModelSandbox):
     asks: list[float] = field(default_factory=list, init=False)
     """When requests were read, in seconds since 1970."""
 
-    def cached(self, _: Conversation) -> int:
+    def cached(self, _: ModelRequest) -> int:
         return 0
 
-    async def answer(self, conversation: Conversation) -> Answer:
+    async def answer(self, conversation: ModelRequest) -> ScriptAnswer:
         self.asks.append(time.time())
         return await super().answer(conversation)
 
-    async def converse(self, turn: Turn) -> None:
+    async def converse(self, turn: ScriptTurn) -> None:
         if "slack_post_summary" in turn.tools and (about := _RFP.search(turn.prompt)):
             await _operate(turn, about[0])
         named = _PROJECT.search(turn.prompt) if turn.tools else None  # a summary is asked for without tools
@@ -87,7 +87,7 @@ class SwiftModel(ModelSandbox):
         await turn.text_only("I have looked at it, and done what you asked for. Is there anything else?")
 
 
-async def _operate(turn: Turn, rfp_id: str) -> None:
+async def _operate(turn: ScriptTurn, rfp_id: str) -> None:
     await turn.call("opportunity_load", rfp_id=rfp_id)
     await turn.call("opportunity_patch", rfp_id=rfp_id, patch=_PATCH, version=None)
     await turn.call("journal_append", rfp_id=rfp_id, text="Submitted, as it was asked for.", kind="decision")

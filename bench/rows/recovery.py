@@ -12,9 +12,9 @@ from bench.ground import Ground
 from threadline.cases.contract import AGENT_TURN
 from threadline.db.engine import Database
 from threadline_devstack import environment
-from threadline_devstack.clients import until
+from threadline_devstack.clients import poll
 from threadline_devstack.slack import identity
-from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stack import Stack, StackOptions
 
 HEARTBEAT = AGENT_TURN.heartbeat or 0.0
 WITHIN = Goal("largest at most", HEARTBEAT + 5)
@@ -26,7 +26,7 @@ _HELD = tuple(f"investigating:BUG-{number}" for number in range(1, 5))
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
     """It has a devstack of its own: the real agents' worker and CLI, at work on cases that people reported."""
     kills = 1 if ground.scale.share < 1 else 2
-    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE))
+    wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE))
     taken: list[float] = []
     async with Stack.running(ground.folder / "stack", wishes) as stack:
         database = Database(stack.database_url, pool_size=1)
@@ -61,7 +61,7 @@ async def _killed(stack: Stack, database: Database, attempt: int) -> list[float]
 
 async def _at_work(database: Database, attempt: int) -> list[float]:
     """Wait until every case runs its attempt of this number; returns when each was claimed."""
-    async for _ in until(90):
+    async for _ in poll(90):
         async with database.begin() as work:
             rows = list(await work.tx.execute(_ATTEMPTS))
         if len(rows) == len(_HELD) and all(row.attempt >= attempt for row in rows):

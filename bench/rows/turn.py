@@ -19,7 +19,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack import identity
 
 AT_ONCE = (1, 4, 16)
@@ -72,7 +72,7 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
                 yield row
 
 
-async def answer_at_once(turn: Turn) -> None:
+async def answer_at_once(turn: ScriptTurn) -> None:
     """Hand over findings, without a look at the code."""
     await turn.finish(**_FOUND)
 

@@ -13,7 +13,7 @@ from threadline.errors import Permanent
 Json = dict[str, Any]
 
 
-class _Control:
+class _ControlClient:
     def __init__(self, url: str) -> None:
         self.url = url
 
@@ -28,7 +28,7 @@ class _Control:
         return await asyncio.to_thread(_exchange, f"{self.url}/control/{path}", arguments)
 
 
-class SlackControl(_Control):
+class SlackSandboxClient(_ControlClient):
     """People in the Slack sandbox. Messages are Slack's JSON, as `conversations.history` shows it."""
 
     async def say(self, user: str, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
@@ -57,7 +57,7 @@ class SlackControl(_Control):
         await self.post("faults", fault=name, **arguments)
 
 
-class ModelControl(_Control):
+class ModelSandboxClient(_ControlClient):
     """The scripted model: where it waits, what it was asked, and how it is to fail."""
 
     async def arm(self, hold: str) -> None:
@@ -88,7 +88,7 @@ class ModelControl(_Control):
         await self.post("errors", count=count, broken_off=True)
 
 
-class ServicesControl(_Control):
+class TrackerSandboxClient(_ControlClient):
     """The stand-ins for Jira and GitHub Actions."""
 
     async def tickets(self) -> list[Json]:
@@ -108,7 +108,7 @@ class ServicesControl(_Control):
         await self.post("faults", service=service, kind=kind, **more)
 
 
-async def until(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
+async def poll(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
     """Turns of a loop that looks for a condition; the loop ends by itself when the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -21,7 +21,7 @@ from psycopg import sql
 
 from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline_devstack.processes import HOST, Child, Command, Facts, Family, Ports, Ready
+from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, Ready, ReadyFields
 
 OWNER = "threadline"
 AGENT = "threadline_agent"
@@ -42,7 +42,7 @@ class _Passwords:
     agent: str
 
 
-async def start(family: Family, home: Path, ports: Ports, environment: Mapping[str, str]) -> Databases:
+async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment: Mapping[str, str]) -> Databases:
     """Start a server on the data in `home/postgres`, made on first use, and bring it to the newest schema.
 
     Raises:
@@ -60,7 +60,7 @@ async def start(family: Family, home: Path, ports: Ports, environment: Mapping[s
     port = ports.take(15432)
     urls = Databases(_url(OWNER, passwords.owner, port), _url(AGENT, passwords.agent, port))
     await family.start(
-        Command(
+        ChildCommand(
             "postgres",
             (
                 str(binaries / "postgres"),
@@ -82,7 +82,7 @@ async def start(family: Family, home: Path, ports: Ports, environment: Mapping[s
 
 
 async def _initialise(
-    family: Family,
+    family: ProcessGroup,
     folder: Path,
     binaries: Path,
     account: tuple[int, int] | None,
@@ -98,7 +98,7 @@ async def _initialise(
         for path in (fresh, password_file):
             os.chown(path, *account)
     await family.run(
-        Command(
+        ChildCommand(
             "postgres-initdb",
             (
                 str(binaries / "initdb"),
@@ -182,7 +182,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _accepting(url: str) -> Ready:
-    async def ready(child: Child) -> Facts | None:
+    async def ready(child: ChildProcess) -> ReadyFields | None:
         try:
             async with await psycopg.AsyncConnection.connect(url, connect_timeout=2):
                 return {}
@@ -192,5 +192,5 @@ def _accepting(url: str) -> Ready:
     return ready
 
 
-async def _never(child: Child) -> Facts | None:
+async def _never(child: ChildProcess) -> ReadyFields | None:
     return None

@@ -18,8 +18,8 @@ from typing import Any
 
 from threadline.errors import Permanent
 
-Facts = Mapping[str, Any]
-Ready = Callable[["Child"], Awaitable[Facts | None]]
+ReadyFields = Mapping[str, Any]
+Ready = Callable[["ChildProcess"], Awaitable[ReadyFields | None]]
 """Asked again and again: what a process says of itself once it is ready, None until then."""
 
 TAIL = 15
@@ -39,7 +39,7 @@ _POLL = 0.05
 
 
 @dataclass(frozen=True)
-class Command:
+class ChildCommand:
     """How to run one process.
 
     `within` and `grace` are seconds: until it must be ready, and between `stop_with` and SIGKILL. `account` is a user
@@ -57,10 +57,10 @@ class Command:
     folder: Path | None = None
 
 
-class Child:
+class ChildProcess:
     """A process in a session of its own, so that Ctrl-C in the terminal reaches its parent alone."""
 
-    def __init__(self, command: Command, log: Path) -> None:
+    def __init__(self, command: ChildCommand, log: Path) -> None:
         self.command, self.log = command, log
         account = ":".join(map(str, command.account)) if command.account else "-"
         with log.open("ab") as output:
@@ -90,7 +90,7 @@ class Child:
             file.seek(self._begin)
             return file.read().decode(errors="replace")
 
-    async def ready(self) -> Facts:
+    async def ready(self) -> ReadyFields:
         """Wait until it is ready.
 
         Raises:
@@ -142,23 +142,23 @@ class Child:
         return True
 
 
-class Family:
+class ProcessGroup:
     """The children of one devstack, by name, in the order in which they were started."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, ChildProcess] = {}
 
-    async def run(self, command: Command) -> None:
+    async def run(self, command: ChildCommand) -> None:
         """Let a process do its one thing."""
         await self._spawn(command).finished()
         del self._children[command.name]
 
-    async def start(self, command: Command) -> Facts:
+    async def start(self, command: ChildCommand) -> ReadyFields:
         """Start a process that stays, and wait until it is ready."""
         return await self._spawn(command).ready()
 
-    async def restart(self, name: str) -> Facts:
+    async def restart(self, name: str) -> ReadyFields:
         child = self._child(name)
         await child.stop()
         return await self._spawn(child.command).ready()
@@ -176,7 +176,7 @@ class Family:
         """Who was started and not taken out again, whether alive or not."""
         return list(self._children)
 
-    async def until_one_ends(self) -> Child:
+    async def until_one_ends(self) -> ChildProcess:
         """Wait until a child is no longer there, and say which."""
         while True:
             for child in self._children.values():
@@ -191,23 +191,23 @@ class Family:
         while self._children:
             await self._children.popitem()[1].stop()
 
-    def _spawn(self, command: Command) -> Child:
+    def _spawn(self, command: ChildCommand) -> ChildProcess:
         log = self._logs / f"{command.name}.log"
         if command.name not in self._children and log.exists():
             log.replace(log.with_suffix(".log.1"))
-        child = self._children[command.name] = Child(command, log)
+        child = self._children[command.name] = ChildProcess(command, log)
         return child
 
-    def _child(self, name: str) -> Child:
+    def _child(self, name: str) -> ChildProcess:
         if name not in self._children:
             raise Permanent(f"The devstack has no process {name}; it has {', '.join(self._children)}.")
         return self._children[name]
 
 
-def logged(event: str) -> Ready:
+def ready_on_event(event: str) -> Ready:
     """Ready as soon as a line of its output is a JSON object with this `event`; the object tells the facts."""
 
-    async def ready(child: Child) -> Facts | None:
+    async def ready(child: ChildProcess) -> ReadyFields | None:
         for line in child.output().splitlines():
             if event in line and line.startswith("{"):
                 with contextlib.suppress(ValueError):
@@ -219,7 +219,7 @@ def logged(event: str) -> Ready:
     return ready
 
 
-class Ports:
+class FreePorts:
     """Gives out ports that are free: each time another one, and the usual one where it is wanted and can be had."""
 
     def __init__(self, *, usual: bool) -> None:

@@ -12,12 +12,12 @@ from typing import Any, Self
 from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack.clients import ModelControl, ServicesControl, SlackControl
-from threadline_devstack.processes import HOST, Child, Command, Family, Ports, logged
-from threadline_devstack.sample_records import lay_sample_records
+from threadline_devstack.clients import ModelSandboxClient, SlackSandboxClient, TrackerSandboxClient
+from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, ready_on_event
+from threadline_devstack.sample_records import load_sample_records
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
-from threadline_devstack.state_folder import Home
+from threadline_devstack.state_folder import StateFolder
 
 PRODUCT = ("gateway", "core", "agents")
 """The three processes of the product; what they need is started before them and stopped after them."""
@@ -32,7 +32,7 @@ _APPROVERS = f"{identity.DEVELOPER},{identity.SECOND_DEVELOPER}"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class StackOptions:
     """What may differ between stacks.
 
     Args:
@@ -51,20 +51,20 @@ class Wishes:
 class Stack:
     """A running stack; see `running`. `settings` is what the product's processes were told, secrets included."""
 
-    def __init__(self, home: Home, wishes: Wishes, tell: Tell) -> None:
+    def __init__(self, home: StateFolder, wishes: StackOptions, tell: Tell) -> None:
         self.home = home
         self.ui_url = ""
         self.services_url = ""
         self.settings: Settings = {}
         self._wishes, self._tell = wishes, tell
         self._given = {name: value for name, value in wishes.given.items() if value}
-        self._family = Family(home.logs)
-        self._ports = Ports(usual=wishes.usual_ports)
+        self._family = ProcessGroup(home.logs)
+        self._ports = FreePorts(usual=wishes.usual_ports)
         self._machine = environment.pick(wishes.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, home: Path, wishes: Wishes, tell: Tell = lambda line: None) -> AsyncIterator[Self]:
+    async def running(cls, home: Path, wishes: StackOptions, tell: Tell = lambda line: None) -> AsyncIterator[Self]:
         """A stack that is up for as long as the block runs.
 
         Args:
@@ -74,7 +74,7 @@ class Stack:
         Raises:
             Permanent: a part cannot be started; with the end of its log.
         """
-        place = Home(home)
+        place = StateFolder(home)
         with place.held():
             stack = cls(place, wishes, tell)
             try:
@@ -111,20 +111,20 @@ class Stack:
         return self.settings["SLACK_API_URL"].removesuffix("/api/")
 
     @property
-    def slack(self) -> SlackControl:
-        return SlackControl(self.slack_url)
+    def slack(self) -> SlackSandboxClient:
+        return SlackSandboxClient(self.slack_url)
 
     @property
-    def model(self) -> ModelControl:
+    def model(self) -> ModelSandboxClient:
         if not self.words_are_scripted:
             raise Permanent("This stack talks to a real model: it has no sandbox.")
-        return ModelControl(self.settings["ANTHROPIC_BASE_URL"])
+        return ModelSandboxClient(self.settings["ANTHROPIC_BASE_URL"])
 
     @property
-    def services(self) -> ServicesControl:
+    def services(self) -> TrackerSandboxClient:
         if not self.services_url:
             raise Permanent("This stack talks to a real Jira and a real GitHub: it has no sandbox of them.")
-        return ServicesControl(self.services_url)
+        return TrackerSandboxClient(self.services_url)
 
     async def restart(self, name: str) -> None:
         """Stop one process as a deploy does, and start it again; it is ready when this returns."""
@@ -141,7 +141,7 @@ class Stack:
     def pid(self, name: str) -> int:
         return self._family.pid(name)
 
-    async def until_one_ends(self) -> Child:
+    async def until_one_ends(self) -> ChildProcess:
         """Wait until a process is no longer there, and say which."""
         return await self._family.until_one_ends()
 
@@ -197,7 +197,7 @@ class Stack:
         told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in wished.items() if value}
         arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
         await self._family.start(
-            Command("codec", arguments, self._machine | told, ready=logged("codec_ready"), within=60)
+            ChildCommand("codec", arguments, self._machine | told, ready=ready_on_event("codec_ready"), within=60)
         )
         self._tell("Payloads are encrypted; the codec server is up for Temporal's UI")
 
@@ -210,7 +210,7 @@ class Stack:
             self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
             self._tell("Postgres is up, with the newest schema")
             if not self.slack_is_real:
-                await lay_sample_records(databases.owner, identity.TEAM)
+                await load_sample_records(databases.owner, identity.TEAM)
             return
         if "THREADLINE_AGENT_DATABASE_URL" not in self._given:
             raise Permanent(
@@ -256,11 +256,11 @@ class Stack:
         allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
         arguments = ("gateway", *self._http()) if name == "gateway" else ("worker", "--queue", name)
         await self._family.start(
-            Command(
+            ChildCommand(
                 name,
                 (sys.executable, "-m", "threadline", *arguments),
                 self._machine | environment.pick(self.settings, allowed) | self._proxies(name),
-                ready=logged("gateway_ready" if name == "gateway" else "worker_ready"),
+                ready=ready_on_event("gateway_ready" if name == "gateway" else "worker_ready"),
                 within=60,
             )
         )
@@ -287,9 +287,11 @@ class Stack:
 
 
 async def start_sandbox(
-    family: Family, ports: Ports, machine: Mapping[str, str], name: str, port: int, *options: str
+    family: ProcessGroup, ports: FreePorts, machine: Mapping[str, str], name: str, port: int, *options: str
 ) -> Settings:
     """Start a stand-in as a child process, on its usual port where that may be; returns the settings to find it by."""
     module = (sys.executable, "-m", "threadline_devstack", "--port", str(ports.take(port)))
-    facts = await family.start(Command(name, (*module, name, *options), machine, ready=logged("sandbox_ready")))
+    facts = await family.start(
+        ChildCommand(name, (*module, name, *options), machine, ready=ready_on_event("sandbox_ready"))
+    )
     return {str(variable): str(value) for variable, value in facts["settings"].items()}

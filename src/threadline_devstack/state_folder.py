@@ -17,7 +17,7 @@ LOCK_TIMEOUT = 1.0
 LOCK_RETRY_DELAY = 0.02
 
 
-class Home:
+class StateFolder:
     """`root` is THREADLINE_HOME."""
 
     def __init__(self, root: Path) -> None:

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from threadline.errors import Permanent
-from threadline_devstack.processes import HOST, Child, Command, Facts, Family, Ports, Ready
+from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, Ready, ReadyFields
 
 NAMESPACE = "default"
 SEARCH_ATTRIBUTES = ("CaseState", "CaseSeverity", "CaseChannel")
@@ -35,9 +35,9 @@ class TemporalServer:
 
 
 async def start(
-    family: Family,
+    family: ProcessGroup,
     home: Path,
-    ports: Ports,
+    ports: FreePorts,
     environment: Mapping[str, str],
     configuration: Mapping[str, object] = UNHURRIED,
     *,
@@ -57,7 +57,7 @@ async def start(
     taken = {name: ports.take(usual) for name, usual in USUAL_PORTS.items()}
     address = f"{HOST}:{taken['port']}"
     await family.start(
-        Command(
+        ChildCommand(
             "temporal",
             (*_arguments(folder / "temporal.db", taken, configuration), *_codec(codec_url)),
             environment,
@@ -95,7 +95,7 @@ def _binary() -> str:
 
 
 def _serving(address: str) -> Ready:
-    async def ready(child: Child) -> Facts | None:
+    async def ready(child: ChildProcess) -> ReadyFields | None:
         try:
             client = await Client.connect(address, namespace=NAMESPACE)
             await client.workflow_service.describe_namespace(

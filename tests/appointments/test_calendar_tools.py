@@ -25,7 +25,7 @@ from threadline.tools.model import ErrorCode, ToolResult
 from threadline.wiring.conversations import find_contact
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
-from threadline_devstack.slack.model import File
+from threadline_devstack.slack.model import SandboxFile
 
 TEN = "2026-03-02T10:00"
 
@@ -46,7 +46,7 @@ class Office:
     async def ask(self, tool: str, **given: Any) -> ToolResult:
         return await self.desk.ask(tool, **{"channel": GENERAL, "thread_ts": self.root, **given})
 
-    def files(self) -> list[File]:
+    def files(self) -> list[SandboxFile]:
         messages = self.slack.workspace.channel(GENERAL).messages.values()
         return [file for each in messages if each.thread_ts == self.root for file in each.files]
 
@@ -64,7 +64,7 @@ async def office(database: Database) -> AsyncIterator[Office]:
         yield Office(desk, database, slack, root, people)
 
 
-def event(file: File) -> Any:
+def event(file: SandboxFile) -> Any:
     [found] = Calendar.from_ical(file.content).walk("VEVENT")
     return found
 

@@ -37,7 +37,7 @@ from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["make_talk"]
 
@@ -232,7 +232,7 @@ class ApprovalScene:
             result = await runner.run(call, where)
         return result
 
-    async def say(self, words: str = "I propose this.") -> Message:
+    async def say(self, words: str = "I propose this.") -> SandboxMessage:
         """The turn's one message, as it is posted for any answer."""
         await self.talk.said(f"please do {self.turn}")
         await self.talk.settle(Outcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)

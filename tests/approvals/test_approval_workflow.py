@@ -34,7 +34,7 @@ from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.wiring.temporal import workflow_runner
 from threadline_devstack.slack.identity import BOT_USER, GENERAL, TEAM
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["make_desk", "make_talk"]
 
@@ -62,16 +62,16 @@ class ApprovalWorkflows:
         sweep = OpenApprovals(self.desk.talk.database, WorkflowClient(self.environment.client))
         return await repaired(self.desk.talk.database, sweep)
 
-    async def proposed(self) -> Message:
+    async def proposed(self) -> SandboxMessage:
         """An action waits; returns the message with its buttons."""
         await self.desk.propose()
         return await self.desk.say()
 
-    def payload(self, message: Message, by: str, button: str = APPROVE) -> dict[str, Any]:
+    def payload(self, message: SandboxMessage, by: str, button: str = APPROVE) -> dict[str, Any]:
         """What Slack delivers when somebody presses a button of a message."""
         return self.desk.talk.slack._interactions.click(by, GENERAL, message.ts, button)
 
-    async def press(self, message: Message, by: str, button: str = APPROVE) -> None:
+    async def press(self, message: SandboxMessage, by: str, button: str = APPROVE) -> None:
         assert (await self.gateway.handle(self.payload(message, by, button))).signalled
 
     async def ended(self) -> str:
@@ -90,7 +90,7 @@ class ApprovalWorkflows:
     async def is_executed(self) -> bool:
         return bool(self.desk.works.done)
 
-    def shown(self, message: Message) -> str:
+    def shown(self, message: SandboxMessage) -> str:
         return self.desk.talk.slack.workspace.message(GENERAL, message.ts).text
 
     async def said(self, who: str, words: str, times: int = 1) -> None:

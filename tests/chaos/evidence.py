@@ -21,7 +21,7 @@ from tests.chaos.faults import EndedRun, Faults
 from tests.chaos.people import People, RelayedHandover, Written
 from tests.chaos.stack import ChaosStack
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 _PLACE = "c.channel || ':' || c.thread_ts"
 _KEY = f"c.team || ':' || {_PLACE}"
@@ -132,7 +132,7 @@ class Evidence:
     """What people wrote by id, and the rows of the queries above."""
 
     written: Mapping[str, Written]
-    posts: Sequence[Message] = ()
+    posts: Sequence[SandboxMessage] = ()
     unheard: set[str] = field(default_factory=set)
     """Ids of what Slack gave up delivering, or what a terminated run was told."""
     cancelled: Counter[str] = field(default_factory=Counter)

@@ -21,7 +21,7 @@ from tests.chaos.weather import Weather
 from threadline.cases.model import bug_workflow_id
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline_devstack.clients import until
+from threadline_devstack.clients import poll
 
 AIM = 3.0
 """Seconds for which a fault waits for its moment, such as a running turn."""
@@ -211,7 +211,7 @@ class Faults:
 
 async def _came(condition: Callable[[], Awaitable[bool]]) -> bool:
     """Wait for the moment that a fault aims at, and tell whether it came."""
-    async for _ in until(AIM, every=0.03):
+    async for _ in poll(AIM, every=0.03):
         if await condition():
             return True
     return False

@@ -27,9 +27,9 @@ from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
 from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.clients import until
+from threadline_devstack.clients import poll
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message, Refused, User
+from threadline_devstack.slack.model import SandboxMessage, SandboxUser, SlackRefusal
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 VAGUE = "Something is broken again."
@@ -81,14 +81,14 @@ class Written:
 class PlayedThread:
     """A thread as it went, for all kinds of threads: its first message, and who takes part."""
 
-    root: Message
+    root: SandboxMessage
     author: str
     colleague: str = ""
     direct: bool = False
     about_rfp: bool = False
-    editable: list[Message] = field(default_factory=list)
+    editable: list[SandboxMessage] = field(default_factory=list)
     """What may still be edited or deleted. The root is never deleted, and nothing that was said twice is changed."""
-    last: Message | None = None
+    last: SandboxMessage | None = None
     """The author's last message in a conversation, if it is still there and unchanged."""
 
     @property
@@ -177,7 +177,7 @@ class People:
             for card in self._cards(handover.thread):
                 try:
                     await self._stack.slack.click(identity.DEVELOPER, card.channel, card.ts, CLOSE)
-                except Refused:
+                except SlackRefusal:
                     continue  # the card has no button any more
 
     def relayed(self) -> list[RelayedHandover]:
@@ -245,7 +245,7 @@ class People:
         self._keep(thread, root, MessageKind.MESSAGE)
         handover = PlayedHandover(thread.thread, planned.word)
         self.handovers.append(handover)
-        async for _ in until(_CARD_PATIENCE, every=0.2):
+        async for _ in poll(_CARD_PATIENCE, every=0.2):
             if cards := self._cards(handover.thread):
                 break
         else:
@@ -258,7 +258,7 @@ class People:
                 self._say(thread, author, f"And when, {ask}?")
                 handover.asks.append(ask)
 
-    def _answer(self, handover: PlayedHandover, card: Message) -> str:
+    def _answer(self, handover: PlayedHandover, card: SandboxMessage) -> str:
         """Write under a card as the person who has taken over, and return the word of the answer."""
         word = f"{handover.word}a{len(handover.answers)}"
         answer = f"We look after it, {word}."
@@ -267,19 +267,19 @@ class People:
         return word
 
     async def _is_relayed(self, handover: PlayedHandover, word: str) -> bool:
-        async for _ in until(_CARD_PATIENCE, every=0.2):
+        async for _ in poll(_CARD_PATIENCE, every=0.2):
             if any(each.answers.get(word) for each in self.relayed() if each.thread == handover.thread):
                 return True
         return False
 
-    def _cards(self, thread: Thread) -> list[Message]:
+    def _cards(self, thread: Thread) -> list[SandboxMessage]:
         keyed = ((post, key_of(post)) for post in self._stack.bot_posts())
         return [post for post, key in keyed if key.startswith(f"handover:{thread.key}:") and key.endswith(":card")]
 
     def _new_user(self, name: str) -> str:
         """Create a user of this run: the guards remember for a minute how much a person has asked."""
         user = f"U{self._run}{name}"
-        return self._workspace.add_user(User(user, user.lower(), f"Person {user[-2:]}")).id
+        return self._workspace.add_user(SandboxUser(user, user.lower(), f"Person {user[-2:]}")).id
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class People:
         text: str,
         kind: MessageKind = MessageKind.MESSAGE,
         files: Sequence[str] = (),
-    ) -> Message:
+    ) -> SandboxMessage:
         message = self._post(thread, user, text, files)
         self._keep(thread, message, kind)
         if kind == MessageKind.MESSAGE:
@@ -321,7 +321,7 @@ class People:
             thread.last = message if user == thread.author else thread.last
         return message
 
-    def _post(self, thread: PlayedThread, user: str, text: str, files: Sequence[str] = ()) -> Message:
+    def _post(self, thread: PlayedThread, user: str, text: str, files: Sequence[str] = ()) -> SandboxMessage:
         return self._workspace.post(thread.root.channel, user, text, thread_ts=thread.root.ts, files=files)
 
     def _order(self, word: str, about_rfp: bool) -> str:
@@ -373,7 +373,7 @@ class People:
             id_ = deletion_id(identity.TEAM, gone.channel, gone.ts)
             self.written[id_] = Written(id_, MessageKind.DELETION, thread.place, "", original=id_of(gone))
 
-    def _choose(self, thread: PlayedThread, step: Step, among: Sequence[Message]) -> Message | None:
+    def _choose(self, thread: PlayedThread, step: Step, among: Sequence[SandboxMessage]) -> SandboxMessage | None:
         if not among:
             return None
         chosen = seeded_random(f"{self._plan.seed}:{step.word}").choice(among)
@@ -382,7 +382,7 @@ class People:
         return chosen
 
     async def _answer_findings(self, thread: PlayedThread, step: Step) -> None:
-        async for _ in until(_PATIENCE[step.action], every=0.2):
+        async for _ in poll(_PATIENCE[step.action], every=0.2):
             if summary := self._summary_of(thread):
                 break
         else:
@@ -393,22 +393,22 @@ class People:
         thread.editable.append(message)
 
     async def _return(self, thread: PlayedThread, step: Step) -> None:
-        async for _ in until(_CLOSING_PATIENCE, every=0.2):
+        async for _ in poll(_CLOSING_PATIENCE, every=0.2):
             if any(":closing:" in key_of(reply) for reply in thread.root.replies):
                 break
         self._say(thread, thread.author, _CASE_TEXTS[step.action].format(step.word))
 
-    def _summary_of(self, case: PlayedThread) -> Message | None:
+    def _summary_of(self, case: PlayedThread) -> SandboxMessage | None:
         bug_id = self.bug_id(case)
         posts = self._workspace.channel(identity.SUMMARIES).messages.values()
         return next((post for post in posts if bug_id and key_of(post) == f"{bug_id}:summary"), None)
 
-    def _keep(self, thread: PlayedThread, message: Message, kind: str) -> None:
+    def _keep(self, thread: PlayedThread, message: SandboxMessage, kind: str) -> None:
         event, text = (message.channel, message.ts), _stored(thread, message.text)
         self.written[id_of(message)] = Written(id_of(message), kind, thread.place, text, event)
 
 
-def id_of(message: Message) -> str:
+def id_of(message: SandboxMessage) -> str:
     return message_id(identity.TEAM, message.channel, message.ts)
 
 

@@ -24,14 +24,14 @@ from tests.chaos.scripted import FaultRates
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack.clients import ModelControl
-from threadline_devstack.processes import HOST, Command, Family, Ports, logged
+from threadline_devstack.clients import ModelSandboxClient
+from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 from threadline_devstack.stack import start_sandbox
-from threadline_devstack.state_folder import Home
+from threadline_devstack.state_folder import StateFolder
 
 ROOT = Path(__file__).parents[2]
 CORES = ("core-1", "core-2")
@@ -69,8 +69,8 @@ class Clock:
 class ChaosStack:
     """All processes of the product and its servers. `log` keeps what was done to them, by the second since 1970."""
 
-    home: Home
-    family: Family
+    home: StateFolder
+    family: ProcessGroup
     clock: Clock
     slack: SlackSandbox
     settings: dict[str, str]
@@ -87,10 +87,10 @@ class ChaosStack:
     @asynccontextmanager
     async def running(cls, folder: Path) -> AsyncIterator[Self]:
         """Start the servers and the core workers, and stop all at the end. `use` starts the rest."""
-        home = Home(folder)
+        home = StateFolder(folder)
         async with AsyncExitStack() as opened:
             opened.enter_context(home.held())
-            family, ports = Family(home.logs), Ports(usual=False)
+            family, ports = ProcessGroup(home.logs), FreePorts(usual=False)
             opened.push_async_callback(family.stop_all, [["gateway", "agents", *CORES]])
             machine = environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
             clock = Clock()
@@ -142,7 +142,7 @@ class ChaosStack:
                     if datetime.fromisoformat(entry["timestamp"]) >= since:
                         yield entry
 
-    def bot_posts(self) -> list[Message]:
+    def bot_posts(self) -> list[SandboxMessage]:
         places = self.slack.workspace.channels.values()
         return [message for place in places for message in place.messages.values() if message.metadata]
 
@@ -161,8 +161,8 @@ class ChaosStack:
             await self._restart(name)
 
     @property
-    def model(self) -> ModelControl:
-        return ModelControl(self.settings["ANTHROPIC_BASE_URL"])
+    def model(self) -> ModelSandboxClient:
+        return ModelSandboxClient(self.settings["ANTHROPIC_BASE_URL"])
 
     @property
     def workspaces(self) -> Path:
@@ -204,9 +204,9 @@ class ChaosStack:
 
     async def _start(self, name: str) -> None:
         gateway = name == "gateway"
-        ready = logged("gateway_ready" if gateway else "worker_ready")
+        ready = ready_on_event("gateway_ready" if gateway else "worker_ready")
         command = (sys.executable, "-m", *self._arguments(name))
-        await self.family.start(Command(name, command, self._environment(name), ready, within=60, folder=ROOT))
+        await self.family.start(ChildCommand(name, command, self._environment(name), ready, within=60, folder=ROOT))
 
     def _arguments(self, name: str) -> tuple[str, ...]:
         if name == "gateway":
@@ -223,13 +223,13 @@ class ChaosStack:
         return chosen | ({"THREADLINE_AGENT_SLOTS": slots} if name == "agents" else {})
 
 
-def key_of(post: Message) -> str:
+def key_of(post: SandboxMessage) -> str:
     """Return the key of a post of the bot; empty for what people wrote."""
     return str(post.metadata["event_payload"]["key"]) if post.metadata else ""
 
 
 def _settings(
-    home: Home, slack: SlackSandbox, server: temporal.TemporalServer, databases: postgres.Databases
+    home: StateFolder, slack: SlackSandbox, server: temporal.TemporalServer, databases: postgres.Databases
 ) -> dict[str, str]:
     return {
         **LIMITS,

@@ -28,7 +28,7 @@ from threadline.models.model import Message, ModelReply, Role, ToolChoice
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message as Post
+from threadline_devstack.slack.model import SandboxMessage as Post
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from threadline.errors import Permanent, Transient
 from threadline.forge.actions import EACH_LOG, LOG_ROOM, LOGS, Actions
 from threadline.tools.model import ErrorCode, ToolStatus
 from threadline.tools.output import render_result
-from threadline_devstack.trackers.faults import Kind
-from threadline_devstack.trackers.github import FAILED, SLUG, WELL, Run
+from threadline_devstack.trackers.faults import EndpointFaultKind
+from threadline_devstack.trackers.github import FAILED, SLUG, WELL, CiRun
 
 CODES = "Codes hold on their last day"
 
@@ -25,12 +25,12 @@ async def office() -> AsyncIterator[Office]:
         yield office
 
 
-def run_of(office: Office, title: str) -> Run:
+def run_of(office: Office, title: str) -> CiRun:
     return next(each for each in office.sandbox.github.repository.runs.values() if each.title == title)
 
 
 @pytest.fixture
-def failed(office: Office) -> Run:
+def failed(office: Office) -> CiRun:
     return run_of(office, CODES)
 
 
@@ -51,7 +51,7 @@ async def test_newest_runs_come_first(office: Office, given: dict[str, Any], tit
     assert {part.kind for part in result.structured} == ({"builds"} if titles else set())
 
 
-async def test_failed_job_has_the_end_of_its_log(office: Office, failed: Run) -> None:
+async def test_failed_job_has_the_end_of_its_log(office: Office, failed: CiRun) -> None:
     result = await office.call("ci.failedJobs", run_id=failed.id)
     (job,) = result.data["jobs"]
     assert (job["name"], job["steps"]) == ("unit", ["Run unit"])
@@ -69,7 +69,7 @@ async def test_newest_failed_run_is_read_by_default(office: Office) -> None:
     assert "No run has failed" in (await office.call("ci.failedJobs", call_id="c2")).user_text
 
 
-async def test_missing_log_is_told(office: Office, failed: Run) -> None:
+async def test_missing_log_is_told(office: Office, failed: CiRun) -> None:
     failed.jobs[0].log = None
     result = await office.call("ci.failedJobs", run_id=failed.id)
     assert "no log" in result.data["jobs"][0]["log"]
@@ -96,7 +96,7 @@ async def test_failed_job_behind_a_hundred_others_is_found(office: Office) -> No
     assert (job["name"], job["log"]) == ("the last", "it failed")
 
 
-async def test_failed_jobs_of_a_run_are_rerun(office: Office, failed: Run) -> None:
+async def test_failed_jobs_of_a_run_are_rerun(office: Office, failed: CiRun) -> None:
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
     assert result.status is ToolStatus.OK
     assert (failed.attempt, failed.status) == (2, "queued")
@@ -105,20 +105,20 @@ async def test_failed_jobs_of_a_run_are_rerun(office: Office, failed: Run) -> No
     assert [job.status for job in failed.jobs] == ["queued", "completed"]
 
 
-async def test_all_jobs_of_a_run_are_rerun_when_asked(office: Office, failed: Run) -> None:
+async def test_all_jobs_of_a_run_are_rerun_when_asked(office: Office, failed: CiRun) -> None:
     await office.call("ci.rerun", run_id=failed.id, attempt=1, failed_only=False)
     assert [job.status for job in failed.jobs] == ["queued", "queued"]
 
 
-@pytest.mark.parametrize("kind", [Kind.LOSE, Kind.GARBLE])
-async def test_rerun_with_lost_answer_is_made_once(office: Office, failed: Run, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [EndpointFaultKind.LOSE, EndpointFaultKind.GARBLE])
+async def test_rerun_with_lost_answer_is_made_once(office: Office, failed: CiRun, kind: EndpointFaultKind) -> None:
     office.sandbox.order("github", kind, method="POST", status=502)
     result = await office.persist("ci.rerun", run_id=failed.id, attempt=1)
     assert result.status is ToolStatus.OK
     assert failed.attempt == 2
 
 
-async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed: Run) -> None:
+async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed: CiRun) -> None:
     office.ledger.lost = Transient("The record cannot be reached.")
     with pytest.raises(Transient):
         await office.call("ci.rerun", retries_left=2, run_id=failed.id, attempt=1)
@@ -127,7 +127,7 @@ async def test_ended_rerun_with_lost_record_is_made_once(office: Office, failed:
     assert result.data["attempt"] == failed.attempt == 2
 
 
-async def test_same_attempt_is_rerun_once(office: Office, failed: Run) -> None:
+async def test_same_attempt_is_rerun_once(office: Office, failed: CiRun) -> None:
     for call_id in ("c1", "c2"):
         result = await office.call("ci.rerun", call_id=call_id, run_id=failed.id, attempt=1)
         assert result.status is ToolStatus.OK
@@ -136,13 +136,13 @@ async def test_same_attempt_is_rerun_once(office: Office, failed: Run) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500])
-async def test_failed_rerun_is_made_by_the_next_try(office: Office, failed: Run, status: int) -> None:
+async def test_failed_rerun_is_made_by_the_next_try(office: Office, failed: CiRun, status: int) -> None:
     office.sandbox.order("github", method="POST", status=status)
     assert (await office.persist("ci.rerun", run_id=failed.id, attempt=1)).status is ToolStatus.OK
     assert failed.attempt == 2
 
 
-async def test_rerun_that_failed_before_its_request_is_retried_at_once(office: Office, failed: Run) -> None:
+async def test_rerun_that_failed_before_its_request_is_retried_at_once(office: Office, failed: CiRun) -> None:
     office.sandbox.order("github", method="GET", status=500)
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
     assert code_of(result) is ErrorCode.SERVICE_UNAVAILABLE
@@ -152,7 +152,7 @@ async def test_rerun_that_failed_before_its_request_is_retried_at_once(office: O
     assert (failed.attempt, (office.clock() - began).total_seconds()) == (2, 1)
 
 
-async def test_running_run_is_not_rerun(office: Office, failed: Run) -> None:
+async def test_running_run_is_not_rerun(office: Office, failed: CiRun) -> None:
     failed.status, failed.conclusion = "in_progress", None
     result = await office.call("ci.rerun", run_id=failed.id, attempt=1)
     assert "has not ended yet" in result.user_text
@@ -168,7 +168,7 @@ async def test_running_run_is_not_rerun(office: Office, failed: Run) -> None:
     ],
 )
 async def test_refusal_says_what_to_change(
-    office: Office, failed: Run, name: str, given: dict[str, Any], said: str
+    office: Office, failed: CiRun, name: str, given: dict[str, Any], said: str
 ) -> None:
     result = await office.call(name, **{"run_id": failed.id} | given)
     assert code_of(result) is ErrorCode.REFUSED
@@ -181,8 +181,8 @@ SPENT = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
 @pytest.mark.parametrize(
     ("fault", "side", "said", "pause"),
     [
-        ({"kind": Kind.PAGE}, Permanent, "a web page", None),
-        ({"kind": Kind.GARBLE}, Transient, "could not be read", None),
+        ({"kind": EndpointFaultKind.PAGE}, Permanent, "a web page", None),
+        ({"kind": EndpointFaultKind.GARBLE}, Transient, "could not be read", None),
         ({"status": 500, "headers": {"X-RateLimit-Reset": "99999999999"}}, Transient, "HTTP 500", None),
         ({"status": 503, "retry_after": 9}, Transient, "HTTP 503", 9.0),
         ({"status": 429, "retry_after": 7}, Transient, "rate limit is reached", 7.0),
@@ -202,7 +202,7 @@ SPENT = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}
     ],
 )
 async def test_fault_of_github_is_transient_or_permanent(
-    office: Office, failed: Run, fault: dict[str, Any], side: type[Exception], said: str, pause: float | None
+    office: Office, failed: CiRun, fault: dict[str, Any], side: type[Exception], said: str, pause: float | None
 ) -> None:
     office.sandbox.order("github", **fault)
     with pytest.raises(side, match=said) as raised:
@@ -214,8 +214,8 @@ async def test_fault_of_github_is_transient_or_permanent(
     assert (await office.actions.build(failed.id)).id == failed.id, "the next call is as if nothing had been"
 
 
-@pytest.mark.parametrize("kind", [Kind.REFUSE, Kind.LOSE])
-async def test_failing_log_store_is_transient(office: Office, failed: Run, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [EndpointFaultKind.REFUSE, EndpointFaultKind.LOSE])
+async def test_failing_log_store_is_transient(office: Office, failed: CiRun, kind: EndpointFaultKind) -> None:
     office.sandbox.order("logs", kind, status=503)
     with pytest.raises(Transient, match="HTTP 503"):
         await office.actions.failed_jobs(failed.id)
@@ -225,7 +225,7 @@ async def test_hanging_github_is_left_after_the_timeout() -> None:
     async with opened(patience=1) as office:
         run = run_of(office, "Release 1.4")
         for service in ("github", "logs"):
-            office.sandbox.order(service, Kind.HANG)
+            office.sandbox.order(service, EndpointFaultKind.HANG)
             with pytest.raises(Transient):
                 await office.actions.failed_jobs(run.id)
 

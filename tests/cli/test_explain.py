@@ -25,7 +25,7 @@ from threadline.slack.store import UserStore
 from threadline.threads.model import IncomingMessage, MessageKind, deletion_id
 from threadline.threads.store import PostStore
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -85,7 +85,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
         await RfpStore(work.tx).append_event(change, CITY, NewEvent("looked", {"at": "status"}), author)
 
-    async def work_on_it(turn: Turn) -> None:
+    async def work_on_it(turn: ScriptTurn) -> None:
         await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))
 
     talk.model.script(work_on_it)

@@ -9,7 +9,7 @@ import pytest
 from threadline.cli.run import parse_address
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
-from threadline_devstack.state_folder import Home
+from threadline_devstack.state_folder import StateFolder
 
 STACK = {
     "DATABASE_URL": "postgresql://owner@127.0.0.1:1/stack",
@@ -21,14 +21,14 @@ STACK = {
 
 
 @pytest.fixture
-def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateFolder]:
     """A stack that runs in THREADLINE_HOME, in an environment that names nothing else."""
     for name in [
         name for name in os.environ if name.startswith(("SLACK_", "TEMPORAL_", "DATABASE_URL", "THREADLINE_"))
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(os, "environ", dict(os.environ) | {"THREADLINE_HOME": str(tmp_path)})
-    home = Home(tmp_path)
+    home = StateFolder(tmp_path)
     with home.held():
         home.publish(STACK)
         yield home
@@ -39,13 +39,13 @@ def taken() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("own", [{}, {"SLACK_BOT_TOKEN": ""}, {"SLACK_BOT_TOKEN": "xoxb-sandbox"}])
-def test_running_stack_is_taken_as_a_whole(stack: Home, own: dict[str, str]) -> None:
+def test_running_stack_is_taken_as_a_whole(stack: StateFolder, own: dict[str, str]) -> None:
     os.environ.update(own)
     use_running_stack()
     assert taken() == STACK
 
 
-def test_settings_that_name_no_system_stay_as_they_are(stack: Home) -> None:
+def test_settings_that_name_no_system_stay_as_they_are(stack: StateFolder) -> None:
     os.environ["THREADLINE_LOG_LEVEL"] = "DEBUG"
     use_running_stack()
     assert taken() == STACK | {"THREADLINE_LOG_LEVEL": "DEBUG"}
@@ -55,7 +55,7 @@ def test_settings_that_name_no_system_stay_as_they_are(stack: Home) -> None:
     "own", [{"SLACK_BOT_TOKEN": "xoxb-real"}, {"TEMPORAL_API_KEY": "key"}, {"DATABASE_URL": "postgresql://real/real"}]
 )
 def test_stack_is_not_mixed_with_another_system(
-    stack: Home, own: dict[str, str], capsys: pytest.CaptureFixture[str]
+    stack: StateFolder, own: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     os.environ.update(own)
     use_running_stack()
@@ -63,7 +63,7 @@ def test_stack_is_not_mixed_with_another_system(
     assert f"is not used, since {next(iter(own))} is set here" in capsys.readouterr().err
 
 
-def test_folder_without_a_running_stack_names_nothing(stack: Home, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_a_running_stack_names_nothing(stack: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
     os.environ |= {"THREADLINE_HOME": str(stack.root / "other"), "SLACK_BOT_TOKEN": "xoxb-real"}
     use_running_stack()
     assert (taken(), capsys.readouterr().err) == ({"SLACK_BOT_TOKEN": "xoxb-real"}, "")

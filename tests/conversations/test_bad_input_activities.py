@@ -12,7 +12,7 @@ from threadline.slack.text import is_blank
 from threadline.tools.context import ToolContext
 from threadline.tools.output import STEP_LIMIT, STORE_LIMIT
 from threadline.tools.registry import ToolRegistry, tool
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BOT_USER, GENERAL
 
 __all__ = ["make_talk", "talk"]
@@ -91,7 +91,7 @@ async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(ta
 
 
 async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: ConversationActivityScene) -> None:
-    async def mends(turn: Turn) -> None:
+    async def mends(turn: ScriptTurn) -> None:
         await turn.call("lamps_list")
         refused = await turn.call("lamps_create", title="Milk")
         await turn.text_only(f"I could not create it. {refused.text}")
@@ -115,7 +115,7 @@ async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: 
 
 
 async def test_tool_that_hangs_is_given_up_and_the_turn_goes_on(make_talk: Make) -> None:
-    async def waits(turn: Turn) -> None:
+    async def waits(turn: ScriptTurn) -> None:
         hung = await turn.call("lamps_wait")
         await turn.call("lamps_list")
         await turn.text_only(f"One of them did not answer. {hung.text}")
@@ -131,7 +131,7 @@ async def test_tool_that_hangs_is_given_up_and_the_turn_goes_on(make_talk: Make)
 
 
 async def test_huge_output_is_stored_and_shown_in_part(make_talk: Make) -> None:
-    async def floods(turn: Turn) -> None:
+    async def floods(turn: ScriptTurn) -> None:
         shown = await turn.call("lamps_flood")
         await turn.text_only("It was cut." if "data_cut" in shown.text else "It was whole.")
 
@@ -147,7 +147,7 @@ async def test_huge_output_is_stored_and_shown_in_part(make_talk: Make) -> None:
 
 
 async def test_results_of_one_reply_share_the_limit_of_a_step(talk: ConversationActivityScene) -> None:
-    async def many(turn: Turn) -> None:
+    async def many(turn: ScriptTurn) -> None:
         await turn.call_together(*[("lamps_dump", {})] * 6)
 
     talk.model.script(many)
@@ -159,7 +159,7 @@ async def test_results_of_one_reply_share_the_limit_of_a_step(talk: Conversation
 
 
 async def test_endless_tool_calls_end_with_a_summary(talk: ConversationActivityScene) -> None:
-    async def insists(turn: Turn) -> None:
+    async def insists(turn: ScriptTurn) -> None:
         while True:
             await turn.call("lamps_list")
 

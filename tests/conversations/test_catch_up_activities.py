@@ -26,7 +26,7 @@ from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
 CALL = f"<@{BOT}>"
@@ -112,12 +112,14 @@ class CatchUpWorkspace:
         await self.memory.keep(found.thread, found.message)
         return Handled(found.target, signalled=True)
 
-    async def say(self, text: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True) -> Message:
+    async def say(
+        self, text: str, root: SandboxMessage | None = None, *, user: str = REPORTER, kept: bool = True
+    ) -> SandboxMessage:
         return await self.say_in(GENERAL, text, root, user=user, kept=kept)
 
     async def say_in(
-        self, channel: str, words: str, root: Message | None = None, *, user: str = REPORTER, kept: bool = True
-    ) -> Message:
+        self, channel: str, words: str, root: SandboxMessage | None = None, *, user: str = REPORTER, kept: bool = True
+    ) -> SandboxMessage:
         """Somebody writes; `kept`: it was delivered and stored."""
         posted = self.workspace.post(channel, user, words, thread_ts=root.ts if root else "")
         if kept:
@@ -128,7 +130,7 @@ class CatchUpWorkspace:
             await self.memory.keep(found.thread, found.message)
         return posted
 
-    def message(self, posted: Message) -> IncomingMessage:
+    def message(self, posted: SandboxMessage) -> IncomingMessage:
         """What is stored of a message, addressed to the bot."""
         identity_ = message_id(identity.TEAM, posted.channel, posted.ts)
         return IncomingMessage(
@@ -142,7 +144,7 @@ class CatchUpWorkspace:
             addressed=True,
         )
 
-    def thread(self, root: Message) -> Thread:
+    def thread(self, root: SandboxMessage) -> Thread:
         return Thread(identity.TEAM, root.channel, root.ts)
 
 

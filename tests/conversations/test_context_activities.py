@@ -10,7 +10,7 @@ from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 
 __all__ = ["make_talk", "talk"]
@@ -48,7 +48,7 @@ async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: Conve
 async def test_oldest_messages_are_left_out_where_the_summary_fails(make_talk: Make) -> None:
     talk = make_talk(budget=Budget(messages=6, tokens=4_000))
 
-    async def mute(turn: Turn) -> None:
+    async def mute(turn: ScriptTurn) -> None:
         await turn.error(500)
 
     talk.model.script(mute, when=lambda conversation: not conversation.tools)

@@ -15,9 +15,9 @@ from threadline.conversations.contract import Refusal
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 __all__ = ["make_talk", "talk"]
 
@@ -104,7 +104,7 @@ async def test_unaddressed_messages_of_a_single_person_are_judged(talk: Conversa
 async def test_tool_acts_for_the_last_who_asked_before_its_step(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def three(turn: Turn) -> None:
+    async def three(turn: ScriptTurn) -> None:
         for title in ("Milk", "Tea", "Salt"):
             await turn.call("lamps_create", title=title)
 
@@ -142,7 +142,7 @@ async def test_person_who_joins_during_a_turn_is_named_with_the_id(talk: Convers
 
 
 async def test_model_is_told_ids_and_local_times_of_the_authors(talk: ConversationActivityScene) -> None:
-    talk.slack.workspace.add_user(User("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
+    talk.slack.workspace.add_user(SandboxUser("U0WEST", "west", "west", time_zone="America/Los_Angeles"))
     await talk.said("book me a slot", talk.message("me too, tomorrow at 10", sender_id="U0WEST"))
     await talk.think()
     local = datetime.now(ZoneInfo("America/Los_Angeles"))

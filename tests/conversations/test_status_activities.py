@@ -10,7 +10,7 @@ from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.status import DELAY, showing_status
 from threadline.models.model import ToolChoice
 from threadline.slack.client import Slack
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 __all__ = ["make_talk", "talk"]
 
@@ -32,7 +32,7 @@ async def think(talk: ConversationActivityScene, words: str = "thinking") -> Non
 async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(talk: ConversationActivityScene) -> None:
     seen: list[str] = []
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await until(lambda: _shown(talk), "the status is shown")
         seen.append(status(talk))
         await turn.text_only("Two.")

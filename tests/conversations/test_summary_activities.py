@@ -8,7 +8,7 @@ from threadline.conversations.model.conversation import ConversationMarks
 from threadline.models.errors import ModelUnavailable
 from threadline.models.model import Message, Role
 from threadline.threads.model import IncomingMessage
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 __all__ = ["make_talk", "talk"]
 
@@ -92,7 +92,7 @@ async def test_deletion_has_the_summary_made_again_in_pieces(talk: ConversationA
 
 
 async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: ConversationActivityScene) -> None:
-    async def mute(turn: Turn) -> None:
+    async def mute(turn: ScriptTurn) -> None:
         await turn.error(500)
 
     talk.model.script(mute, when=lambda asked: not asked.tools and not asked.prompt.startswith("Summary so far: none"))
@@ -109,7 +109,7 @@ async def test_message_deleted_during_a_summary_is_in_no_summary(talk: Conversat
     first = await long_ago(talk, 30)
     await talk.said("and now?")
 
-    async def meanwhile(turn: Turn) -> None:
+    async def meanwhile(turn: ScriptTurn) -> None:
         await delete(talk, first)
         await turn.text_only("It began with a secret.")
 

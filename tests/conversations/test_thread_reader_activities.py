@@ -24,7 +24,7 @@ from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 
 class Reader:
@@ -135,7 +135,7 @@ async def test_refusal_of_slack_is_an_error(reader: Reader) -> None:
 
 
 async def test_messages_of_guests_are_counted_and_not_shown(reader: Reader) -> None:
-    reader.sandbox.workspace.add_user(User("U0GUEST", "gus", "Gus", is_restricted=True))
+    reader.sandbox.workspace.add_user(SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True))
     reader.sandbox.workspace.join(GENERAL, "U0GUEST")
     reader.say(REPORTER, "the root")
     reader.say("U0GUEST", "obey me", "theirs.pdf")

@@ -17,7 +17,7 @@ from threadline.threads.model import MessageKind
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
 from threadline.tools.store import LoggedCall
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 
 __all__ = ["make_talk", "talk"]
@@ -42,7 +42,7 @@ async def test_turn_calls_tools_answers_and_is_known_to_the_next(talk: Conversat
 
 
 async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(talk: ConversationActivityScene) -> None:
-    async def create(turn: Turn) -> None:
+    async def create(turn: ScriptTurn) -> None:
         await turn.call("lamps_create", title="Milk")
 
     talk.model.script(create)
@@ -109,7 +109,7 @@ async def test_lost_call_is_told_to_the_model_as_unknown(talk: ConversationActiv
 
 
 async def test_first_twenty_calls_of_a_reply_are_made(talk: ConversationActivityScene) -> None:
-    async def greedy(turn: Turn) -> None:
+    async def greedy(turn: ScriptTurn) -> None:
         await turn.call_together(*[("lamps_list", {})] * 30)
 
     talk.model.script(greedy)
@@ -186,7 +186,7 @@ async def test_refused_key_names_the_setting_and_alerts_operators_once(
 async def test_tool_that_keeps_failing_alerts_operators_once_without_details(
     talk: ConversationActivityScene,
 ) -> None:
-    async def breaking(turn: Turn) -> None:
+    async def breaking(turn: ScriptTurn) -> None:
         await turn.call_together(*[("lamps_break", {})] * 4)
         await turn.text_only("That did not work.")
 
@@ -201,7 +201,7 @@ async def test_tool_that_keeps_failing_alerts_operators_once_without_details(
 
 
 async def test_retries_of_a_failed_call_count_as_one_failure(talk: ConversationActivityScene) -> None:
-    async def breaking(turn: Turn) -> None:
+    async def breaking(turn: ScriptTurn) -> None:
         await turn.call("lamps_break")
 
     talk.model.script(breaking)

@@ -20,7 +20,7 @@ from threadline.handovers.store import HandoverStore
 from threadline.knowledge import tools as qa
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -117,7 +117,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     engine.decides("REASON_ONLY")
     await engine.decided("are you there?", 2)
 
-    async def answering(turn: Turn) -> None:
+    async def answering(turn: ScriptTurn) -> None:
         if tool:
             await turn.call(tool)
         await turn.text_only("Two of them shine.")
@@ -159,7 +159,7 @@ async def test_words_deleted_while_the_model_decides_are_in_no_decision(engine: 
     await engine.talk.begin()
     shown: list[str] = []
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         if not shown:
             await engine.talk.said(engine.talk.deletion(secret))
         shown.append(str(turn.prompts))
@@ -176,7 +176,7 @@ async def test_words_deleted_while_the_model_decides_are_in_no_decision(engine: 
 
 
 async def test_tool_results_of_the_thread_count_as_evidence(engine: Engine) -> None:
-    async def calling(turn: Turn) -> None:
+    async def calling(turn: ScriptTurn) -> None:
         await turn.call("lamps_list")
         await turn.call("lamps_list", colour="of no lamp")
         await turn.call("lamps_break")

@@ -26,7 +26,7 @@ from threadline.knowledge.store import KnowledgeStore
 from threadline.models.model import Message, Role
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -42,7 +42,7 @@ def engine(talk: ConversationActivityScene) -> Engine:
 def replies(engine: Engine, text: str) -> None:
     """The agent answers with this text."""
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.text_only(text)
 
     engine.talk.model.script(script)
@@ -156,7 +156,7 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
         engine.decides("REASON_ONLY")
         assert (await engine.decide()).course is NextStep.PROCEED
 
-    async def answering(turn: Turn) -> None:
+    async def answering(turn: ScriptTurn) -> None:
         await turn.call("qa_answer", question="Starter plan")
         await turn.text_only("It has five seats.")
 
@@ -187,7 +187,7 @@ async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine:
 async def test_suspicious_passages_are_compared_by_the_model(
     engine: Engine, contradicts: bool, course: NextStep
 ) -> None:
-    async def comparing(turn: Turn) -> None:
+    async def comparing(turn: ScriptTurn) -> None:
         await turn.text_only(json.dumps({"contradiction": contradicts, "reasoning": "Because."}))
 
     engine.talk.model.script(comparing, form="comparison")

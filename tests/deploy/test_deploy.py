@@ -29,7 +29,7 @@ from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline.wiring.doctor import SCOPES
 from threadline.wiring.temporal import missing_search_attributes
 from threadline_devstack import environment, temporal
-from threadline_devstack.processes import Family, Ports
+from threadline_devstack.processes import FreePorts, ProcessGroup
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -239,10 +239,10 @@ async def test_roles_of_postgres_are_enough_to_migrate_and_no_more(fresh_server:
 
 @pytest.fixture
 async def temporal_address(tmp_path: Path) -> AsyncIterator[str]:
-    family = Family(tmp_path)
+    family = ProcessGroup(tmp_path)
     machine = environment.pick(os.environ, environment.MACHINE)
     try:
-        yield (await temporal.start(family, tmp_path, Ports(usual=False), machine)).address
+        yield (await temporal.start(family, tmp_path, FreePorts(usual=False), machine)).address
     finally:
         await family.stop_all([])
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from threadline_devstack.filling import MissingValue, fill
 from threadline_devstack.models.exchanges import Exchange, agent_of, result_summary, script_for, scripts
 from threadline_devstack.models.facts import facts_of
-from threadline_devstack.models.request import Conversation, Step, ToolResult, read
-from threadline_devstack.models.script import Answer, Holds, Reply, ScriptDiverged, Turn, play
+from threadline_devstack.models.request import ModelRequest, RecordedResult, RecordedStep, read
+from threadline_devstack.models.script import Holds, ScriptAnswer, ScriptDiverged, ScriptReply, ScriptTurn, play
 
 ROOT = Path(__file__).parents[2]
 SPEAK = "slack_post_summary"
@@ -31,7 +31,7 @@ def tools_of(agent: str) -> dict[str, Any]:
     return {call.tool: {} for each in scripts()[agent] for step in each.steps for call in step.calls}
 
 
-def talk(*prompts: str, agent: str = "conversations", notes: str = "") -> Conversation:
+def talk(*prompts: str, agent: str = "conversations", notes: str = "") -> ModelRequest:
     """A request of an agent over OpenAI's wires, or of a bug case."""
     fence = '<message number="1" from="{}" sender="U1" kind="message">\n{}\n</message>'
     if agent == "bug_cases":
@@ -46,7 +46,7 @@ def talk(*prompts: str, agent: str = "conversations", notes: str = "") -> Conver
     return request
 
 
-def chosen(request: Conversation) -> Exchange:
+def chosen(request: ModelRequest) -> Exchange:
     exchanges, facts = scripts()[agent_of(request)], facts_of(request)
     return next(each for each in exchanges if each.values_for(facts, request.tools) is not None)
 
@@ -94,18 +94,18 @@ def chosen_decision(words: str) -> str:
 @pytest.mark.parametrize(("agent", "key"), [("conversations", "OPENAI_API_KEY"), ("operator", "OPENAI_API_KEY")])
 async def test_a_sentence_outside_of_the_script_is_told_so_with_examples(agent: str, key: str) -> None:
     answer = await answer_to(talk("Tell me a joke about penguins", agent=agent))
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, ScriptReply)
     said = str(answer.calls[0][1]["text"]) if agent == "operator" else answer.text
     assert said.startswith("I am a script, not a language model, and your sentence is not in it.")
     assert key in said
     assert f"“{scripts()[agent][0].examples[0]}”" in said
 
 
-async def answer_to(request: Conversation, *results: tuple[str, str] | tuple[str, str, bool]) -> Answer:
+async def answer_to(request: ModelRequest, *results: tuple[str, str] | tuple[str, str, bool]) -> ScriptAnswer:
     """The next reply, when the calls before it have returned these, each in a step of its own: tool, text, error."""
-    steps = tuple(Step("", (ToolResult(*each),)) for each in results)
+    steps = tuple(RecordedStep("", (RecordedResult(*each),)) for each in results)
     request = replace(request, steps=steps)
-    return await play(script_for(request), Turn(request, Holds()))
+    return await play(script_for(request), ScriptTurn(request, Holds()))
 
 
 async def test_a_result_without_what_an_exchange_expects_fails_the_turn() -> None:
@@ -122,7 +122,7 @@ async def test_a_value_is_saved_from_a_result_and_strict_tools_get_null_for_the_
     answer = await answer_to(
         request, ("estimates_getProjectDetails", '{"data": {"roles": [{"role": "tester"}]}}\n<reminder/>')
     )
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, ScriptReply)
     assert answer.calls == (
         (
             "estimates_createWbsItems",
@@ -134,23 +134,23 @@ async def test_a_value_is_saved_from_a_result_and_strict_tools_get_null_for_the_
 async def test_a_failed_call_ends_the_rest_and_is_told() -> None:
     error = json.dumps({"error": {"message": "It is locked.", "suggestion": "Unlock it first."}})
     answer = await answer_to(talk("use the project PRJ-2"), ("estimates_useProject", error, True))
-    assert answer == Reply("I could not do this: It is locked. Unlock it first.")
+    assert answer == ScriptReply("I could not do this: It is locked. Unlock it first.")
     spoken = await answer_to(
         talk("set the status of rfp_a1 to won", agent="operator"), ("opportunity_load", error, True)
     )
-    assert isinstance(spoken, Reply)
+    assert isinstance(spoken, ScriptReply)
     assert spoken.calls[0] == (SPEAK, {"text": "I could not do this: It is locked. Unlock it first."})
     refused = await answer_to(
         talk("set the status of rfp_a1 to won", agent="operator"),
         ("opportunity_load", error, True),
         (SPEAK, "no", True),
     )
-    assert refused == Reply("no")
+    assert refused == ScriptReply("no")
 
 
 async def test_no_tool_is_called_where_none_may_be_called() -> None:
     request = replace(talk("use the project PRJ-2"), tool_choice="none")
-    assert await answer_to(request) == Reply("I had no more calls for this.")
+    assert await answer_to(request) == ScriptReply("I had no more calls for this.")
 
 
 def test_a_change_in_a_read_only_thread_is_refused_with_its_reason() -> None:

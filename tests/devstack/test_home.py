@@ -12,16 +12,16 @@ import pytest
 
 from threadline.errors import Permanent
 from threadline_devstack import environment
-from threadline_devstack.processes import BELOW_EPHEMERAL, Ports
-from threadline_devstack.state_folder import Home
+from threadline_devstack.processes import BELOW_EPHEMERAL, FreePorts
+from threadline_devstack.state_folder import StateFolder
 
 
 def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) -> None:
     # Another process: locks of one process would not shut each other out on every system.
     source = f"""
 from pathlib import Path
-from threadline_devstack.state_folder import Home
-with Home(Path({str(tmp_path)!r})).held():
+from threadline_devstack.state_folder import StateFolder
+with StateFolder(Path({str(tmp_path)!r})).held():
     print("held", flush=True)
     input()
 """
@@ -30,22 +30,25 @@ with Home(Path({str(tmp_path)!r})).held():
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(Permanent, match=rf"already runs in .* \(process {other.pid}\)"), Home(tmp_path).held():
+        with (
+            pytest.raises(Permanent, match=rf"already runs in .* \(process {other.pid}\)"),
+            StateFolder(tmp_path).held(),
+        ):
             pass
         other.communicate("\n")
-    with Home(tmp_path).held():
+    with StateFolder(tmp_path).held():
         pass
 
 
 def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_path: Path) -> None:
-    with Home(tmp_path).held():
+    with StateFolder(tmp_path).held():
         pass
     with (tmp_path / "lock").open() as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         looked = threading.Timer(0.2, fcntl.flock, (reader, fcntl.LOCK_UN))
         looked.start()
         try:
-            with Home(tmp_path).held():
+            with StateFolder(tmp_path).held():
                 pass
         finally:
             looked.join()
@@ -53,22 +56,22 @@ def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_pa
 
 def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"), Home(tmp_path / "file").held():
+    with pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"), StateFolder(tmp_path / "file").held():
         pass
 
 
 def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_runs(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = StateFolder(tmp_path)
     assert home.published() == {}
     with home.held():
         home.publish({"DATABASE_URL": "postgresql://…"})
-        assert Home(tmp_path).published() == {"DATABASE_URL": "postgresql://…"}
+        assert StateFolder(tmp_path).published() == {"DATABASE_URL": "postgresql://…"}
         assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
-    assert Home(tmp_path).published() == {}
+    assert StateFolder(tmp_path).published() == {}
 
 
 def test_settings_of_a_stack_that_was_killed_are_not_believed(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+    home = StateFolder(tmp_path)
     with home.held():
         pass
     home.publish({"DATABASE_URL": "postgresql://gone"})
@@ -80,14 +83,14 @@ def test_the_usual_port_is_taken_where_it_is_free() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        assert Ports(usual=True).take(port) != port
-    assert Ports(usual=True).take(port) == port
-    assert Ports(usual=False).take(port) != port
+        assert FreePorts(usual=True).take(port) != port
+    assert FreePorts(usual=True).take(port) == port
+    assert FreePorts(usual=False).take(port) != port
 
 
 def test_a_port_is_given_out_once() -> None:
-    ports = Ports(usual=True)
-    first = Ports(usual=False).take(0)
+    ports = FreePorts(usual=True)
+    first = FreePorts(usual=False).take(0)
     assert ports.take(first) == first
     assert ports.take(first) != first
 
@@ -97,7 +100,7 @@ def test_a_port_is_none_that_the_system_gives_to_others() -> None:
     with socket.socket() as any_port:
         any_port.bind(("127.0.0.1", 0))
         assert any_port.getsockname()[1] not in BELOW_EPHEMERAL
-    ports = Ports(usual=False)
+    ports = FreePorts(usual=False)
     taken = [ports.take(0) for _ in range(200)]
     assert len(set(taken)) == len(taken)
     assert set(taken) <= set(BELOW_EPHEMERAL)

@@ -14,7 +14,7 @@ import pytest_asyncio
 from tests.devstack.model_reset import reset
 from threadline_devstack.models import director
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
@@ -58,7 +58,7 @@ def returned(*results: tuple[str, str], text: str = "") -> dict[str, Any]:
     return {"role": "user", "content": [*blocks, *([{"type": "text", "text": text}] if text else [])]}
 
 
-async def looks_twice(turn: Turn) -> None:
+async def looks_twice(turn: ScriptTurn) -> None:
     first = await turn.call("Grep", pattern="one")
     second, third = await turn.call_together(("Grep", {"pattern": first.text}), ("Read", {"file_path": "a"}))
     await turn.finish(action=f"{second.text}+{third.text}")
@@ -80,7 +80,7 @@ async def test_a_request_is_answered_with_the_first_step_that_it_has_not_recorde
 
 
 async def test_what_the_cli_writes_by_itself_is_no_prompt_and_no_result(model: ModelSandbox) -> None:
-    async def echo(turn: Turn) -> None:
+    async def echo(turn: ScriptTurn) -> None:
         result = await turn.call("Grep", pattern=turn.prompt)
         await turn.text_only(result.text)
         await turn.finish(action=turn.prompt)
@@ -96,7 +96,7 @@ async def test_what_the_cli_writes_by_itself_is_no_prompt_and_no_result(model: M
 
 
 async def test_a_new_prompt_starts_the_script_again_with_the_history(model: ModelSandbox) -> None:
-    async def remember(turn: Turn) -> None:
+    async def remember(turn: ScriptTurn) -> None:
         await turn.text_only(f"{turn.bug_id} {turn.prompt} {'The cart is odd.' in turn.history}")
 
     model.script(remember)
@@ -105,7 +105,7 @@ async def test_a_new_prompt_starts_the_script_again_with_the_history(model: Mode
 
 
 async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -> None:
-    async def troubled(turn: Turn) -> None:
+    async def troubled(turn: ScriptTurn) -> None:
         await turn.hold("never")
         await turn.error(529)
         await turn.break_off()
@@ -120,7 +120,7 @@ async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -
 
 
 async def test_a_step_knows_how_often_it_was_asked_for_whoever_asks(model: ModelSandbox) -> None:
-    async def count(turn: Turn) -> None:
+    async def count(turn: ScriptTurn) -> None:
         await turn.text_only(str(turn.asked))
 
     model.script(count)
@@ -133,7 +133,7 @@ async def test_a_step_knows_how_often_it_was_asked_for_whoever_asks(model: Model
 async def test_the_oldest_steps_are_forgotten_when_too_many_are_counted(
     model: ModelSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def count(turn: Turn) -> None:
+    async def count(turn: ScriptTurn) -> None:
         await turn.text_only(str(turn.asked))
 
     async def asked(prompt: str) -> str:
@@ -156,8 +156,8 @@ async def test_a_fault_that_is_used_up_is_forgotten(model: ModelSandbox) -> None
 
 
 async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox) -> None:
-    def says(text: str) -> Callable[[Turn], Any]:
-        async def script(turn: Turn) -> None:
+    def says(text: str) -> Callable[[ScriptTurn], Any]:
+        async def script(turn: ScriptTurn) -> None:
             await turn.text_only(text)
 
         return script

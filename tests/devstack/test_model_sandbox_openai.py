@@ -11,7 +11,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, BadRequestEr
 
 from tests.devstack.model_reset import reset
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -66,7 +66,7 @@ def output(call_id: str) -> dict[str, Any]:
 
 
 async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any) -> None:
-    async def twice(turn: Turn) -> None:
+    async def twice(turn: ScriptTurn) -> None:
         await turn.say("I look.")
         first = await turn.call("estimates_listRoles")
         await turn.text_only(f"{turn.prompt} {first.text} {turn.history.count('roles')}")
@@ -85,24 +85,15 @@ async def test_a_script_plays_over_either_api(sandbox: ModelSandbox, client: Any
     assert completion.usage.total_tokens == completion.usage.prompt_tokens + completion.usage.completion_tokens
 
 
-async def lists_roles(turn: Turn) -> None:
+async def lists_roles(turn: ScriptTurn) -> None:
     await turn.call("estimates_listRoles")
     await turn.text_only("These are the roles.")
 
 
-async def test_the_sdks_own_helpers_read_the_streams(sandbox: ModelSandbox, client: Any) -> None:
-    sandbox.script(lists_roles, report="List the roles")
-    tools = [LIST_ROLES | {"parameters": EMPTY, "strict": True}]
-    given = {"model": "gpt-5.4-mini", "store": False, "tools": tools}
-    async with client.responses.stream(**given, input=[user("List the roles")]) as stream:
-        events = [event.type async for event in stream]
-        final = await stream.get_final_response()
-    assert events[0] == "response.created"
-    assert events[-1] == "response.completed"
-    assert final.output[-1].name == "estimates_listRoles"
-    async with client.chat.completions.stream(model="m", messages=[user("Hello")]) as stream:
-        completion = await stream.get_final_completion()
-    assert completion.choices[0].message.content.startswith("I am a script")
+async def test_streaming_is_refused_in_words(client: Any) -> None:
+    for ask in (responses, chat):
+        with pytest.raises(BadRequestError, match="does not stream"):
+            await ask(client, user("x"), stream=True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, SystemMessage, q
 
 from tests.devstack.model_reset import reset
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 SCHEMA = {"type": "object", "properties": {"action": {"type": "string"}}, "required": ["action"]}
 
@@ -71,7 +71,7 @@ def claude(model: ModelSandbox, tmp_path: Path) -> Claude:
     return Claude(model.url, tmp_path)
 
 
-async def reads(turn: Turn) -> None:
+async def reads(turn: ScriptTurn) -> None:
     await turn.say("I look at the file.")
     read = await turn.call("Read", file_path=f"{turn.workspace}/cart.py")
     await turn.finish(action="seen" if "return 1" in read.text else "missed")
@@ -88,7 +88,7 @@ async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(model
 
 @pytest.mark.parametrize("fault", ["error", "break_off", "sse_error"])
 async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude: Claude, fault: str) -> None:
-    async def fails_once(turn: Turn) -> None:
+    async def fails_once(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=f"{turn.workspace}/cart.py")
         if turn.asked == 1 and fault == "error":
             await turn.error(529, retry_after=0)
@@ -105,7 +105,7 @@ async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude
 
 
 async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude) -> None:
-    async def held(turn: Turn) -> None:
+    async def held(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=f"{turn.workspace}/cart.py")
         await turn.hold("here")
         await turn.finish(action="released")
@@ -120,7 +120,7 @@ async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude)
 
 
 async def test_a_text_only_reply_is_asked_about_once_more(model: ModelSandbox, claude: Claude) -> None:
-    async def talks_first(turn: Turn) -> None:
+    async def talks_first(turn: ScriptTurn) -> None:
         await turn.text_only("I think that I know.")
         await turn.finish(action="asked")
 
@@ -130,7 +130,7 @@ async def test_a_text_only_reply_is_asked_about_once_more(model: ModelSandbox, c
 
 
 async def test_an_output_that_does_not_fit_is_a_result_for_the_script(model: ModelSandbox, claude: Claude) -> None:
-    async def learns(turn: Turn) -> None:
+    async def learns(turn: ScriptTurn) -> None:
         refused = await turn.finish(colour="red")
         await turn.finish(action="mended" if refused.is_error else "not refused")
 
@@ -140,7 +140,7 @@ async def test_an_output_that_does_not_fit_is_a_result_for_the_script(model: Mod
 
 
 async def test_a_script_that_fails_ends_the_run_with_its_own_words(model: ModelSandbox, claude: Claude) -> None:
-    async def fails(turn: Turn) -> None:
+    async def fails(turn: ScriptTurn) -> None:
         raise KeyError("no such plan")
 
     model.script(fails)

@@ -11,31 +11,31 @@ from pathlib import Path
 import pytest
 
 from threadline.errors import Permanent
-from threadline_devstack.clients import until
-from threadline_devstack.processes import Command, Family, logged
+from threadline_devstack.clients import poll
+from threadline_devstack.processes import ChildCommand, ProcessGroup, ready_on_event
 
 READY = """print('{"event": "ready", "port": 7}', flush=True)"""
 STAY = f"import time; {READY}; time.sleep(60)"
 
 
 @pytest.fixture
-async def family(tmp_path: Path) -> AsyncIterator[Family]:
-    family = Family(tmp_path)
+async def family(tmp_path: Path) -> AsyncIterator[ProcessGroup]:
+    family = ProcessGroup(tmp_path)
     yield family
     await family.stop_all([])
 
 
-def script(name: str, source: str, *, within: float = 20.0, grace: float = 20.0) -> Command:
+def script(name: str, source: str, *, within: float = 20.0, grace: float = 20.0) -> ChildCommand:
     arguments = (sys.executable, "-u", "-c", source)
-    return Command(name, arguments, {"PATH": os.defpath}, logged("ready"), within=within, grace=grace)
+    return ChildCommand(name, arguments, {"PATH": os.defpath}, ready_on_event("ready"), within=within, grace=grace)
 
 
-async def test_a_ready_line_gives_its_facts(family: Family) -> None:
+async def test_a_ready_line_gives_its_facts(family: ProcessGroup) -> None:
     facts = await family.start(script("one", f"print('noise'); print('{{ready'); {STAY}"))
     assert facts["port"] == 7
 
 
-async def test_a_child_that_fails_is_named_with_the_end_of_its_log(family: Family, tmp_path: Path) -> None:
+async def test_a_child_that_fails_is_named_with_the_end_of_its_log(family: ProcessGroup, tmp_path: Path) -> None:
     with pytest.raises(Permanent) as caught:
         await family.start(script("broken", "raise SystemExit('SLACK_BOT_TOKEN is not set')"))
     assert "broken ended with exit code 1" in str(caught.value)
@@ -43,13 +43,13 @@ async def test_a_child_that_fails_is_named_with_the_end_of_its_log(family: Famil
     assert str(tmp_path / "broken.log") in str(caught.value)
 
 
-async def test_a_child_that_is_never_ready_is_named(family: Family) -> None:
+async def test_a_child_that_is_never_ready_is_named(family: ProcessGroup) -> None:
     with pytest.raises(Permanent, match="slow was not ready within 0 s"):
         await family.start(script("slow", "import time; time.sleep(60)", within=0.2))
 
 
 async def test_a_child_sees_only_the_environment_that_was_chosen(
-    family: Family, monkeypatch: pytest.MonkeyPatch
+    family: ProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-real")
     source = f"import os, json; print(json.dumps({{'event': 'ready', 'names': sorted(os.environ)}})); {STAY}"
@@ -57,12 +57,12 @@ async def test_a_child_sees_only_the_environment_that_was_chosen(
     assert set(facts["names"]) <= {"PATH", "LC_CTYPE"}
 
 
-async def test_ctrl_c_in_the_terminal_does_not_reach_a_child(family: Family) -> None:
+async def test_ctrl_c_in_the_terminal_does_not_reach_a_child(family: ProcessGroup) -> None:
     await family.start(script("apart", STAY))
     assert os.getsid(family.pid("apart")) != os.getsid(0)
 
 
-async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: Family, tmp_path: Path) -> None:
+async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: ProcessGroup, tmp_path: Path) -> None:
     told = tmp_path / "ends"
     for name in ("first", "second", "third"):
         source = (
@@ -75,7 +75,7 @@ async def test_tiers_are_stopped_in_order_and_the_rest_in_reverse(family: Family
     assert told.read_text() == "second third first "
 
 
-async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Family) -> None:
+async def test_a_child_that_ignores_the_request_to_end_is_killed(family: ProcessGroup) -> None:
     source = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {STAY}"
     await family.start(script("stubborn", source, grace=0.2))
     pid = family.pid("stubborn")
@@ -83,18 +83,18 @@ async def test_a_child_that_ignores_the_request_to_end_is_killed(family: Family)
     assert not runs(pid)
 
 
-async def test_what_a_child_has_started_ends_with_it(family: Family) -> None:
+async def test_what_a_child_has_started_ends_with_it(family: ProcessGroup) -> None:
     source = f"import subprocess, json; p = subprocess.Popen(['sleep', '60']); \
 print(json.dumps({{'event': 'ready', 'pid': p.pid}})); {STAY}"
     facts = await family.start(script("parent", source))
     await family.kill("parent")
-    async for _ in until(10):
+    async for _ in poll(10):
         if not runs(facts["pid"]):
             return
     pytest.fail("the grandchild survived")
 
 
-async def test_a_killed_child_can_be_started_again(family: Family) -> None:
+async def test_a_killed_child_can_be_started_again(family: ProcessGroup) -> None:
     await family.start(script("phoenix", STAY))
     before = family.pid("phoenix")
     await family.kill("phoenix")
@@ -105,7 +105,7 @@ async def test_a_killed_child_can_be_started_again(family: Family) -> None:
     assert family.pid("phoenix") != before
 
 
-async def test_yesterdays_log_is_kept_beside_todays(family: Family, tmp_path: Path) -> None:
+async def test_yesterdays_log_is_kept_beside_todays(family: ProcessGroup, tmp_path: Path) -> None:
     (tmp_path / "one.log").write_text("yesterday")
     await family.start(script("one", STAY))
     assert (tmp_path / "one.log.1").read_text() == "yesterday"
@@ -135,7 +135,7 @@ asyncio.run(main())
 
 
 async def gone(there: Callable[[], bool]) -> None:
-    async for _ in until(10):
+    async for _ in poll(10):
         if not there():
             return
     pytest.fail("it is still there")

@@ -11,11 +11,13 @@ from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline_devstack.sample_records import LOCKED_PROJECT, PROJECT, RESOURCES, lay_sample_records
+from threadline_devstack.sample_records import load_sample_records
+
+PROJECT, LOCKED_PROJECT = "Web shop", "Mobile app"
 
 
 async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     async with database.begin() as work:
         assert await work.estimates.projects("T2") == []
         details = await work.estimates.details("T1", PROJECT)
@@ -24,7 +26,8 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
         assert stale_quotes(details) == []
         assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
         assert sorted(each.name for each in await AppointmentStore(work.tx).resources("T1")) == [
-            each.name for each in RESOURCES
+            "Meeting room",
+            "Support engineer",
         ]
     found = await search(database, None, SearchQuery("T1", "When does the money of a refund go back?"))
     first = found.passages[0]
@@ -35,7 +38,7 @@ async def test_sample_records_are_whole_and_of_one_team(database: Database, data
 async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
     database: Database, database_url: str
 ) -> None:
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     async with database.begin() as work:
         found = await RfpStore(work.tx).listed("T1", open_only=True)
         assert [each.rfp_id for each in found] == ["rfp_tix456", "rfp_xyz789", "rfp_abc123"]
@@ -49,20 +52,20 @@ async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
         assert {each.owner for each in found} <= {each.name for each in members}
         await RfpStore(work.tx).delete("T1", "rfp_tix456")
         await TeamMemberStore(work.tx).forget("T1", members[0].user_id)
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     async with database.begin() as work:
         assert [each.rfp_id for each in await RfpStore(work.tx).listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
         assert len(await TeamMemberStore(work.tx).listed("T1")) == 2
 
 
 async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     async with database.begin() as work:
         await work.estimates.save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1000)))
         await work.estimates.set_locked("T1", "PRJ-1", locked=True)
         await KnowledgeStore(work.tx).delete("T1", "handbook/refunds.md")
         before = [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     async with database.begin() as work:
         assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
         assert len(await KnowledgeStore(work.tx).documents("T1")) == 4

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from threadline.errors import Permanent
-from threadline_devstack.clients import ServicesControl
+from threadline_devstack.clients import TrackerSandboxClient
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.app import TrackerSandbox
-from threadline_devstack.trackers.jira import BadQuery, Site
+from threadline_devstack.trackers.jira import BadQuery, JiraSite
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
 
 
 async def test_the_state_is_seen_and_faults_are_ordered_from_outside(services: TrackerSandbox) -> None:
-    control = ServicesControl(services.url)
+    control = TrackerSandboxClient(services.url)
     assert {"SHOP-1", "OPS-1"} < {each["key"] for each in await control.tickets()}
     failed = next(each for each in await control.runs() if each["conclusion"] == "failure")
     services.github.repository.rerun(services.github.repository.runs[failed["id"]], failed_only=True)
@@ -88,4 +88,4 @@ async def test_what_a_person_follows_leads_somewhere(services: TrackerSandbox) -
 @pytest.mark.parametrize("jql", ["", "ORDER BY key", "colour = red", "project =", 'project = "SHOP" status = "Done"'])
 def test_a_query_that_jira_would_refuse_is_refused(jql: str) -> None:
     with pytest.raises(BadQuery):
-        jira_api.found(Site().issues.values(), jql)
+        jira_api.found(JiraSite().issues.values(), jql)

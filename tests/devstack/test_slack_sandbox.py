@@ -14,7 +14,7 @@ from tests.chaos.plan import seeded_random
 from tests.chaos.weather import Weather
 from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.faults import CallFault, Faults
+from threadline_devstack.slack.faults import CallFault, SlackFaults
 from threadline_devstack.slack.identity import (
     APP_TOKEN,
     BOT_ID,
@@ -335,7 +335,7 @@ def test_weather_throws_the_same_for_the_same_seed_and_spares_what_it_does_not_n
 
 
 def test_what_is_ordered_comes_before_the_weather_and_clear_ends_both() -> None:
-    faults = Faults()
+    faults = SlackFaults()
     faults.chance = Weather(seeded_random("1"), duplicated=1.0, error_before=1.0)
     faults.rate_limit("chat.postMessage")
     assert faults.ordered("chat.postMessage") == 1

@@ -5,8 +5,8 @@ import pytest
 from threadline_devstack.slack import interactions
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, REPORTER, REPORTS
 from threadline_devstack.slack.interactions import Interactions, Triggers
-from threadline_devstack.slack.model import Refused
-from threadline_devstack.slack.workspace import Workspace, populate
+from threadline_devstack.slack.model import SlackRefusal
+from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 
 class Clock:
@@ -28,13 +28,13 @@ def triggers(clock: Clock) -> Triggers:
 
 
 def refusal(triggers: Triggers, trigger_id: str) -> str:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(SlackRefusal) as refused:
         triggers.spend(trigger_id)
     return refused.value.error
 
 
 def test_a_click_makes_a_trigger_of_the_person_who_clicked(clock: Clock) -> None:
-    workspace = Workspace(clock, "http://127.0.0.1")
+    workspace = SlackWorkspace(clock, "http://127.0.0.1")
     populate(workspace)
     button = {"type": "button", "text": {"type": "plain_text", "text": "Edit"}, "action_id": "edit"}
     row = {"type": "actions", "elements": [button]}

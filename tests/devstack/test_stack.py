@@ -17,9 +17,9 @@ from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
 from threadline_devstack import stack as stack_module
-from threadline_devstack.processes import Family, Ports
-from threadline_devstack.stack import Stack, Wishes
-from threadline_devstack.state_folder import Home
+from threadline_devstack.processes import FreePorts, ProcessGroup
+from threadline_devstack.stack import Stack, StackOptions
+from threadline_devstack.state_folder import StateFolder
 
 MACHINE = environment.pick(os.environ, environment.MACHINE)
 
@@ -34,15 +34,15 @@ async def home() -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-async def family(home: Path) -> AsyncIterator[Family]:
-    family = Family(home / "logs")
+async def family(home: Path) -> AsyncIterator[ProcessGroup]:
+    family = ProcessGroup(home / "logs")
     yield family
     await family.stop_all([])
 
 
 @pytest.mark.slow
-async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: Family, home: Path) -> None:
-    server = await temporal.start(family, home, Ports(usual=False), MACHINE)
+async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: ProcessGroup, home: Path) -> None:
+    server = await temporal.start(family, home, FreePorts(usual=False), MACHINE)
     client = await Client.connect(server.address)
     listed = await client.operator_service.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
@@ -54,24 +54,26 @@ async def test_temporal_knows_the_search_attributes_and_keeps_its_data(family: F
 
 
 async def test_a_missing_temporal_program_is_said_with_what_to_do(
-    family: Family, home: Path, monkeypatch: pytest.MonkeyPatch
+    family: ProcessGroup, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(home / "python"))
     monkeypatch.setenv("PATH", str(home))
     with pytest.raises(Permanent, match="TEMPORAL_ADDRESS"):
-        await temporal.start(family, home, Ports(usual=False), MACHINE)
+        await temporal.start(family, home, FreePorts(usual=False), MACHINE)
 
 
 @pytest.mark.slow
-async def test_postgres_is_made_once_and_for_the_agent_there_is_a_restricted_login(family: Family, home: Path) -> None:
+async def test_postgres_is_made_once_and_for_the_agent_there_is_a_restricted_login(
+    family: ProcessGroup, home: Path
+) -> None:
     (home / "postgres" / "data-half" / "base").mkdir(parents=True)  # left by an initdb that was interrupted
-    databases = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    databases = await postgres.start(family, home, FreePorts(usual=False), MACHINE)
     assert migrate.is_current(databases.owner)
     assert [path.name for path in (home / "postgres").glob("data*")] == ["data"], "nothing half is left"
     with psycopg.connect(databases.owner, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept (x int)")
     await family.stop_all([])
-    again = await postgres.start(family, home, Ports(usual=False), MACHINE)
+    again = await postgres.start(family, home, FreePorts(usual=False), MACHINE)
     with psycopg.connect(again.owner) as connection:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
     with (
@@ -84,7 +86,7 @@ async def test_postgres_is_made_once_and_for_the_agent_there_is_a_restricted_log
 
 
 async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -> None:
-    wishes = Wishes(given=MACHINE | {"DATABASE_URL": "postgresql://localhost/mine"})
+    wishes = StackOptions(given=MACHINE | {"DATABASE_URL": "postgresql://localhost/mine"})
     with pytest.raises(Permanent, match="THREADLINE_AGENT_DATABASE_URL is not"):
         async with Stack.running(home, wishes):
             pytest.fail("it must not come up")
@@ -93,7 +95,7 @@ async def test_a_database_without_a_login_for_the_agent_is_refused(home: Path) -
 @pytest.mark.slow
 async def test_a_start_that_fails_leaves_nothing_running(home: Path) -> None:
     before, told = children(), list[str]()
-    wishes = Wishes(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})
+    wishes = StackOptions(given=MACHINE, settings={"THREADLINE_MAX_QUESTIONS": "many"})
     with pytest.raises(Permanent, match=r"core ended[\s\S]*THREADLINE_MAX_QUESTIONS is 'many'"):
         async with Stack.running(home, wishes, told.append):
             pytest.fail("it must not come up")
@@ -114,7 +116,7 @@ async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
         return {f"{name}_{what}": "sandbox" for name in ("ANTHROPIC", "OPENAI") for what in ("API_KEY", "BASE_URL")}
 
     monkeypatch.setattr(stack_module, "start_sandbox", start)
-    stack = Stack(Home(home), Wishes(given=given), lambda line: None)
+    stack = Stack(StateFolder(home), StackOptions(given=given), lambda line: None)
     await stack._start_model()
     scripted = {name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in given}
     assert {name.partition("_")[0] for name in stack.settings} == scripted
@@ -122,7 +124,9 @@ async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
 
 async def test_with_both_keys_there_is_no_model_sandbox(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_module, "start_sandbox", None)
-    stack = Stack(Home(home), Wishes(given={"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}), print)
+    stack = Stack(
+        StateFolder(home), StackOptions(given={"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}), print
+    )
     await stack._start_model()
     assert stack.settings == {}
 
@@ -131,7 +135,7 @@ def test_a_proxy_is_for_what_is_real_and_spares_this_machine(home: Path) -> None
     proxy = {"HTTPS_PROXY": "http://proxy.example:3128", "no_proxy": "intern.example"}
 
     def proxies(process: str, **given: str) -> dict[str, str]:
-        stack = Stack(Home(home), Wishes(given=given | proxy), print)
+        stack = Stack(StateFolder(home), StackOptions(given=given | proxy), print)
         stack.settings = dict(proxy)
         return stack._proxies(process)
 

@@ -20,7 +20,7 @@ from threadline.models.embeddings import Embedder
 from threadline.settings import EmbeddingSettings
 from threadline.wiring.integrations import configured_embedder
 from threadline_devstack import environment, postgres
-from threadline_devstack.processes import Family, Ports
+from threadline_devstack.processes import FreePorts, ProcessGroup
 
 TEAM = "T1"
 
@@ -53,10 +53,10 @@ class Measured:
 @asynccontextmanager
 async def own_postgres(folder: Path, machine: dict[str, str]) -> AsyncIterator[Database]:
     """A server for as long as the block runs, with its data in `folder`; `machine` is the environment to run it in."""
-    family = Family(folder)
+    family = ProcessGroup(folder)
     try:
         databases = await postgres.start(
-            family, folder, Ports(usual=False), environment.pick(machine, environment.MACHINE)
+            family, folder, FreePorts(usual=False), environment.pick(machine, environment.MACHINE)
         )
         database = Database(databases.owner, application="threadline-evals")
         try:

@@ -16,7 +16,7 @@ from threadline.decisions.model import Decision, DecisionType
 from threadline.errors import Transient
 from threadline.settings import OpenAISettings
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 KEY = "sk-for-the-sandbox"
 
@@ -48,7 +48,7 @@ async def test_without_a_key_every_query_yields_a_valid_decision_over_the_script
 
 
 async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: ModelSandbox, database: Database) -> None:
-    async def nonsense(turn: Turn) -> None:
+    async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
     sandbox.script(nonsense, form="decision")

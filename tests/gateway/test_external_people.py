@@ -29,7 +29,7 @@ from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, S
 from threadline.wiring.gateway import check_user_lookup, run_gateway
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.model import User as SandboxUser
+from threadline_devstack.slack.model import SandboxUser as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -42,7 +42,7 @@ from threadline_devstack.slack.identity import (
     REPORTER,
     TEAM,
 )
-from threadline_devstack.slack.model import Message, User
+from threadline_devstack.slack.model import SandboxMessage, SandboxUser
 
 PERSON, OTHER, ASKER = DEVELOPER, BYSTANDER, REPORTER
 
@@ -162,7 +162,7 @@ class HandoverWorkflowScene(HandoverScene):
             HANDOVER_WORKFLOW, HandoverInput(self.ref), id=identity, task_queue=CORE_QUEUE
         )
 
-    async def card(self) -> Message:
+    async def card(self) -> SandboxMessage:
         """The card of a turn that has ended with a person just now."""
         await self.escalated()
         await self.start()
@@ -173,10 +173,10 @@ class HandoverWorkflowScene(HandoverScene):
         await until(shown, "the card is shown")
         return self.talk.posted(ESCALATIONS)[0]
 
-    def click(self, card: Message, by: str, button: str) -> dict[str, Any]:
+    def click(self, card: SandboxMessage, by: str, button: str) -> dict[str, Any]:
         return self.talk.slack._interactions.click(by, ESCALATIONS, card.ts, button)
 
-    async def press(self, card: Message, by: str, button: str) -> None:
+    async def press(self, card: SandboxMessage, by: str, button: str) -> None:
         assert (await self.gateway.handle(self.click(card, by, button))).signalled
 
     async def state(self) -> dict[str, Any]:
@@ -196,13 +196,13 @@ class HandoverWorkflowScene(HandoverScene):
                 del started[event.timer_canceled_event_attributes.started_event_id]
         return list(started.values())
 
-    async def reply(self, card: Message, by: str, text: str) -> Message:
+    async def reply(self, card: SandboxMessage, by: str, text: str) -> SandboxMessage:
         """Somebody writes under the card."""
         said = self.talk.slack.workspace.post(ESCALATIONS, by, text, thread_ts=card.ts)
         await self.event(card, said)
         return said
 
-    async def event(self, card: Message, said: Message) -> None:
+    async def event(self, card: SandboxMessage, said: SandboxMessage) -> None:
         event = {"type": "message", "channel": ESCALATIONS, "ts": said.ts, "thread_ts": card.ts, "user": said.user}
         event |= {"text": said.text, "parent_user_id": BOT_USER}
         body = {"type": "event_callback", "team_id": TEAM, "event": event}
@@ -246,7 +246,7 @@ class HandoverWorkflowScene(HandoverScene):
     def guest_joins(self) -> str:
         """A guest is in the escalations' channel."""
         workspace = self.talk.slack.workspace
-        workspace.add_user(User("U0GUEST", "guest", "Guest", is_restricted=True))
+        workspace.add_user(SandboxUser("U0GUEST", "guest", "Guest", is_restricted=True))
         workspace.join(ESCALATIONS, "U0GUEST")
         return "U0GUEST"
 

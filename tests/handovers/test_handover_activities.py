@@ -17,7 +17,7 @@ from threadline.handovers.store import HandoverStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, MessageKind
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 LONG = "\n\n".join(f"paragraph {number}. {'x' * 900}" for number in range(20))
 
@@ -239,7 +239,7 @@ async def test_card_of_a_direct_message_shows_what_was_said_before(waiting: Hand
 
 async def test_guest_can_take_and_close_in_a_channel_open_to_all(waiting: HandoverScene) -> None:
     workspace = waiting.talk.slack.workspace
-    workspace.add_user(User("U0GUEST", "guest", "Guest", is_restricted=True))
+    workspace.add_user(SandboxUser("U0GUEST", "guest", "Guest", is_restricted=True))
     workspace.join(ESCALATIONS, "U0GUEST")
     waiting.open_to_all = (ESCALATIONS,)
     assert (await waiting.pressed("U0GUEST")).taken_by == "U0GUEST"

@@ -19,7 +19,7 @@ from threadline.investigator.runner import Investigator, InvestigatorConfig, Tur
 from threadline.investigator.store import TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 API_KEY = "sk-ant-test-0123456789abcdef"
 BUG = "BUG-12"
@@ -143,7 +143,7 @@ class InvestigatorScene:
     def answers(self, **changes: Any) -> None:
         """Let the model answer at once."""
 
-        async def script(turn: Turn) -> None:
+        async def script(turn: ScriptTurn) -> None:
             await turn.finish(**self.outcome(**changes))
 
         self.model.script(script)

@@ -16,7 +16,7 @@ from tests.investigator.investigator_scene import InvestigatorScene, running_age
 from threadline.investigator import runner
 from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.store import TurnOutcome
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,7 +27,7 @@ PROMPT_END = 2.0
 async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyncio.Task[TurnOutcome]:
     """A turn in which the model thinks for ever."""
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         if after_a_tool:
             await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
         await turn.hold("here")
@@ -118,7 +118,7 @@ asyncio.run(InvestigatorScene(None, Path(sys.argv[3]), config).run())
 
 
 async def test_process_dies_with_its_worker(bench: InvestigatorScene, tmp_path: Path) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.hold("here")
 
     bench.model.script(script)

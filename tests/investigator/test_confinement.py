@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene
-from threadline_devstack.models.request import ToolResult
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.request import RecordedResult
+from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 Call = tuple[str, dict[str, Any]]
 
 
-async def _try(bench: InvestigatorScene, *calls: Call, may_fix: bool = True) -> list[ToolResult]:
+async def _try(bench: InvestigatorScene, *calls: Call, may_fix: bool = True) -> list[RecordedResult]:
     """What the calls of the model are answered with, one after the other in one turn."""
-    answers: list[ToolResult] = []
+    answers: list[RecordedResult] = []
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         answers[:] = [await turn.call(tool, **arguments) for tool, arguments in calls]
         await turn.finish(**bench.outcome())
 
@@ -84,7 +84,7 @@ async def test_nothing_outside_the_workspace_or_of_git_is_written(bench: Investi
 
 
 async def test_file_is_changed_when_a_developer_asked(bench: InvestigatorScene) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=str(cart))
         await turn.call("Edit", file_path=str(cart), old_string="list_total", new_string="total")
         await turn.call("Write", file_path="sample-shop/test_cart.py", content="def test_total(): ...\n")

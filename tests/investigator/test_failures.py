@@ -7,7 +7,7 @@ import pytest
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.errors import Permanent, Transient
 from threadline.investigator.errors import TurnFailed, TurnInterrupted
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,7 +45,7 @@ async def test_unreachable_api_is_transient(bench: InvestigatorScene) -> None:
 
 @pytest.mark.parametrize("event", [False, True])
 async def test_reply_that_breaks_off_each_time_is_transient(bench: InvestigatorScene, event: bool) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await (turn.sse_error() if event else turn.break_off())
 
     bench.model.script(script)
@@ -53,16 +53,16 @@ async def test_reply_that_breaks_off_each_time_is_transient(bench: InvestigatorS
         await bench.run()
 
 
-async def _calls_tools_for_ever(turn: Turn) -> None:
+async def _calls_tools_for_ever(turn: ScriptTurn) -> None:
     while True:
         await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
 
 
-async def _thinks_for_ever(turn: Turn) -> None:
+async def _thinks_for_ever(turn: ScriptTurn) -> None:
     await turn.hold("for ever")
 
 
-async def _thinks_for_ever_after_a_tool(turn: Turn) -> None:
+async def _thinks_for_ever_after_a_tool(turn: ScriptTurn) -> None:
     await turn.call("mcp__bug__get_bug", bug_id="BUG-12")
     await turn.hold("for ever")
 

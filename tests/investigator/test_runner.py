@@ -12,8 +12,8 @@ from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import prompt as prompts
 from threadline.investigator.errors import TurnFailed, TurnInterrupted
 from threadline.investigator.stream import SessionUsage
-from threadline_devstack.models.request import ToolResult
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.request import RecordedResult
+from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,9 +23,9 @@ CONVERSATIONS = "mcp__bug__get_bug_conversations"
 async def test_first_turn_uses_its_tools_and_ends_with_an_outcome(
     bench: InvestigatorScene, leftovers: Callable[[], list[str]]
 ) -> None:
-    results: dict[str, ToolResult] = {}
+    results: dict[str, RecordedResult] = {}
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         results["talk"] = await turn.call(CONVERSATIONS, bug_id="BUG-12")
         results["grep"] = await turn.call("Grep", pattern="list_total", output_mode="content")
         results["read"] = await turn.call("Read", file_path=str(bench.workspace / "sample-shop/cart.py"))
@@ -68,7 +68,7 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
     kept = _transcript(bench, first.claim.session_id)
     cost, bench.usage = bench.usage.cost_usd, SessionUsage()
 
-    async def failing(turn: Turn) -> None:
+    async def failing(turn: ScriptTurn) -> None:
         await turn.call(CONVERSATIONS, bug_id="BUG-12")
         await turn.error(500)
 
@@ -113,7 +113,7 @@ async def test_lost_parent_session_starts_a_new_one_that_reads_everything(bench:
 
 
 async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: InvestigatorScene) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         if "cannot be used" in turn.prompt:
             await turn.finish(**bench.outcome("post_findings"))
         await turn.finish(**bench.outcome("ask_reporter", clarification_question="Which browser?"))
@@ -127,7 +127,7 @@ async def test_invalid_answer_is_given_back_and_the_repaired_one_counts(bench: I
 
 
 async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.text_only("I think it is fixed.")
 
     bench.model.script(script)
@@ -136,7 +136,7 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
 
 
 async def test_result_that_came_with_the_answer_was_not_read(bench: InvestigatorScene) -> None:
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         await turn.call_together((CONVERSATIONS, {"bug_id": "BUG-12"}), ("StructuredOutput", bench.outcome()))
 
     bench.model.script(script)
@@ -147,7 +147,7 @@ async def test_long_message_reaches_the_model_part_by_part(bench: InvestigatorSc
     bench.case.entries[0] = bench.entry(1, "ä" * 39_000)
     pages: list[str] = []
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         pages.clear()
         cursor: dict[str, Any] = {}
         for _ in range(10):

@@ -21,7 +21,7 @@ from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, SenderType
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 BULK = "The cart total is too high with the discount code SAVE10 and twelve notebooks"
 
@@ -70,7 +70,7 @@ async def test_reporters_request_for_a_fix_keeps_no_edit(turns: TurnScene, agent
 async def test_attempt_that_lost_its_claim_stops_soon_and_leaves_no_process(
     cli_turns: TurnScene, cli_model: ModelSandbox
 ) -> None:
-    async def thinks(turn: Turn) -> None:
+    async def thinks(turn: ScriptTurn) -> None:
         await turn.hold("thinking")
         await turn.finish(action="post_findings")
 
@@ -149,7 +149,7 @@ async def test_attempt_whose_commit_fails_is_charged_once_postgres_is_back(
 
 
 async def test_cancelled_attempt_is_charged(cli_turns: TurnScene, cli_model: ModelSandbox) -> None:
-    async def thinks(turn: Turn) -> None:
+    async def thinks(turn: ScriptTurn) -> None:
         await turn.call("mcp__bug__get_bug", bug_id="BUG-1")
         await turn.hold("thinking")
 

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from threadline_devstack import environment
-from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.stories.scene import Scene
 
 
@@ -18,7 +18,7 @@ from threadline_devstack.stories.scene import Scene
 async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
     """Its folder, with the logs, stays when a test has failed."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
-    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE))
+    wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE))
     async with Stack.running(folder, wishes) as stack:
         yield stack
     if not request.session.testsfailed:

@@ -15,10 +15,10 @@ import pytest_asyncio
 from aiohttp import web
 
 from threadline_devstack import environment
-from threadline_devstack.models.request import ToolResult
+from threadline_devstack.models.request import RecordedResult
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
-from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.models.script import ScriptTurn
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.stories.scene import Scene
 
 CANARY = "canary-of-another-case"
@@ -39,7 +39,7 @@ class PrivilegeScene:
     victim: Scene
     intruder: Scene
     attempts: list[Attempt] = field(default_factory=list)
-    answers: list[ToolResult] = field(default_factory=list)
+    answers: list[RecordedResult] = field(default_factory=list)
 
     @property
     def workspaces(self) -> Path:
@@ -70,7 +70,7 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     found: list[PrivilegeScene] = []
 
-    async def script(turn: Turn) -> None:
+    async def script(turn: ScriptTurn) -> None:
         if turn.bug_id == "BUG-1":
             await turn.call("mcp__bug__get_bug", bug_id="BUG-1")
             await turn.hold("victim")
@@ -81,7 +81,7 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
     async with ModelSandbox.running() as model:
         model.script(script)
         key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
-        wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE) | key)
+        wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE) | key)
         async with (
             Stack.running(folder, wishes) as stack,
             Scene.on(stack) as victim,

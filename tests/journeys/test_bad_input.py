@@ -16,10 +16,10 @@ from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline_devstack import environment
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
-from threadline_devstack.stack import Stack, Wishes
+from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.stories.scene import Scene, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
@@ -125,7 +125,7 @@ async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_th
 async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(folder / "nowhere.git")}
-    async with Stack.running(folder, Wishes(given=given)) as stack, Scene.on(stack) as scene:
+    async with Stack.running(folder, StackOptions(given=given)) as stack, Scene.on(stack) as scene:
         await scene.write_report(CLEAR)
         await scene.until_status(CaseStatus.ESCALATED)
         assert "nowhere" in (await scene.turns())[-1].failure
@@ -158,7 +158,7 @@ async def test_a_hostile_repository_runs_nothing_and_leads_nowhere() -> None:
     make_sample_repository(repository)
     await asyncio.to_thread(_plant_traps, repository, folder / "clone", marker)
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(repository)}
-    async with Stack.running(folder / "home", Wishes(given=given)) as stack, Scene.on(stack) as scene:
+    async with Stack.running(folder / "home", StackOptions(given=given)) as stack, Scene.on(stack) as scene:
         await scene.write_report(f"{CLEAR} See shop/notes.")
         await scene.until_status(CaseStatus.PENDING_VERIFICATION)
         await scene.until_bot_says("cart.py", channel=SUMMARIES)
@@ -192,7 +192,7 @@ def _plant_traps(repository: Path, clone: Path, marker: Path) -> None:
 
 
 async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> None:
-    async def only_talks(turn: Turn) -> None:
+    async def only_talks(turn: ScriptTurn) -> None:
         await turn.text_only("I had a look, and it was interesting.")
 
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
@@ -200,7 +200,7 @@ async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> 
         model.script(only_talks)
         key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
         given = environment.pick(os.environ, environment.MACHINE) | key
-        async with Stack.running(folder, Wishes(given=given)) as stack, Scene.on(stack) as scene:
+        async with Stack.running(folder, StackOptions(given=given)) as stack, Scene.on(stack) as scene:
             await scene.write_report(CLEAR)
             await scene.until_status(CaseStatus.ESCALATED)
             assert "cannot be used" in (await scene.turns())[-1].failure

@@ -8,7 +8,7 @@ import pytest
 from threadline.models.chat_model import Answer, Prompt
 from threadline.models.client import OpenAIModel
 from threadline.models.model import Message, ModelReply, Role, ToolCall
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 Make = Callable[..., OpenAIModel]
 Answering = Callable[..., Awaitable[str]]
@@ -34,7 +34,7 @@ TOOLS = (
 )
 
 
-async def work_out(turn: Turn) -> None:
+async def work_out(turn: ScriptTurn) -> None:
     """What the model does about `REQUEST`."""
     if turn.tool_choice == "auto":
         await turn.call("estimates_createWbsItems", project_id="P-12", names=["one", "two", "three"])

@@ -16,7 +16,7 @@ from threadline.models.chat_model import Form
 from threadline.models.model import Usage
 from threadline.models.structured import asking
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 
 BOOK = Situation("Book a meeting with me.", tools=(OfferedTool("calendar_book", "Book a meeting."),))
 
@@ -37,7 +37,7 @@ async def test_decision_is_made_over_either_api(
 
 @BOTH
 async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: ModelSandbox, api: str) -> None:
-    async def nonsense(turn: Turn) -> None:
+    async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
     sandbox.script(nonsense, form="decision")
@@ -57,7 +57,7 @@ async def test_passages_are_compared_over_either_api(make: Make, sandbox: ModelS
 
 
 async def test_slow_decision_is_transient(make: Make, sandbox: ModelSandbox) -> None:
-    async def ponders(turn: Turn) -> None:
+    async def ponders(turn: ScriptTurn) -> None:
         await asyncio.Event().wait()
 
     sandbox.script(ponders, form="decision")

@@ -27,7 +27,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
 from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal
-from threadline_devstack.processes import Family, Ports
+from threadline_devstack.processes import FreePorts, ProcessGroup
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
@@ -45,10 +45,10 @@ FINDINGS = "canary-findings-4700"
 @asynccontextmanager
 async def dev_server(folder: Path) -> AsyncIterator[str]:
     """The address of a server whose file is below the folder; afterwards it has written it and is stopped."""
-    family = Family(folder)
+    family = ProcessGroup(folder)
     machine = environment.pick(os.environ, environment.MACHINE)
     try:
-        yield (await temporal.start(family, folder, Ports(usual=False), machine)).address
+        yield (await temporal.start(family, folder, FreePorts(usual=False), machine)).address
     finally:
         await family.stop_all([])
 

@@ -15,7 +15,7 @@ from tests.privacy.canary_scene import found
 from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.slack.identity import REPORTER
-from threadline_devstack.stack import PRODUCT, Stack, Wishes
+from threadline_devstack.stack import PRODUCT, Stack, StackOptions
 from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -52,7 +52,7 @@ def replay(stack: Stack, **keys: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_file_of_temporal_and_logs_hold_nothing_that_is_said(tmp_path: Path) -> None:
-    wishes = Wishes(given=MACHINE, settings={"THREADLINE_PAYLOAD_KEYS": KEYS})
+    wishes = StackOptions(given=MACHINE, settings={"THREADLINE_PAYLOAD_KEYS": KEYS})
     async with Stack.running(tmp_path, wishes) as stack, Scene.on(stack) as scene:
         await scene.write_report(f"Something is broken, {REPORT}.")
         await scene.until_status(CaseStatus.AWAITING_REPORTER, seconds=90)

@@ -29,7 +29,7 @@ from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
-from threadline_devstack.slack.model import File
+from threadline_devstack.slack.model import SandboxFile
 
 TOOL = "rfp_create_from_slack_file"
 MIB = 2**20
@@ -76,12 +76,12 @@ class FileScene(Caller):
 
     def upload(
         self, content: bytes, name: str = "brief.pdf", thread: Thread | None = None, user: str = REPORTER
-    ) -> File:
+    ) -> SandboxFile:
         file = self.sandbox.workspace.add_file(name, user, content)
         self.share(file, user, thread)
         return file
 
-    def share(self, file: File, user: str, thread: Thread | None = None) -> None:
+    def share(self, file: SandboxFile, user: str, thread: Thread | None = None) -> None:
         at = thread or self.thread
         self.sandbox.workspace.post(at.channel, user, "see", thread_ts=at.ts, files=[file.id])
 

@@ -14,7 +14,7 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
 from threadline_devstack.slack.identity import DEVELOPER, REPORTER, REPORTS, TEAM
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 __all__ = ["desk"]
 
@@ -177,12 +177,12 @@ async def test_missing_file_is_told(desk: FileScene) -> None:
 @pytest.mark.parametrize(
     "who",
     [
-        User("U0GUEST", "gus", "Gus", is_restricted=True),
-        User("U0STRANGER", "sam", "Sam", is_stranger=True),
-        User("U0ELSEWHERE", "ella", "Ella", team="T0ELSEWHERE"),
+        SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True),
+        SandboxUser("U0STRANGER", "sam", "Sam", is_stranger=True),
+        SandboxUser("U0ELSEWHERE", "ella", "Ella", team="T0ELSEWHERE"),
     ],
 )
-async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: FileScene, who: User) -> None:
+async def test_file_of_an_external_user_counts_when_a_member_shares_it(desk: FileScene, who: SandboxUser) -> None:
     desk.sandbox.workspace.add_user(who)
     file = desk.upload(BRIEF, user=who.id)
     assert "from a guest or another company" in await desk.refused(file.id)

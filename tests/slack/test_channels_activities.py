@@ -9,7 +9,7 @@ from threadline.slack.channels import ChannelRefused, Channels
 from threadline.slack.client import Slack
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_guest_sees_only_the_channels_that_they_are_in(
     channels: Channels, sandbox: SlackSandbox, kind: str
 ) -> None:
     guest: dict[str, Any] = {kind: True}
-    sandbox.workspace.add_user(replace(User("U0GUEST", "guest", "guest"), **guest))
+    sandbox.workspace.add_user(replace(SandboxUser("U0GUEST", "guest", "guest"), **guest))
     with pytest.raises(ChannelRefused, match="is not in the channel"):
         await channels.admit(GENERAL, "U0GUEST")
     sandbox.workspace.join(GENERAL, "U0GUEST")

@@ -19,7 +19,7 @@ from threadline_devstack.slack.identity import (
     SUMMARIES,
     TEAM,
 )
-from threadline_devstack.slack.model import User as SandboxUser
+from threadline_devstack.slack.model import SandboxUser as SandboxUser
 
 
 def _metadata(key: str, event_type: str = POST_EVENT) -> dict[str, object]:

@@ -13,7 +13,7 @@ from threadline.threads.outbox import CLAIM_LEASE, Outbox
 from threadline.threads.store import PostStore
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, GENERAL
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 COMPLETE, BEGIN = "files.completeUploadExternal", "files.getUploadURLExternal"
 
@@ -34,7 +34,7 @@ async def upload(sandbox: SlackSandbox) -> FileUpload:
     return FileUpload("k:1", GENERAL, root, "invite.ics", "APT-1", "Open this.", b"BEGIN:VCALENDAR\r\n")
 
 
-def shown(sandbox: SlackSandbox) -> list[Message]:
+def shown(sandbox: SlackSandbox) -> list[SandboxMessage]:
     return [each for each in sandbox.workspace.channel(GENERAL).messages.values() if each.files]
 
 

@@ -52,10 +52,10 @@ from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
 from threadline.wiring.operator import operating
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
-from threadline_devstack.slack.model import Message as SlackMessage
+from threadline_devstack.slack.model import SandboxMessage as SlackMessage
 
 KEY = "sk-proj-never-to-be-told-0123456789"
 Result = TypeVar("Result")
@@ -87,7 +87,7 @@ async def dump(context: ToolContext) -> str:
     return "x" * 2_000_000
 
 
-async def answer_about_lamps(turn: Turn) -> None:
+async def answer_about_lamps(turn: ScriptTurn) -> None:
     """List and create lamps in the order in which the newest message says so, and tell what was done."""
     done = []
     for verb in re.findall(r"\b(list|create)\b", turn.prompt.lower()):
@@ -139,7 +139,7 @@ class ConversationActivityScene:
     def replies(self, *texts: str) -> None:
         """Script the texts that the model gives in one turn."""
 
-        async def script(turn: Turn) -> None:
+        async def script(turn: ScriptTurn) -> None:
             for each in texts:
                 await turn.text_only(each)
 

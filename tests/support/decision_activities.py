@@ -13,7 +13,7 @@ from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import REPORTER
 
 PRICES = Source("Plans", "Enterprise", "plans.md", "pricing", "Enterprise costs 990 a month.", 0.9)
@@ -96,7 +96,7 @@ class Engine:
     def answers(self, *given: str) -> None:
         """What the model writes in the form: one text for each try."""
 
-        async def script(turn: Turn) -> None:
+        async def script(turn: ScriptTurn) -> None:
             await turn.text_only(given[min(len(turn.prompts), len(given)) - 1])
 
         self.talk.model.script(script, form="decision")

@@ -15,7 +15,7 @@ from threadline.threads.catch_up_store import CatchUpStore
 from threadline.threads.contract import CATCH_UP_ID, CATCH_UP_WORKFLOW, CatchUpState
 from threadline.threads.model import CORE_QUEUE, SenderType
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 MAX_UNCHANGED = "threadline.threads.catch_up.MAX_UNCHANGED"
 
@@ -58,7 +58,7 @@ async def opened(home: CaseScene) -> None:
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
 
 
-def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> Message:
+def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> SandboxMessage:
     """Somebody writes in the report's thread, and Slack delivers no event of it."""
     return home.slack.workspace.post(identity.REPORTS, user, words, thread_ts=home.thread.ts)
 

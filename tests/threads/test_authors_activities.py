@@ -13,7 +13,7 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.authors import MAX_PRIOR_MESSAGES, AuthorPolicy, messages_before
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
-from threadline_devstack.slack.model import User
+from threadline_devstack.slack.model import SandboxUser
 
 
 def post(sandbox: SlackSandbox, user: str, text: str, root: str = "") -> str:
@@ -50,7 +50,7 @@ async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(sandbox: 
 
 
 async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, slack: Slack) -> None:
-    sandbox.workspace.add_user(User("U0GUEST", "gus", "Gus", is_restricted=True))
+    sandbox.workspace.add_user(SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True))
     sandbox.workspace.join(GENERAL, "U0GUEST")
     root = post(sandbox, REPORTER, "the root")
     post(sandbox, "U0GUEST", "obey me", root)

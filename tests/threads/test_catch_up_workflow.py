@@ -47,7 +47,7 @@ from threadline.threads.contract import (
 from threadline.threads.model import CORE_QUEUE, MessageKind, SenderType, message_id
 from threadline.threads.store import ThreadStore
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 __all__ = ["home"]
 
@@ -56,7 +56,7 @@ REPORTER, DEVELOPER, BYSTANDER = identity.REPORTER, identity.DEVELOPER, identity
 REPORT = ("reporter", "The cart total is wrong")
 
 
-def unregistered_root(home: CaseScene, key: str, channel: str) -> Message:
+def unregistered_root(home: CaseScene, key: str, channel: str) -> SandboxMessage:
     """A post of the bot's at the root of a thread, of which the database does not know."""
     owner = case_owner(home.thread, f"case:{key.split(':')[1]}")
     payload = {"event_type": "threadline_post", "event_payload": {"key": key} | asdict(owner)}
@@ -212,7 +212,7 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     root = unregistered_root(home, "BUG-1:summary", SUMMARIES)
     words = [f"I fixed it in the cart {number}" for number in range(3)]
 
-    def say(number: int) -> Message:
+    def say(number: int) -> SandboxMessage:
         return home.slack.workspace.post(SUMMARIES, DEVELOPER, words[number], thread_ts=root.ts)
 
     delivered = say(0)

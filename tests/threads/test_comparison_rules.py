@@ -10,8 +10,8 @@ from threadline.threads.comparison import MissedEvent, deleted_event, edited_eve
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import message_id
 from threadline_devstack.slack import events, identity
-from threadline_devstack.slack.model import Message as Post
-from threadline_devstack.slack.workspace import Workspace, populate
+from threadline_devstack.slack.model import SandboxMessage as Post
+from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 TEAM, REPORTS, SUMMARIES = identity.TEAM, identity.REPORTS, identity.SUMMARIES
 CONFIG = RoutingConfig(REPORTS, SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
@@ -21,7 +21,7 @@ class Floor:
     """A workspace, the last event that it told of, and the history that it shows."""
 
     def __init__(self) -> None:
-        self.workspace = Workspace(time.time, "http://sandbox.invalid")
+        self.workspace = SlackWorkspace(time.time, "http://sandbox.invalid")
         populate(self.workspace)
         self.told: dict[str, Any] = {}
         self.workspace.listeners.append(self.told.update)

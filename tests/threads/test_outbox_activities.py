@@ -19,7 +19,7 @@ from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIV
 from threadline.threads.store import PostStore, ThreadStore
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
-from threadline_devstack.slack.model import Message
+from threadline_devstack.slack.model import SandboxMessage
 
 SEND = "chat.postMessage"
 
@@ -45,7 +45,7 @@ async def posted(database: Database, key: str) -> str | None:
         return await PostStore(work.tx).ts_of(key)
 
 
-def _visible(sandbox: SlackSandbox) -> list[Message]:
+def _visible(sandbox: SlackSandbox) -> list[SandboxMessage]:
     return [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]
 
 

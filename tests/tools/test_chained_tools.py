@@ -14,7 +14,7 @@ from threadline.knowledge import tools as qa
 from threadline.slack.model import Thread
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry, allowed_tools
-from threadline_devstack.sample_records import lay_sample_records
+from threadline_devstack.sample_records import load_sample_records
 
 TOOLS = [*estimates.TOOLS, *appointments.TOOLS, *qa.TOOLS, *cases.TOOLS]
 REGISTRY = ToolRegistry(TOOLS)
@@ -54,7 +54,7 @@ def test_time_is_text_in_definitions_and_null_where_optional() -> None:
 
 @pytest.fixture
 async def desk(database: Database, database_url: str) -> ToolScene:
-    await lay_sample_records(database_url, "T1")
+    await load_sample_records(database_url, "T1")
     return ToolScene(database, TOOLS)
 
 

@@ -15,14 +15,16 @@ from threadline.errors import Permanent, Transient
 from threadline.tools.output import render_result
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import Kind
+from threadline_devstack.trackers.faults import EndpointFaultKind
 
 WORDS = st.one_of(INTERNALS, st.builds("{} {} {}".format, WORD, INTERNALS, WORD), st.text(max_size=400))
 HEADER = st.text("0123456789abcXYZ :,.-", max_size=30).map(str.strip)
 HEADERS = st.dictionaries(st.sampled_from(["Retry-After", "X-RateLimit-Remaining", "X-RateLimit-Reset"]), HEADER)
 FAULTS = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from([Kind.REFUSE, Kind.LOSE, Kind.PAGE, Kind.GARBLE]),
+        "kind": st.sampled_from(
+            [EndpointFaultKind.REFUSE, EndpointFaultKind.LOSE, EndpointFaultKind.PAGE, EndpointFaultKind.GARBLE]
+        ),
         "status": st.integers(400, 599),
         "words": WORDS,
         "headers": HEADERS,

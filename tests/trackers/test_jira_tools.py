@@ -21,8 +21,8 @@ from threadline.trackers.jira import PROPERTY, JiraClient
 from threadline.trackers.model import NewTicket, TicketQuery
 from threadline_devstack.server import HOST, bound, serving
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import Kind
-from threadline_devstack.trackers.jira import Issue
+from threadline_devstack.trackers.faults import EndpointFaultKind
+from threadline_devstack.trackers.jira import JiraIssue
 
 NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}
 COMMENT: dict[str, Any] = {"key": "SHOP-2", "text": "Seen again today."}
@@ -41,7 +41,7 @@ def keys(result: ToolResult) -> list[str]:
     return [each["key"] for each in result.data["tickets"]]
 
 
-def made(office: Office) -> list[Issue]:
+def made(office: Office) -> list[JiraIssue]:
     return [each for each in office.sandbox.jira.site.issues.values() if each.summary == NEW["summary"]]
 
 
@@ -114,7 +114,7 @@ async def test_change_with_lost_answer_or_record_is_made_once(
     office: Office, name: str, given: dict[str, Any], lost: str
 ) -> None:
     if lost == "answer":
-        office.sandbox.order("jira", Kind.LOSE, method="POST", status=502)
+        office.sandbox.order("jira", EndpointFaultKind.LOSE, method="POST", status=502)
     else:
         office.ledger.lost = Transient("The record cannot be reached.")
     assert (await office.persist(name, **given)).status is ToolStatus.OK
@@ -123,7 +123,7 @@ async def test_change_with_lost_answer_or_record_is_made_once(
 
 @of_each_change
 async def test_rate_limited_change_is_made_by_the_next_try(office: Office, name: str, given: dict[str, Any]) -> None:
-    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=429, retry_after=7)
+    office.sandbox.order("jira", EndpointFaultKind.REFUSE, method="POST", status=429, retry_after=7)
     began = office.clock()
     assert (await office.persist(name, **given)).status is ToolStatus.OK
     assert times_done(office, name) == 1
@@ -131,7 +131,7 @@ async def test_rate_limited_change_is_made_by_the_next_try(office: Office, name:
 
 
 async def test_failed_change_is_made_by_a_later_try(office: Office) -> None:
-    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=503)
+    office.sandbox.order("jira", EndpointFaultKind.REFUSE, method="POST", status=503)
     assert (await office.persist("jira.comment", **COMMENT)).status is ToolStatus.OK
     assert times_done(office, "jira.comment") == 1
 
@@ -144,7 +144,7 @@ async def test_interrupted_move_of_a_ticket_is_not_repeated(office: Office, lost
     if lost:
         office.ledger.lost = Transient("The record cannot be reached.")
     else:
-        office.sandbox.order("jira", Kind.REFUSE, method="POST", status=500)
+        office.sandbox.order("jira", EndpointFaultKind.REFUSE, method="POST", status=500)
     with pytest.raises(Transient):
         await office.call("jira.transition", retries_left=2, **MOVE)
     ticket.status = before
@@ -170,7 +170,7 @@ async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) 
     site.lagging = True
     for number in range(5, 15):
         site.add("SHOP", type="Task", summary=f"Hidden {number}")
-    office.sandbox.order("jira", Kind.LOSE, method="POST", status=504)
+    office.sandbox.order("jira", EndpointFaultKind.LOSE, method="POST", status=504)
     with pytest.raises(Transient):
         await office.call("jira.create", retries_left=2, **NEW)
     for number in range(5, 15):
@@ -181,7 +181,7 @@ async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) 
 
 
 async def test_missing_comment_is_waited_for(office: Office) -> None:
-    office.sandbox.order("jira", Kind.REFUSE, method="POST", status=504)
+    office.sandbox.order("jira", EndpointFaultKind.REFUSE, method="POST", status=504)
     with pytest.raises(Transient):
         await office.call("jira.comment", retries_left=2, **COMMENT)
     office.clock.advance(5)
@@ -195,7 +195,7 @@ async def test_created_ticket_is_found_behind_a_lagging_search(office: Office) -
     for number in range(3):  # others create tickets in the same moment
         office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
     del office.sandbox.jira.site.issues["SHOP-6"]
-    office.sandbox.order("jira", Kind.LOSE, method="POST", status=504)
+    office.sandbox.order("jira", EndpointFaultKind.LOSE, method="POST", status=504)
     result = await office.persist("jira.create", **NEW)
     assert (result.data["key"], times_done(office, "jira.create")) == ("SHOP-8", 1)
 
@@ -238,8 +238,8 @@ async def test_malformed_key_is_not_sent_to_jira(office: Office, key: str) -> No
 @pytest.mark.parametrize(
     ("fault", "side", "said"),
     [
-        ({"kind": Kind.PAGE}, Permanent, "a web page"),
-        ({"kind": Kind.GARBLE}, Transient, "could not be read"),
+        ({"kind": EndpointFaultKind.PAGE}, Permanent, "a web page"),
+        ({"kind": EndpointFaultKind.GARBLE}, Transient, "could not be read"),
         ({"status": 500}, Transient, "HTTP 500"),
         ({"status": 409}, Transient, "HTTP 409"),
         ({"status": 429}, Transient, "rate limit is reached"),
@@ -260,7 +260,7 @@ async def test_fault_of_jira_is_transient_or_permanent(
 
 
 async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:
-    for kind in (Kind.GARBLE, Kind.PAGE):
+    for kind in (EndpointFaultKind.GARBLE, EndpointFaultKind.PAGE):
         office.sandbox.order("jira", kind)
         await office.call("jira.get", key="SHOP-1")
     assert "broken" not in caplog.text
@@ -269,7 +269,7 @@ async def test_unreadable_answer_is_not_logged(office: Office, caplog: pytest.Lo
 
 async def test_hanging_jira_is_left_after_the_timeout() -> None:
     async with opened(patience=1) as office:
-        office.sandbox.order("jira", Kind.HANG)
+        office.sandbox.order("jira", EndpointFaultKind.HANG)
         with pytest.raises(Transient, match="did not answer in time"):
             await office.jira.account()
 
@@ -287,7 +287,7 @@ async def no_request_hangs(office: Office) -> None:
 async def test_call_that_is_given_up_leaves_no_request_behind(name: str, given: dict[str, Any]) -> None:
     async with opened(patience=60) as office:
         office.limit_calls(0.5)
-        office.sandbox.order("jira", Kind.HANG)
+        office.sandbox.order("jira", EndpointFaultKind.HANG)
         result = await office.call(name, **given)
         assert "no answer within 0.5 seconds" in result.user_text
         await no_request_hangs(office)
@@ -299,7 +299,7 @@ async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
         office.sandbox.jira.site.lagging = True
         for number in range(10):
             office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
-        office.sandbox.order("jira", Kind.HANG, path="/issue/SHOP-6")
+        office.sandbox.order("jira", EndpointFaultKind.HANG, path="/issue/SHOP-6")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
                 await office.jira.find_created("SHOP", "a mark")

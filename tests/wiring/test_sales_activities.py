@@ -21,7 +21,7 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.wiring.conversations import Host, TalkSettings, conversing
-from threadline_devstack.models.script import Turn
+from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -39,7 +39,7 @@ class SalesScene:
     async def asked(self, words: str, *calls: tuple[str, dict[str, str]]) -> str:
         """The bot's answer to a message, for which its model makes these calls."""
 
-        async def script(turn: Turn) -> None:
+        async def script(turn: ScriptTurn) -> None:
             told = [(await turn.call(name, **given)).text for name, given in calls]
             await turn.text_only(" / ".join(told))
 
@@ -75,7 +75,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
     assert "Acme Corp" in said
     told: list[str] = []
 
-    async def decide(turn: Turn) -> None:
+    async def decide(turn: ScriptTurn) -> None:
         told.extend(str(each) for each in turn.prompts)
         await turn.text_only(json.dumps(decision_form()))
 

@@ -59,9 +59,9 @@ def demo(
 
 
 async def _up(pace: float) -> int:
-    from threadline_devstack.stack import Stack, Wishes
+    from threadline_devstack.stack import Stack, StackOptions
 
-    place, wishes = stack_home(), Wishes(given=os.environ, pace=pace, usual_ports=True)
+    place, wishes = stack_home(), StackOptions(given=os.environ, pace=pace, usual_ports=True)
     async with Stack.running(place.root, wishes, output.progress) as stack:
         _print_addresses(stack)
         try:
@@ -74,12 +74,12 @@ async def _up(pace: float) -> int:
 
 async def _demo(folder: Path, pace: float) -> int:
     from threadline_devstack import environment
-    from threadline_devstack.stack import Stack, Wishes
+    from threadline_devstack.stack import Stack, StackOptions
     from threadline_devstack.stories.player import stories
     from threadline_devstack.stories.scene import Scene
 
     # Real tokens stay out: the story needs people who answer on cue, and is to cost nothing.
-    wishes = Wishes(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
+    wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE), pace=pace)
     begun = time.monotonic()
     try:
         async with Stack.running(folder, wishes, output.progress) as stack, Scene.on(stack, _print_message) as scene:

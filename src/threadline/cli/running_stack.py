@@ -5,14 +5,14 @@ from pathlib import Path
 
 import typer
 
-from threadline_devstack.state_folder import Home
+from threadline_devstack.state_folder import StateFolder
 
 _WHERE = ("DATABASE_URL", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_PAYLOAD_KEYS", "SLACK_", "TEMPORAL_")
 """How the names begin of what says where a system is, and of what logs in there."""
 
 
-def stack_home() -> Home:
-    return Home(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
+def stack_home() -> StateFolder:
+    return StateFolder(Path(os.environ.get("THREADLINE_HOME") or ".threadline"))
 
 
 def use_running_stack() -> None:

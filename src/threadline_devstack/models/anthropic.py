@@ -11,8 +11,8 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from threadline_devstack.models.request import Conversation
-from threadline_devstack.models.script import Answer, Failure, Interruption, Reply
+from threadline_devstack.models.request import ModelRequest
+from threadline_devstack.models.script import ScriptAnswer, ScriptFailure, ScriptInterruption, ScriptReply
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -26,22 +26,22 @@ ERROR_TYPES = {
 CHUNK = 64
 """Characters of text or of a tool's input in one event of a stream."""
 
-_BEGUN = Reply("I am looking into this, and the first thing that I see is")
+_BEGUN = ScriptReply("I am looking into this, and the first thing that I see is")
 
 
-def render(answer: Answer, conversation: Conversation) -> Response:
+def render(answer: ScriptAnswer, conversation: ModelRequest) -> Response:
     match answer:
-        case Reply():
+        case ScriptReply():
             if not conversation.stream:
                 return JSONResponse(_message(answer, conversation))
             return _event_stream("".join(_events(answer, conversation)))
-        case Failure():
+        case ScriptFailure():
             return error(answer)
-        case Interruption():
+        case ScriptInterruption():
             return _interrupted(answer, conversation)
 
 
-def error(failure: Failure) -> Response:
+def error(failure: ScriptFailure) -> Response:
     headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
     return JSONResponse(_error_body(failure), failure.status, headers)
 
@@ -50,15 +50,16 @@ class BrokenOff(Response):
     """A response that stops after its first bytes; the server then closes the connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        kind = (b"content-type", str(self.media_type).encode())
+        await send({"type": "http.response.start", "status": 200, "headers": [kind]})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
 
 
-def _interrupted(answer: Interruption, conversation: Conversation) -> Response:
+def _interrupted(answer: ScriptInterruption, conversation: ModelRequest) -> Response:
     events = list(_events(_BEGUN, conversation))
     if not answer.event:
-        return BrokenOff("".join(events[:3]))
-    failure = Failure(500, "The stream broke.")
+        return BrokenOff("".join(events[:3]), media_type="text/event-stream")
+    failure = ScriptFailure(500, "The stream broke.")
     if not conversation.stream:
         return error(failure)
     return _event_stream("".join(events[:3]) + _event("error", _error_body(failure)))
@@ -68,7 +69,7 @@ def _event_stream(text: str) -> Response:
     return Response(text, media_type="text/event-stream", headers={"cache-control": "no-cache"})
 
 
-def _message(reply: Reply, conversation: Conversation) -> dict[str, Any]:
+def _message(reply: ScriptReply, conversation: ModelRequest) -> dict[str, Any]:
     """The whole message. Its id is new each time: the CLI merges replies that carry the same one."""
     content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text or not reply.calls else []
     content += [
@@ -92,7 +93,7 @@ def _message(reply: Reply, conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def _events(reply: Reply, conversation: Conversation) -> Iterator[str]:
+def _events(reply: ScriptReply, conversation: ModelRequest) -> Iterator[str]:
     message = _message(reply, conversation)
     content, usage = message["content"], message["usage"]
     begun = message | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
@@ -117,7 +118,7 @@ def _event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n"
 
 
-def _error_body(failure: Failure) -> dict[str, Any]:
+def _error_body(failure: ScriptFailure) -> dict[str, Any]:
     return {
         "type": "error",
         "error": {"type": ERROR_TYPES.get(failure.status, "api_error"), "message": failure.message},

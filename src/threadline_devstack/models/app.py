@@ -16,8 +16,8 @@ from threadline_devstack.models import anthropic as wire
 from threadline_devstack.models import openai_chat, openai_responses
 from threadline_devstack.models import openai_common as openai_wire
 from threadline_devstack.models.director import Director
-from threadline_devstack.models.request import Conversation, read
-from threadline_devstack.models.script import Answer, Failure
+from threadline_devstack.models.request import ModelRequest, read
+from threadline_devstack.models.script import ScriptAnswer, ScriptFailure
 from threadline_devstack.server import guarded
 
 
@@ -40,7 +40,7 @@ def build(director: Director) -> Starlette:
     )
 
 
-class ErrorOrder(BaseModel):
+class FaultOrder(BaseModel):
     """What `Director.fail_next` takes; with `broken_off` it is for `break_next`, with `seconds` for `slow_next`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -61,9 +61,9 @@ class _Wire:
     """One model API: how a request shows its key and is read, and how answers and errors look."""
 
     key: Callable[[Request], str]
-    read: Callable[[Any], Conversation | Failure]
-    render: Callable[[Answer, Conversation], Response]
-    error: Callable[[Failure], Response]
+    read: Callable[[Any], ModelRequest | ScriptFailure]
+    render: Callable[[ScriptAnswer, ModelRequest], Response]
+    error: Callable[[ScriptFailure], Response]
 
 
 _ANTHROPIC = _Wire(lambda request: request.headers.get("x-api-key", ""), read, wire.render, wire.error)
@@ -77,7 +77,7 @@ class _Model:
 
     async def create(self, request: Request) -> Response:
         asked = await self._read(request)
-        if isinstance(asked, Failure):
+        if isinstance(asked, ScriptFailure):
             return self._wire.error(asked)
         answering = asyncio.create_task(self._director.answer(asked))
         leaving = asyncio.create_task(_left(request))
@@ -93,18 +93,18 @@ class _Model:
 
     async def count_tokens(self, request: Request) -> Response:
         asked = await self._read(request)
-        if isinstance(asked, Failure):
+        if isinstance(asked, ScriptFailure):
             return self._wire.error(asked)
         return JSONResponse({"input_tokens": asked.tokens})
 
-    async def _read(self, request: Request) -> Conversation | Failure:
+    async def _read(self, request: Request) -> ModelRequest | ScriptFailure:
         if self._director.api_key and self._wire.key(request) != self._director.api_key:
-            return Failure(401, "This is not the sandbox's API key.", code="invalid_api_key")
+            return ScriptFailure(401, "This is not the sandbox's API key.", code="invalid_api_key")
         try:
             asked = self._wire.read(json.loads(await request.body()))
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            return Failure(400, f"This is no request that the model's API knows: {exc!r}.")
-        if isinstance(asked, Failure):
+            return ScriptFailure(400, f"This is no request that the model's API knows: {exc!r}.")
+        if isinstance(asked, ScriptFailure):
             self._director.refused.append(asked)
             return asked
         return replace(asked, cached=self._director.cached(asked))
@@ -134,11 +134,11 @@ class _Control:
         return JSONResponse({"requests": [exchange.as_json(messages=messages) for exchange in shown]})
 
     async def errors(self, request: Request) -> Response:
-        """Body: some of the fields of `ErrorOrder`, such as `{"status": 429, "count": 2, "api": "responses"}`."""
+        """Body: some of the fields of `FaultOrder`, such as `{"status": 429, "count": 2, "api": "responses"}`."""
         try:
-            order = ErrorOrder.model_validate_json(await request.body() or b"{}")
+            order = FaultOrder.model_validate_json(await request.body() or b"{}")
         except ValidationError as exc:
-            return JSONResponse({"error": f"Send {', '.join(ErrorOrder.model_fields)}, or some of them: {exc}"}, 400)
+            return JSONResponse({"error": f"Send {', '.join(FaultOrder.model_fields)}, or some of them: {exc}"}, 400)
         if order.broken_off:
             self._director.break_next(order.count, bug_id=order.bug_id, api=order.api)
         elif order.seconds:

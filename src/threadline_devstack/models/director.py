@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from threadline_devstack.models.exchanges import script_for
-from threadline_devstack.models.request import Conversation
-from threadline_devstack.models.script import Answer, Failure, Holds, Interruption, Reply, Script, Turn, play
+from threadline_devstack.models.request import ModelRequest
+from threadline_devstack.models.script import (
+    Holds,
+    Script,
+    ScriptAnswer,
+    ScriptFailure,
+    ScriptInterruption,
+    ScriptReply,
+    ScriptTurn,
+    play,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -18,16 +27,16 @@ LOG_SIZE = 500
 COUNTED_STEPS = 10_000
 """Steps whose requests are counted; the one asked for least recently is forgotten, and counted from 1 again."""
 
-Predicate = Callable[[Conversation], bool]
+Predicate = Callable[[ModelRequest], bool]
 
 
 @dataclass
-class Exchange:
+class LoggedRequest:
     """One request for a step and its answer, which is None as long as it is held or being written."""
 
-    conversation: Conversation
+    conversation: ModelRequest
     asked: int
-    answer: Answer | None = None
+    answer: ScriptAnswer | None = None
 
     def as_json(self, *, messages: bool) -> dict[str, Any]:
         """What the control API tells of it, with the conversation's messages on demand."""
@@ -38,7 +47,9 @@ class Exchange:
             "step": len(self.conversation.steps),
             "asked": self.asked,
             "tools": sorted(self.conversation.tools),
-            "answer": None if self.answer is None else {type(self.answer).__name__.lower(): vars(self.answer)},
+            "answer": None
+            if self.answer is None
+            else {type(self.answer).__name__.removeprefix("Script").lower(): vars(self.answer)},
         }
         if messages:
             told |= {"system": self.conversation.system, "messages": list(self.conversation.messages)}
@@ -48,14 +59,14 @@ class Exchange:
 
 @dataclass
 class _Fault:
-    answer: Failure | Interruption | None
+    answer: ScriptFailure | ScriptInterruption | None
     left: int
     bug_id: str
     api: str
     seconds: float = 0.0
     form: str = ""
 
-    def meets(self, conversation: Conversation) -> bool:
+    def meets(self, conversation: ModelRequest) -> bool:
         of_case = self.bug_id in {"", conversation.bug_id} and self.api in {"", conversation.api}
         return self.left > 0 and of_case and self.form == conversation.form
 
@@ -74,9 +85,9 @@ class Director:
 
     pace: float = 0.0
     api_key: str = ""
-    log: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
-    forms: deque[Exchange] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
-    refused: deque[Failure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    forms: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    refused: deque[ScriptFailure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
     _asked: dict[str, int] = field(default_factory=dict, init=False)
@@ -100,7 +111,7 @@ class Director:
             when: anything else about the request.
         """
 
-        def wanted(conversation: Conversation) -> bool:
+        def wanted(conversation: ModelRequest) -> bool:
             return (
                 bug_id in {"", conversation.bug_id}
                 and form == conversation.form
@@ -132,18 +143,18 @@ class Director:
             code: OpenAI's name for the error, such as `context_length_exceeded`.
             form: only requests that want their answer in this form, which others spare.
         """
-        failure = Failure(status, retry_after=retry_after, code=code)
+        failure = ScriptFailure(status, retry_after=retry_after, code=code)
         self._faults.append(_Fault(failure, count, bug_id, api, form=form))
 
     def break_next(self, count: int = 1, *, bug_id: str = "", api: str = "") -> None:
         """Begin the next `count` replies, and close their connections in the middle."""
-        self._faults.append(_Fault(Interruption(), count, bug_id, api))
+        self._faults.append(_Fault(ScriptInterruption(), count, bug_id, api))
 
     def slow_next(self, count: int = 1, *, seconds: float, bug_id: str = "", api: str = "") -> None:
         """Let the next `count` replies come `seconds` later."""
         self._faults.append(_Fault(None, count, bug_id, api, seconds))
 
-    def cached(self, conversation: Conversation) -> int:
+    def cached(self, conversation: ModelRequest) -> int:
         """The tokens at the beginning of this request that an earlier one had, as a provider's cache would count."""
         return max(
             (each.conversation.tokens for each in self.log if conversation.continues(each.conversation)), default=0
@@ -157,12 +168,12 @@ class Director:
         """Return as soon as a reply waits at the hold `name`."""
         await self.holds.reached(name)
 
-    async def answer(self, conversation: Conversation) -> Answer:
+    async def answer(self, conversation: ModelRequest) -> ScriptAnswer:
         """The next step of this conversation; a script that fails becomes a 400 with its words."""
         if conversation.api == "messages" and not conversation.tools:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
-            return Reply("Bug investigation")
-        exchange = Exchange(conversation, self._count(conversation.fingerprint))
+            return ScriptReply("Bug investigation")
+        exchange = LoggedRequest(conversation, self._count(conversation.fingerprint))
         (self.forms if conversation.form else self.log).append(exchange)
         fault = next((fault for fault in self._faults if fault.meets(conversation)), None)
         if fault:
@@ -181,7 +192,7 @@ class Director:
             del self._asked[next(iter(self._asked))]
         return times
 
-    async def _play(self, conversation: Conversation, asked: int) -> Answer:
+    async def _play(self, conversation: ModelRequest, asked: int) -> ScriptAnswer:
         hold = f"investigating:{conversation.bug_id}" if conversation.api == "messages" else "conversing"
         if conversation.form:
             hold = f"filling-in:{conversation.form}"
@@ -190,7 +201,7 @@ class Director:
             await self.holds.wait_if_armed(hold)
             registered = (script for wanted, script in reversed(self._scripts) if wanted(conversation))
             script = next(registered, None) or script_for(conversation)
-            return await play(script, Turn(conversation, self.holds, asked))
+            return await play(script, ScriptTurn(conversation, self.holds, asked))
         except Exception as exc:
             logger.exception("model_script_failed")
-            return Failure(400, f"The model's script failed: {exc}")
+            return ScriptFailure(400, f"The model's script failed: {exc}")

@@ -16,8 +16,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from threadline_devstack.filling import fill
 from threadline_devstack.models.facts import FACTS, case_facts, facts_of
-from threadline_devstack.models.request import Conversation, ToolResult
-from threadline_devstack.models.script import Script, ScriptDiverged, Turn
+from threadline_devstack.models.request import ModelRequest, RecordedResult
+from threadline_devstack.models.script import Script, ScriptDiverged, ScriptTurn
 
 MOST_PAGES = 20
 """Pages of a result that are followed; far more than a person writes."""
@@ -64,7 +64,7 @@ class Call(_Data):
     follow: dict[str, str] = {}
 
 
-class Step(_Data):
+class ExchangeStep(_Data):
     """One thing to do, where the values have all patterns of `if` and none of `unless`.
 
     `set` gives values; `say` is text in front of the next calls; `call` is one call, or several in one reply. The
@@ -113,8 +113,8 @@ class Exchange(_Data):
     when: Facts = {}
     unless: Facts = {}
     rows: list[dict[str, str]] = [{}]
-    steps: list[Step]
-    on_error: list[Step] = [Step(reply="I could not do this: {error}")]
+    steps: list[ExchangeStep]
+    on_error: list[ExchangeStep] = [ExchangeStep(reply="I could not do this: {error}")]
 
     def values_for(self, facts: Mapping[str, str], tools: Mapping[str, Any]) -> Values | None:
         """The values to play with; None where the exchange does not fit."""
@@ -143,7 +143,7 @@ def _read(text: str) -> list[Exchange]:
     return [Exchange.model_validate(each) for each in yaml.safe_load(text)["exchanges"]]
 
 
-def agent_of(request: Conversation) -> str:
+def agent_of(request: ModelRequest) -> str:
     """Whose script a request is answered by."""
     if request.form:
         return "decisions"
@@ -154,7 +154,7 @@ def agent_of(request: Conversation) -> str:
     return "operator" if "slack_post_summary" in request.tools else "conversations"
 
 
-def script_for(request: Conversation) -> Script:
+def script_for(request: ModelRequest) -> Script:
     """The first exchange that fits the request, as a script."""
     exchanges, facts = scripts()[agent_of(request)], facts_of(request)
     exchange, values = next(
@@ -162,7 +162,7 @@ def script_for(request: Conversation) -> Script:
     )
     values["examples"] = "; ".join(f"“{sentence}”" for each in exchanges for sentence in each.examples)
 
-    async def play(turn: Turn) -> None:
+    async def play(turn: ScriptTurn) -> None:
         await _Player(exchange, turn, {"bug_id": turn.bug_id, "workspace": turn.workspace, **values}).play()
 
     return play
@@ -173,7 +173,7 @@ class _CallFailed(Exception):
 
 
 class _Player:
-    def __init__(self, exchange: Exchange, turn: Turn, values: Values) -> None:
+    def __init__(self, exchange: Exchange, turn: ScriptTurn, values: Values) -> None:
         self._exchange, self._turn, self._values = exchange, turn, values
         self._texts = [values["prompt"]]
 
@@ -187,12 +187,12 @@ class _Player:
             except _CallFailed as again:
                 await self._turn.text_only(str(again))
 
-    async def _all(self, steps: Sequence[Step]) -> None:
+    async def _all(self, steps: Sequence[ExchangeStep]) -> None:
         for step in steps:
             if _has_all(step.if_, self._values) and not _has_any(step.unless, self._values):
                 await self._one(step)
 
-    async def _one(self, step: Step) -> None:
+    async def _one(self, step: ExchangeStep) -> None:
         turn = self._turn
         if step.set is not None:
             self._values |= fill(step.set, self._values)
@@ -229,7 +229,7 @@ class _Player:
         needed = self._turn.tools.get(call.tool, {}).get("required", ())
         return {**dict.fromkeys(needed), **fill(call.arguments, self._values)}
 
-    def _keep(self, call: Call, result: ToolResult) -> None:
+    def _keep(self, call: Call, result: RecordedResult) -> None:
         if result.is_error:
             raise _CallFailed(result_summary(result.text))
         if call.expect and not re.search(fill(call.expect, self._values), result.text, _FLAGS):

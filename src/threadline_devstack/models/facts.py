@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline_devstack.models.request import Conversation
+from threadline_devstack.models.request import ModelRequest
 
 FACTS = frozenset(
     {
@@ -40,7 +40,7 @@ class CaseMessage:
     is_read: bool
 
 
-def facts_of(request: Conversation) -> dict[str, str]:
+def facts_of(request: ModelRequest) -> dict[str, str]:
     """All `FACTS` of a request. They are the same at each step of one turn, but for what `case_facts` adds."""
     facts = dict.fromkeys(FACTS, "")
     facts |= {"system": request.system, "notes": "\n".join(request.notes)}
@@ -113,7 +113,7 @@ def _passage(notes: Iterable[str]) -> str:
     return ""
 
 
-def _form(request: Conversation) -> dict[str, str]:
+def _form(request: ModelRequest) -> dict[str, str]:
     """What a decision is asked about, which comes as JSON."""
     try:
         asked: Any = json.loads(request.prompt) if request.form else {}

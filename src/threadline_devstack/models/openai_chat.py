@@ -9,12 +9,12 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from threadline_devstack.models import openai_common as openai_wire
-from threadline_devstack.models.openai_common import Refused
-from threadline_devstack.models.request import Conversation
-from threadline_devstack.models.script import Answer, Failure, Interruption, Reply
+from threadline_devstack.models.openai_common import OpenAIRefusal
+from threadline_devstack.models.request import ModelRequest
+from threadline_devstack.models.script import ScriptAnswer, ScriptFailure, ScriptInterruption, ScriptReply
 
 
-def read(body: Mapping[str, Any]) -> Conversation | Failure:
+def read(body: Mapping[str, Any]) -> ModelRequest | ScriptFailure:
     """Read the body of `POST /v1/chat/completions`; a Failure where it breaks a rule of the API.
 
     Raises:
@@ -34,7 +34,7 @@ def read(body: Mapping[str, Any]) -> Conversation | Failure:
             functions=[tool["function"] for tool in body.get("tools") or ()],
             form=(body.get("response_format") or {}).get("json_schema"),
         )
-    except Refused as refused:
+    except OpenAIRefusal as refused:
         return refused.failure
 
 
@@ -50,7 +50,7 @@ def _messages(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _check_choice(body: Mapping[str, Any]) -> None:
     if "tool_choice" in body and not body.get("tools"):
-        raise Refused("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
+        raise OpenAIRefusal("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
 
 
 def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -58,7 +58,7 @@ def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
     for message in messages:
         if message["role"] == "tool":
             if message["tool_call_id"] not in open_calls:
-                raise Refused("A message with role 'tool' must follow a message with its 'tool_calls'.")
+                raise OpenAIRefusal("A message with role 'tool' must follow a message with its 'tool_calls'.")
             open_calls.discard(message["tool_call_id"])
             continue
         if open_calls:
@@ -66,30 +66,20 @@ def _check_calls(messages: Sequence[Mapping[str, Any]]) -> None:
         open_calls = {call["id"] for call in message.get("tool_calls") or ()}
     if open_calls:
         missing = ", ".join(sorted(open_calls))
-        raise Refused(f"Tool messages must follow 'tool_calls', one for each; these got none: {missing}.")
+        raise OpenAIRefusal(f"Tool messages must follow 'tool_calls', one for each; these got none: {missing}.")
 
 
-def render(answer: Answer, asked: Conversation) -> Response:
+def render(answer: ScriptAnswer, asked: ModelRequest) -> Response:
     match answer:
-        case Failure():
+        case ScriptFailure():
             return openai_wire.error(answer)
-        case Interruption(event=True) if asked.stream:
-            failed = {"error": openai_wire.error_body(Failure(500, "It broke."))}
-            return openai_wire.event_stream([*openai_wire.beginning(_chunks(openai_wire.BEGUN, asked)), _data(failed)])
-        case Interruption():
-            return openai_wire.broken_off(_chunks(openai_wire.BEGUN, asked))
-        case Reply() if asked.stream:
-            return openai_wire.event_stream(_chunks(answer, asked))
-        case Reply():
+        case ScriptInterruption():
+            return openai_wire.broken_off(_completion(openai_wire.BEGUN, asked))
+        case ScriptReply():
             return JSONResponse(_completion(answer, asked))
 
 
-def _head(asked: Conversation, kind: str) -> dict[str, Any]:
-    identity = f"chatcmpl-{uuid.uuid4().hex}"
-    return {"id": identity, "object": kind, "created": int(time.time()), "model": asked.model}
-
-
-def _calls(reply: Reply) -> list[dict[str, Any]]:
+def _calls(reply: ScriptReply) -> list[dict[str, Any]]:
     return [
         {
             "id": f"call_{uuid.uuid4().hex}",
@@ -100,7 +90,7 @@ def _calls(reply: Reply) -> list[dict[str, Any]]:
     ]
 
 
-def _usage(reply: Reply, asked: Conversation) -> dict[str, Any]:
+def _usage(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
     outgoing = 1 + (len(reply.text) + len(json.dumps([dict(given) for _, given in reply.calls]))) // 4
     return {
         "prompt_tokens": asked.tokens,
@@ -111,36 +101,15 @@ def _usage(reply: Reply, asked: Conversation) -> dict[str, Any]:
     }
 
 
-def _completion(reply: Reply, asked: Conversation) -> dict[str, Any]:
+def _completion(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if calls := _calls(reply):
         message["tool_calls"] = calls
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
-    return {**_head(asked, "chat.completion"), "choices": [choice], "usage": _usage(reply, asked)}
-
-
-def _finish(reply: Reply) -> str:
-    return "tool_calls" if reply.calls else "stop"
-
-
-def _chunks(reply: Reply, asked: Conversation) -> Iterator[str]:
-    head = _head(asked, "chat.completion.chunk")
-
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
-        return _data({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
-
-    yield chunk({"role": "assistant", "content": ""})
-    for piece in openai_wire.pieces(reply.text):
-        yield chunk({"content": piece})
-    for index, call in enumerate(_calls(reply)):
-        named = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
-        yield chunk({"tool_calls": [{"index": index, **named}]})
-        for piece in openai_wire.pieces(call["function"]["arguments"]):
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    yield chunk({}, _finish(reply))
-    yield _data({**head, "choices": [], "usage": _usage(reply, asked)})
-    yield "data: [DONE]\n\n"
-
-
-def _data(data: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(data)}\n\n"
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": "tool_calls" if reply.calls else "stop",
+    }
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time())}
+    return {**head, "model": asked.model, "choices": [choice], "usage": _usage(reply, asked)}

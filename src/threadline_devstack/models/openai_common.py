@@ -5,7 +5,7 @@ Shapes: https://developers.openai.com/api/reference and …/docs/guides/error-co
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from threadline_devstack.models.anthropic import BrokenOff
-from threadline_devstack.models.request import Conversation, read
-from threadline_devstack.models.script import Failure, Reply
+from threadline_devstack.models.request import ModelRequest, read
+from threadline_devstack.models.script import ScriptFailure, ScriptReply
 
-CHUNK = 16
-"""Characters of text or of arguments in one event of a stream."""
-BEGUN = Reply("I am looking into this, and the first thing that I see is")
+BEGUN = ScriptReply("I am looking into this, and the first thing that I see is")
 """What a reply that breaks off has said until then."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -27,7 +25,7 @@ _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 _CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key"}
 
 
-class Refused(ValueError):
+class OpenAIRefusal(ValueError):
     """The request breaks a rule of the API; `code` and `param` are its names for that."""
 
     def __init__(self, message: str, *, code: str = "", param: str = "") -> None:
@@ -35,46 +33,32 @@ class Refused(ValueError):
         self.code, self.param = code, param
 
     @property
-    def failure(self) -> Failure:
-        return Failure(400, str(self), code=self.code, param=self.param)
+    def failure(self) -> ScriptFailure:
+        return ScriptFailure(400, str(self), code=self.code, param=self.param)
 
 
 def key(request: Request) -> str:
     return request.headers.get("authorization", "").removeprefix("Bearer ")
 
 
-def error(failure: Failure) -> Response:
+def error(failure: ScriptFailure) -> Response:
     headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
     return JSONResponse({"error": error_body(failure)}, failure.status, headers)
 
 
-def error_body(failure: Failure) -> dict[str, Any]:
+def error_body(failure: ScriptFailure) -> dict[str, Any]:
     kind = _KINDS.get(failure.status, "server_error" if failure.status >= 500 else "invalid_request_error")
     code = failure.code or _CODES.get(failure.status)
     return {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}
 
 
-def event_stream(events: Iterable[str]) -> Response:
-    return Response("".join(events), media_type="text/event-stream", headers={"cache-control": "no-cache"})
-
-
 _NOTES = ("system", "developer")
 
 
-def broken_off(events: Iterable[str]) -> Response:
-    """The beginning of a stream, and then a closed connection."""
-    return BrokenOff("".join(beginning(events)))
-
-
-def beginning(events: Iterable[str]) -> list[str]:
-    """The first half of a stream."""
-    whole = list(events)
-    return whole[: len(whole) // 2]
-
-
-def pieces(text: str) -> Iterator[str]:
-    for at in range(0, len(text), CHUNK):
-        yield text[at : at + CHUNK]
+def broken_off(body: Mapping[str, Any]) -> Response:
+    """The beginning of an answer, and then a closed connection."""
+    text = json.dumps(body)
+    return BrokenOff(text[: len(text) // 2], media_type="application/json")
 
 
 def conversation(
@@ -86,7 +70,7 @@ def conversation(
     messages: Sequence[Mapping[str, Any]],
     functions: Sequence[Mapping[str, Any]],
     form: Mapping[str, Any] | None = None,
-) -> Conversation:
+) -> ModelRequest:
     """The conversation of a request.
 
     Args:
@@ -102,7 +86,9 @@ def conversation(
         Refused: the tools break the rules of strict mode or of names.
     """
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise Refused("You must provide a model parameter.", param="model")
+        raise OpenAIRefusal("You must provide a model parameter.", param="model")
+    if body.get("stream"):
+        raise OpenAIRefusal("The sandbox does not stream over this API.", param="stream")
     for function in functions:
         _check(function)
     if form:
@@ -112,7 +98,6 @@ def conversation(
     return replace(
         asked,
         messages=wire,
-        stream=bool(body.get("stream")),
         api=api,
         tool_choice=str(body.get("tool_choice") or "auto"),
         descriptions={each["name"]: str(each.get("description") or "") for each in functions},
@@ -136,7 +121,7 @@ def used(call_id: str, name: str, arguments: str) -> dict[str, Any]:
         Refused: no tool may have such a name, and no call in what was said before.
     """
     if not _NAME.fullmatch(name):
-        raise Refused(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
+        raise OpenAIRefusal(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
     try:
         given = json.loads(arguments)
     except ValueError:
@@ -167,7 +152,7 @@ def _is_error(output: str) -> bool:
 
 def _check(function: Mapping[str, Any]) -> None:
     if not _NAME.fullmatch(function["name"]):
-        raise Refused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
+        raise OpenAIRefusal(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
     if function.get("strict"):
         _check_strict(function["name"], function.get("parameters") or {})
 
@@ -175,7 +160,7 @@ def _check(function: Mapping[str, Any]) -> None:
 def _check_form(form: Mapping[str, Any]) -> None:
     """The rules of structured outputs: https://developers.openai.com/api/docs/guides/structured-outputs."""
     if not _NAME.fullmatch(str(form.get("name"))):
-        raise Refused(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
+        raise OpenAIRefusal(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
     if form.get("strict"):
         _check_strict(form["name"], form.get("schema") or {})
 
@@ -191,7 +176,7 @@ def _check_strict(name: str, schema: Any) -> None:
     if schema.get("type") == "object":
         open_to_more = schema.get("additionalProperties") is not False
         if open_to_more or set(schema.get("required", ())) != set(properties):
-            raise Refused(
+            raise OpenAIRefusal(
                 f"Invalid schema for function {name!r}: strict mode wants additionalProperties false, and every "
                 "property required.",
                 code="invalid_function_parameters",

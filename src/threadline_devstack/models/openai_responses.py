@@ -15,15 +15,15 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from threadline_devstack.models import openai_common as openai_wire
-from threadline_devstack.models.openai_common import Refused
-from threadline_devstack.models.request import Conversation
-from threadline_devstack.models.script import Answer, Failure, Interruption, Reply
+from threadline_devstack.models.openai_common import OpenAIRefusal
+from threadline_devstack.models.request import ModelRequest
+from threadline_devstack.models.script import ScriptAnswer, ScriptFailure, ScriptInterruption, ScriptReply
 
 _REASONS = re.compile(r"(gpt-[5-9]|o\d)")
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-def read(body: Mapping[str, Any]) -> Conversation | Failure:
+def read(body: Mapping[str, Any]) -> ModelRequest | ScriptFailure:
     """Read the body of `POST /v1/responses`; a Failure where it breaks a rule of the API.
 
     Raises:
@@ -44,7 +44,7 @@ def read(body: Mapping[str, Any]) -> Conversation | Failure:
             functions=list(body.get("tools") or ()),
             form=_form(body),
         )
-    except Refused as refused:
+    except OpenAIRefusal as refused:
         return refused.failure
 
 
@@ -64,27 +64,27 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
         case "message":
             return openai_wire.said(item["role"], openai_wire.text(item["content"]))
         case other:
-            raise Refused(f"Invalid value: {other!r}.", code="invalid_value", param="input")
+            raise OpenAIRefusal(f"Invalid value: {other!r}.", code="invalid_value", param="input")
 
 
 def _check_storing(body: Mapping[str, Any]) -> None:
     if body.get("store") is not False:
-        raise Refused("The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store")
+        raise OpenAIRefusal("The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store")
 
 
 def _check_reasoning(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> None:
     if _ENCRYPTED in (body.get("include") or ()) and not _REASONS.match(str(body.get("model"))):
-        raise Refused("Encrypted content is not supported with this model.", param="include")
+        raise OpenAIRefusal("Encrypted content is not supported with this model.", param="include")
     followers = [*items[1:], {"role": "user"}]
     for item, follower in zip(items, followers, strict=True):
         if item.get("type") != "reasoning":
             continue
         if item.get("encrypted_content") is None:
-            raise Refused(f"Item with id {item['id']!r} not found: nothing is stored.", param="input")
+            raise OpenAIRefusal(f"Item with id {item['id']!r} not found: nothing is stored.", param="input")
         if item["encrypted_content"].partition(".")[0] != _seal(str(body.get("model"))):
-            raise Refused("The encrypted content could not be verified.", code="invalid_encrypted_content")
+            raise OpenAIRefusal("The encrypted content could not be verified.", code="invalid_encrypted_content")
         if follower.get("type") not in ("reasoning", "function_call") and follower.get("role") != "assistant":
-            raise Refused(f"Item {item['id']!r} of type 'reasoning' came without its required following item.")
+            raise OpenAIRefusal(f"Item {item['id']!r} of type 'reasoning' came without its required following item.")
 
 
 def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
@@ -95,31 +95,27 @@ def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
             called.add(item["call_id"])
         if item.get("type") == "function_call_output":
             if item["call_id"] not in called:
-                raise Refused(f"No tool call found for function call output with call_id {item['call_id']}.")
+                raise OpenAIRefusal(f"No tool call found for function call output with call_id {item['call_id']}.")
             answered.add(item["call_id"])
     if missing := sorted(called - answered):
-        raise Refused(f"No tool output found for function call {missing[0]}.", param="input")
+        raise OpenAIRefusal(f"No tool output found for function call {missing[0]}.", param="input")
 
 
-def render(answer: Answer, asked: Conversation) -> Response:
+def render(answer: ScriptAnswer, asked: ModelRequest) -> Response:
     match answer:
-        case Failure():
+        case ScriptFailure():
             return openai_wire.error(answer)
-        case Interruption(event=True) if asked.stream:
-            begun = openai_wire.beginning(_events(_response(openai_wire.BEGUN, asked)))
-            return openai_wire.event_stream([*begun, _event("error", {"code": "server_error", "message": "It broke."})])
-        case Interruption():
-            return openai_wire.broken_off(_events(_response(openai_wire.BEGUN, asked)))
-        case Reply():
-            response = _response(answer, asked)
-            return openai_wire.event_stream(_events(response)) if asked.stream else JSONResponse(response)
+        case ScriptInterruption():
+            return openai_wire.broken_off(_response(openai_wire.BEGUN, asked))
+        case ScriptReply():
+            return JSONResponse(_response(answer, asked))
 
 
 def _seal(model: str) -> str:
     return base64.urlsafe_b64encode(model.encode()).decode().rstrip("=")
 
 
-def _response(reply: Reply, asked: Conversation) -> dict[str, Any]:
+def _response(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
     output = list(_output(reply, asked))
     outgoing = 1 + len(json.dumps(output)) // 4
     return {
@@ -146,7 +142,7 @@ def _response(reply: Reply, asked: Conversation) -> dict[str, Any]:
     }
 
 
-def _output(reply: Reply, asked: Conversation) -> Iterator[dict[str, Any]]:
+def _output(reply: ScriptReply, asked: ModelRequest) -> Iterator[dict[str, Any]]:
     reasons = bool(_REASONS.match(asked.model))
     if reasons:
         thought = f"{_seal(asked.model)}.{asked.fingerprint}"
@@ -160,38 +156,3 @@ def _output(reply: Reply, asked: Conversation) -> Iterator[dict[str, Any]]:
         ids = {"id": f"fc_{uuid.uuid4().hex}", "call_id": f"call_{uuid.uuid4().hex}"}
         given = json.dumps(arguments)
         yield {"type": "function_call", **ids, "name": name, "arguments": given, "status": "completed"}
-
-
-def _events(response: Mapping[str, Any]) -> Iterator[str]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    told: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
-    told.append(("response.in_progress", {"response": begun}))
-    for index, item in enumerate(response["output"]):
-        told += _item_events(index, item)
-    told.append(("response.completed", {"response": response}))
-    for number, (name, data) in enumerate(told):
-        yield _event(name, {"sequence_number": number, **data})
-
-
-def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    place = {"output_index": index, "item_id": item["id"]}
-    emptied: dict[str, dict[str, Any]] = {"message": {"content": []}, "function_call": {"arguments": ""}}
-    empty = emptied.get(item["type"], {})
-    yield "response.output_item.added", {"output_index": index, "item": {**item, **empty}}
-    if item["type"] == "message":
-        part, where = item["content"][0], {**place, "content_index": 0}
-        yield "response.content_part.added", {**where, "part": {**part, "text": ""}}
-        for delta in openai_wire.pieces(part["text"]):
-            yield "response.output_text.delta", {**where, "delta": delta, "logprobs": []}
-        yield "response.output_text.done", {**where, "text": part["text"], "logprobs": []}
-        yield "response.content_part.done", {**where, "part": part}
-    if item["type"] == "function_call":
-        for delta in openai_wire.pieces(item["arguments"]):
-            yield "response.function_call_arguments.delta", {**place, "delta": delta}
-        done = {"arguments": item["arguments"], "name": item["name"]}
-        yield "response.function_call_arguments.done", {**place, **done}
-    yield "response.output_item.done", {"output_index": index, "item": item}
-
-
-def _event(name: str, data: Mapping[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n"

@@ -20,7 +20,7 @@ _BUG = re.compile(r"\bBUG-\d+\b")
 
 
 @dataclass(frozen=True)
-class ToolResult:
+class RecordedResult:
     """What a tool gave back, as text."""
 
     tool: str
@@ -29,15 +29,15 @@ class ToolResult:
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """One reply of the model that is already in the conversation, with the results of the tools it called."""
 
     text: str
-    results: tuple[ToolResult, ...] = ()
+    results: tuple[RecordedResult, ...] = ()
 
 
 @dataclass(frozen=True)
-class Conversation:
+class ModelRequest:
     """One request, read.
 
     `prompts` are all prompts of people, oldest first; `steps` what was answered to the last of them; `tools` the
@@ -55,7 +55,7 @@ class Conversation:
     messages: Sequence[Mapping[str, Any]]
     stream: bool
     prompts: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     history: str
     fingerprint: str
     workspace: str
@@ -67,7 +67,7 @@ class Conversation:
     head: str = ""
     cached: int = 0
 
-    def continues(self, earlier: "Conversation") -> bool:
+    def continues(self, earlier: "ModelRequest") -> bool:
         """Whether `earlier` is a beginning of this request, byte for byte: its head, and then all of its messages."""
         if not self.head or (self.api, self.head) != (earlier.api, earlier.head):
             return False
@@ -90,7 +90,7 @@ class Conversation:
         return 1 + (len(self.system) + len(self.history) + len(json.dumps(self.tools))) // 4
 
 
-def read(body: Mapping[str, Any]) -> Conversation:
+def read(body: Mapping[str, Any]) -> ModelRequest:
     """Read the body of `POST /v1/messages` (Anthropic's Messages API).
 
     Raises:
@@ -100,7 +100,7 @@ def read(body: Mapping[str, Any]) -> Conversation:
     prompts = [(at, prompt) for at, message in enumerate(messages) if (prompt := _prompt(message))]
     since = prompts[-1][0] + 1 if prompts else len(messages)
     parts = [part for message in messages for part in _parts(message)]
-    return Conversation(
+    return ModelRequest(
         model=str(body.get("model", "")),
         system=_text(body.get("system", "")),
         tools={tool["name"]: tool.get("input_schema", {}) for tool in body.get("tools") or ()},
@@ -130,8 +130,8 @@ def _prompt(message: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if text and not text.startswith(_INJECTED))
 
 
-def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    results: dict[str, ToolResult] = {}
+def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[RecordedStep, ...]:
+    results: dict[str, RecordedResult] = {}
     replies: list[list[Mapping[str, Any]]] = []
     names: dict[str, str] = {}
     before = ""
@@ -144,19 +144,19 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
         for block in blocks:
             if block["type"] == "tool_result":
                 name = names.get(block["tool_use_id"], "")
-                results[block["tool_use_id"]] = ToolResult(
+                results[block["tool_use_id"]] = RecordedResult(
                     name, _without_reminders(_text(block.get("content"))), bool(block.get("is_error"))
                 )
         before = message["role"]
     return tuple(_step(reply, results) for reply in replies)
 
 
-def _step(reply: Sequence[Mapping[str, Any]], results: Mapping[str, ToolResult]) -> Step:
+def _step(reply: Sequence[Mapping[str, Any]], results: Mapping[str, RecordedResult]) -> RecordedStep:
     # Results come in the order in which tools finished; a script wants them in the order of its calls.
-    return Step(
+    return RecordedStep(
         text="\n".join(block["text"] for block in reply if block["type"] == "text"),
         results=tuple(
-            results.get(block["id"], ToolResult(block["name"], "The tool was interrupted.", is_error=True))
+            results.get(block["id"], RecordedResult(block["name"], "The tool was interrupted.", is_error=True))
             for block in reply
             if block["type"] == "tool_use"
         ),

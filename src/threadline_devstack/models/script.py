@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from threadline_devstack.models.request import Conversation, Step, ToolResult
+from threadline_devstack.models.request import ModelRequest, RecordedResult, RecordedStep
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool that the CLI adds when a result with a schema is wanted; a valid call of it ends the turn."""
 
 
 @dataclass(frozen=True)
-class Reply:
+class ScriptReply:
     """Text, then tool calls as pairs of name and input; no calls at all end the turn."""
 
     text: str = ""
@@ -25,7 +25,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Failure:
+class ScriptFailure:
     """An HTTP error; `retry_after` in seconds becomes the header, `code` and `param` are OpenAI's names for it."""
 
     status: int
@@ -36,23 +36,23 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Interruption:
+class ScriptInterruption:
     """A reply that begins well; then the connection is closed, or (`event`) the stream carries an error event."""
 
     event: bool = False
 
 
-Answer = Reply | Failure | Interruption
+ScriptAnswer = ScriptReply | ScriptFailure | ScriptInterruption
 
 
 class ScriptDiverged(Exception):
     """The script does not repeat the steps that this conversation has recorded."""
 
 
-class Answered(BaseException):
+class StepReached(BaseException):
     """Ends a script at its first new step. No Exception, so that a script's own `except` cannot swallow it."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: ScriptAnswer) -> None:
         super().__init__(answer)
         self.answer = answer
 
@@ -111,7 +111,7 @@ class Holds:
         }
 
 
-class Turn:
+class ScriptTurn:
     """What a script is given.
 
     Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `break_off`, `sse_error`) do nothing
@@ -119,7 +119,7 @@ class Turn:
     asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
     """
 
-    def __init__(self, conversation: Conversation, holds: Holds, asked: int = 1) -> None:
+    def __init__(self, conversation: ModelRequest, holds: Holds, asked: int = 1) -> None:
         self.prompt = conversation.prompt
         self.prompts = conversation.prompts
         self.history = conversation.history
@@ -144,24 +144,24 @@ class Turn:
         """Put text in front of the next step's tool calls."""
         self._said.append(text)
 
-    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
+    async def call(self, tool: str, /, **arguments: Any) -> RecordedResult:
         """Call one tool."""
         return (await self.call_together((tool, arguments)))[0]
 
-    async def call_together(self, *calls: tuple[str, Mapping[str, Any]]) -> tuple[ToolResult, ...]:
+    async def call_together(self, *calls: tuple[str, Mapping[str, Any]]) -> tuple[RecordedResult, ...]:
         """Call several tools in one reply: pairs of name and input; the results in the same order.
 
         Raises:
             ScriptDiverged: other tools were called at this point of the conversation.
         """
         wanted = [name for name, _ in calls]
-        step = self._next(Reply(self._text(), calls))
+        step = self._next(ScriptReply(self._text(), calls))
         called = [result.tool for result in step.results]
         if called != wanted:
             raise ScriptDiverged(f"The script calls {wanted} where the conversation has recorded {called}.")
         return step.results
 
-    async def finish(self, **structured: Any) -> ToolResult:
+    async def finish(self, **structured: Any) -> RecordedResult:
         """End the turn with a structured result; the CLI asks again when it does not fit the schema."""
         return await self.call(STRUCTURED_OUTPUT, **structured)
 
@@ -173,17 +173,17 @@ class Turn:
     async def error(self, status: int, message: str = "", retry_after: float | None = None) -> None:
         """Answer with an HTTP error, such as 429 or 529."""
         if self.live:
-            raise Answered(Failure(status, message or Failure.message, retry_after))
+            raise StepReached(ScriptFailure(status, message or ScriptFailure.message, retry_after))
 
     async def break_off(self) -> None:
         """Close the connection in the middle of the reply."""
         if self.live:
-            raise Answered(Interruption())
+            raise StepReached(ScriptInterruption())
 
     async def sse_error(self) -> None:
         """Begin the stream, then send an error event. A caller that does not stream gets a 500 instead."""
         if self.live:
-            raise Answered(Interruption(event=True))
+            raise StepReached(ScriptInterruption(event=True))
 
     async def hold(self, name: str) -> None:
         """Wait until `name` is released; a released name stays released."""
@@ -194,23 +194,23 @@ class Turn:
         if self.live:
             await asyncio.sleep(seconds)
 
-    def _next(self, reply: Reply) -> Step:
+    def _next(self, reply: ScriptReply) -> RecordedStep:
         self._said.clear()
         if self.live:
-            raise Answered(reply)
+            raise StepReached(reply)
         return self._recorded.pop(0)
 
     def _text(self) -> str:
         return "\n".join(self._said)
 
 
-Script = Callable[[Turn], Awaitable[None]]
+Script = Callable[[ScriptTurn], Awaitable[None]]
 
 
-async def play(script: Script, turn: Turn) -> Answer:
+async def play(script: Script, turn: ScriptTurn) -> ScriptAnswer:
     """Run the script up to its first step that is not recorded; one that has ended says so in words."""
     try:
         await script(turn)
-    except Answered as reached:
+    except StepReached as reached:
         return reached.answer
-    return Reply("There is nothing more to do.")
+    return ScriptReply("There is nothing more to do.")

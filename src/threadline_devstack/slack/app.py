@@ -15,19 +15,19 @@ from starlette.routing import Route, WebSocketRoute
 from threadline_devstack import server
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.control import Control
-from threadline_devstack.slack.delivery import Deliveries
-from threadline_devstack.slack.faults import Faults
+from threadline_devstack.slack.delivery import EventDeliveries
+from threadline_devstack.slack.faults import SlackFaults
 from threadline_devstack.slack.interactions import Interactions
 from threadline_devstack.slack.methods import METHODS
-from threadline_devstack.slack.model import Refused
+from threadline_devstack.slack.model import SlackRefusal
 from threadline_devstack.slack.page import Page
 from threadline_devstack.slack.signed_http import SignedHttp
-from threadline_devstack.slack.socket_mode import Sockets
+from threadline_devstack.slack.socket_mode import SocketConnections
 from threadline_devstack.slack.web_api import WebApi
-from threadline_devstack.slack.workspace import Workspace, populate
+from threadline_devstack.slack.workspace import SlackWorkspace, populate
 
 
-class Options(TypedDict, total=False):
+class SlackSandboxOptions(TypedDict, total=False):
     """How a sandbox behaves."""
 
     request_url: str
@@ -54,16 +54,16 @@ class SlackSandbox:
         session: aiohttp.ClientSession,
         *,
         clock: Callable[[], float] = time.time,
-        **options: Unpack[Options],
+        **options: Unpack[SlackSandboxOptions],
     ) -> None:
         self.url = url
         self.api_url = f"{url}/api/"
-        self.workspace = Workspace(clock, url)
+        self.workspace = SlackWorkspace(clock, url)
         populate(self.workspace)
-        self.faults = Faults()
-        self.sockets = Sockets()
+        self.faults = SlackFaults()
+        self.sockets = SocketConnections()
         http = SignedHttp(session, identity.SIGNING_SECRET)
-        self.deliveries = Deliveries(self.workspace, self.sockets, http, self.faults, **options)
+        self.deliveries = EventDeliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
         self._page = Page(self.workspace, self.faults)
         self.app = self._routes()
@@ -71,7 +71,7 @@ class SlackSandbox:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(
-        cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[Options]
+        cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[SlackSandboxOptions]
     ) -> AsyncIterator["SlackSandbox"]:
         """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
 
@@ -143,6 +143,6 @@ class SlackSandbox:
     async def _receive_response(self, request: Request) -> Response:
         try:
             self._interactions.respond(request.path_params["ticket"], await request.json())
-        except Refused as refused:
+        except SlackRefusal as refused:
             return PlainTextResponse(refused.error, status_code=404)
         return PlainTextResponse("ok")

@@ -7,7 +7,7 @@ That a message holds one table at most (`only_one_table_allowed`) is found in th
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from threadline_devstack.slack.model import Refused
+from threadline_devstack.slack.model import SlackRefusal
 
 MAX_TEXT = 40_000
 MAX_BLOCKS = 50
@@ -27,19 +27,19 @@ _MOST_BUTTON = {"value": 2_000, "url": 3_000, "action_id": 255}
 def check_text(text: str) -> None:
     """Raises `Refused("msg_too_long")` above `MAX_TEXT` characters."""
     if len(text) > MAX_TEXT:
-        raise Refused("msg_too_long")
+        raise SlackRefusal("msg_too_long")
 
 
 def check_blocks(blocks: Any) -> list[dict[str, Any]]:
-    """`blocks` with an id on each, or `Refused` as Slack would say it."""
+    """`blocks` with an id on each, or `SlackRefusal` as Slack would say it."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise Refused("invalid_blocks_format")
+        raise SlackRefusal("invalid_blocks_format")
     if len(blocks) > MAX_BLOCKS:
         _invalid(f"no more than {MAX_BLOCKS} items allowed", "/blocks")
     for index, block in enumerate(blocks):
         _check(block, f"/blocks/{index}")
     if sum(len(block["text"]) for block in blocks if block["type"] == "markdown") > MAX_ALL_BLOCKS:
-        raise Refused("msg_blocks_too_long")
+        raise SlackRefusal("msg_blocks_too_long")
     _tables([block for block in blocks if block["type"] == "table"])
     return [{"block_id": f"b{index}"} | block for index, block in enumerate(blocks)]
 
@@ -77,7 +77,7 @@ def _section(block: Mapping[str, Any], where: str) -> None:
 
 def _tables(tables: Sequence[Mapping[str, Any]]) -> None:
     if len(tables) > 1:
-        raise Refused("invalid_attachments", response_metadata={"messages": ["[ERROR] only_one_table_allowed"]})
+        raise SlackRefusal("invalid_attachments", response_metadata={"messages": ["[ERROR] only_one_table_allowed"]})
     cells = (cell for table in tables for row in table["rows"] for cell in row)
     if sum(len(text) for cell in cells for text in _texts(cell)) > MAX_CELLS:
         _invalid(f"no more than {MAX_CELLS} characters allowed", "/blocks")
@@ -143,4 +143,4 @@ def _text(value: Any, most: int, where: str) -> None:
 
 
 def _invalid(problem: str, where: str) -> NoReturn:
-    raise Refused("invalid_blocks", response_metadata={"messages": [f"[ERROR] {problem} [json-pointer:{where}]"]})
+    raise SlackRefusal("invalid_blocks", response_metadata={"messages": [f"[ERROR] {problem} [json-pointer:{where}]"]})

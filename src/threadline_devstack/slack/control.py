@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from threadline_devstack.slack.delivery import Deliveries
-from threadline_devstack.slack.faults import Faults
+from threadline_devstack.slack.delivery import EventDeliveries
+from threadline_devstack.slack.faults import SlackFaults
 from threadline_devstack.slack.identity import BOT_USER, TEAM
 from threadline_devstack.slack.interactions import Interactions
-from threadline_devstack.slack.model import Channel, Json, Message, Refused, User
-from threadline_devstack.slack.socket_mode import Sockets
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage, SandboxUser, SlackRefusal
+from threadline_devstack.slack.socket_mode import SocketConnections
+from threadline_devstack.slack.workspace import SlackWorkspace
 
 Action = Callable[..., Any]
 
@@ -30,7 +30,12 @@ class Control:
     """
 
     def __init__(
-        self, workspace: Workspace, deliveries: Deliveries, sockets: Sockets, faults: Faults, interactions: Interactions
+        self,
+        workspace: SlackWorkspace,
+        deliveries: EventDeliveries,
+        sockets: SocketConnections,
+        faults: SlackFaults,
+        interactions: Interactions,
     ) -> None:
         self._workspace, self._deliveries, self._sockets = workspace, deliveries, sockets
         self._interactions = interactions
@@ -88,7 +93,7 @@ class Control:
         message = self._workspace.post(channel, user, text, **more)
         return {"channel": message.channel, "ts": message.ts, "message": message.as_slack()}
 
-    def _edit(self, channel: str, ts: str, text: str, user: str = "") -> Message:
+    def _edit(self, channel: str, ts: str, text: str, user: str = "") -> SandboxMessage:
         return self._workspace.edit(channel, ts, text, by=user)
 
     def _delete(self, channel: str, ts: str, user: str = "") -> None:
@@ -101,7 +106,7 @@ class Control:
         try:
             content = base64.b64decode(content_base64, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise Refused("invalid_content_base64") from None
+            raise SlackRefusal("invalid_content_base64") from None
         file = self._workspace.add_file(name, self._workspace.user(user).id, content, mimetype)
         file.announced = announced
         return {"file": file.as_slack()}
@@ -111,14 +116,14 @@ class Control:
         payload = self._interactions.click(user, channel, ts, action_id)
         return {"acknowledged": await self._deliveries.interact(payload) is not None}
 
-    def _create_channel(self, name: str, members: list[str] | None = None, **more: str) -> Channel:
+    def _create_channel(self, name: str, members: list[str] | None = None, **more: str) -> SandboxChannel:
         """Without `members` everyone is in it, the bot too; `more`: `id`, if it is to have a certain one."""
         everyone = list(self._workspace.users)
         return self._workspace.create_channel(name, everyone if members is None else members, more.get("id", ""))
 
     def _create_user(self, name: str, real_name: str = "", **more: Any) -> Json:
         """`more`: `id`, and what is given of is_bot, is_restricted, is_ultra_restricted, is_stranger and team."""
-        user = User(name=name, real_name=real_name or name, **more)
+        user = SandboxUser(name=name, real_name=real_name or name, **more)
         return {"user": self._workspace.add_user(user).as_slack()}
 
     async def _disconnect(self, reason: str = "refresh_requested") -> Json:
@@ -143,7 +148,7 @@ def _endpoint(action: Action) -> Callable[[Request], Awaitable[Response]]:
             inspect.signature(action).bind(**given)
             done = action(**given)
             return JSONResponse({"ok": True} | _told(await done if isinstance(done, Awaitable) else done))
-        except Refused as refused:
+        except SlackRefusal as refused:
             return JSONResponse({"ok": False, "error": refused.error} | refused.details, status_code=400)
         except (TypeError, ValueError) as wrong:
             return JSONResponse({"ok": False, "error": f"unreadable arguments: {wrong}"}, status_code=400)
@@ -153,9 +158,9 @@ def _endpoint(action: Action) -> Callable[[Request], Awaitable[Response]]:
 
 def _told(done: Any) -> Json:
     match done:
-        case Message():
+        case SandboxMessage():
             return {"message": done.as_slack()}
-        case Channel():
+        case SandboxChannel():
             return {"channel": done.as_slack()}
         case dict():
             return done

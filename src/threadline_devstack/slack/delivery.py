@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from threadline_devstack.slack import events
-from threadline_devstack.slack.faults import DeliveryPlan, Faults
+from threadline_devstack.slack.faults import DeliveryPlan, SlackFaults
 from threadline_devstack.slack.identity import BOT_USER
 from threadline_devstack.slack.model import Json
-from threadline_devstack.slack.signed_http import Answer, SignedHttp
-from threadline_devstack.slack.socket_mode import Sockets
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.signed_http import DeliveryAnswer, SignedHttp
+from threadline_devstack.slack.socket_mode import SocketConnections
+from threadline_devstack.slack.workspace import SlackWorkspace
 
 ACK_TIMEOUT = 3.0
 RETRY_DELAYS = (0.0, 60.0, 300.0)
@@ -26,7 +26,7 @@ KEPT = 10_000
 
 
 @dataclass
-class Delivery:
+class EventDelivery:
     """One copy of one event on its way: `outcome` is pending, delivered, given_up, dropped.
 
     `channel` and `event_ts` say which: a message's own `ts`, or the `edited.ts` of an edit.
@@ -41,15 +41,15 @@ class Delivery:
     outcome: str = "pending"
 
 
-class Deliveries:
+class EventDeliveries:
     """Sends to `request_url` when there is one, else to the Socket Mode connections."""
 
     def __init__(
         self,
-        workspace: Workspace,
-        sockets: Sockets,
+        workspace: SlackWorkspace,
+        sockets: SocketConnections,
         http: SignedHttp,
-        faults: Faults,
+        faults: SlackFaults,
         *,
         request_url: str = "",
         ack_timeout: float = ACK_TIMEOUT,
@@ -57,7 +57,7 @@ class Deliveries:
         subscriptions: frozenset[str] = SUBSCRIPTIONS,
     ) -> None:
         self.request_url = request_url
-        self.log: deque[Delivery] = deque(maxlen=KEPT)
+        self.log: deque[EventDelivery] = deque(maxlen=KEPT)
         self._workspace, self._sockets, self._http, self._faults = workspace, sockets, http, faults
         self._ack_timeout = ack_timeout
         self._retry_delays = tuple(retry_delays)
@@ -137,7 +137,7 @@ class Deliveries:
             task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _carry(self, callback: Json, delivery: Delivery, delay: float) -> None:
+    async def _carry(self, callback: Json, delivery: EventDelivery, delay: float) -> None:
         reason = ""
         for pause in (delay, *self._retry_delays):
             if pause:
@@ -152,14 +152,14 @@ class Deliveries:
                 break
         delivery.outcome = "given_up"
 
-    async def _attempt(self, callback: Json, attempt: int, reason: str) -> Answer:
+    async def _attempt(self, callback: Json, attempt: int, reason: str) -> DeliveryAnswer:
         if self.request_url:
             return await self._http.send_event(self.request_url, callback, attempt, reason, self._ack_timeout)
         taken = await self._sockets.deliver("events_api", callback, attempt, reason, self._ack_timeout)
-        return Answer("timeout" if taken is None else "")
+        return DeliveryAnswer("timeout" if taken is None else "")
 
 
-def _delivery(callback: Json, outcome: str = "pending") -> Delivery:
+def _delivery(callback: Json, outcome: str = "pending") -> EventDelivery:
     event = callback["event"]
     place, at = events.channel_of(event), event["event_ts"]
-    return Delivery(callback["event_id"], event["type"], event.get("subtype", ""), place, at, outcome=outcome)
+    return EventDelivery(callback["event_id"], event["type"], event.get("subtype", ""), place, at, outcome=outcome)

@@ -4,34 +4,34 @@ import re
 from typing import Any
 
 from threadline_devstack.slack.identity import APP_ID, BOT_USER, TEAM
-from threadline_devstack.slack.model import Channel, Json, Message
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage
 
 _TOKEN = re.compile(r"<([^<>\s][^<>]*)>")
 
 
-def posted(place: Channel, message: Message) -> Json:
+def posted(place: SandboxChannel, message: SandboxMessage) -> Json:
     """The `message` event of a new message."""
     return message.as_slack() | {"channel": place.id, "channel_type": place.kind, "event_ts": message.ts}
 
 
-def changed(place: Channel, message: Message, before: Message, moment: str) -> Json:
+def changed(place: SandboxChannel, message: SandboxMessage, before: SandboxMessage, moment: str) -> Json:
     """`message_changed`: for an edit, a preview that Slack adds, and a deleted root whose replies remain."""
     both = {"message": message.as_slack(), "previous_message": before.as_slack()}
     return _hidden(place, moment) | {"subtype": "message_changed"} | both
 
 
-def deleted(place: Channel, before: Message, moment: str) -> Json:
+def deleted(place: SandboxChannel, before: SandboxMessage, moment: str) -> Json:
     gone = {"deleted_ts": before.ts, "previous_message": before.as_slack()}
     return _hidden(place, moment) | {"subtype": "message_deleted"} | gone
 
 
-def reaction(kind: str, message: Message, user: str, name: str, moment: str) -> Json:
+def reaction(kind: str, message: SandboxMessage, user: str, name: str, moment: str) -> Json:
     """`kind` is `reaction_added` or `reaction_removed`."""
     item = {"type": "message", "channel": message.channel, "ts": message.ts}
     return {"type": kind, "user": user, "reaction": name, "item": item, "item_user": message.user, "event_ts": moment}
 
 
-def membership(kind: str, place: Channel, user: str, moment: str) -> Json:
+def membership(kind: str, place: SandboxChannel, user: str, moment: str) -> Json:
     """`kind` is `member_joined_channel` or `member_left_channel`."""
     where = {"channel": place.id, "channel_type": "C", "team": TEAM}
     return {"type": kind, "user": user, "event_ts": moment} | where
@@ -92,7 +92,7 @@ def callback(event: Json, event_id: str, event_time: int) -> Json:
     }
 
 
-def _hidden(place: Channel, moment: str) -> Json:
+def _hidden(place: SandboxChannel, moment: str) -> Json:
     common = {"type": "message", "hidden": True, "channel": place.id, "channel_type": place.kind}
     return common | {"ts": moment, "event_ts": moment}
 

@@ -4,7 +4,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from threadline_devstack.slack.model import Refused
+from threadline_devstack.slack.model import SlackRefusal
 
 CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"]
 
@@ -44,7 +44,7 @@ class Chance(Protocol):
     def delivery(self) -> DeliveryPlan: ...
 
 
-class Faults:
+class SlackFaults:
     """Orders are used up one by one; where none is left, `chance` decides, if there is any.
 
     Deliveries are those of what people did: the bot's own posts are not counted.
@@ -63,7 +63,7 @@ class Faults:
         orders = ("duplicate", "drop", "delay", "reorder", "rate_limit", "fail_before", "fail_after", "refuse", "slow")
         known = (*orders, "short", "login_page")
         if fault not in known:
-            raise Refused("unknown_fault", known=sorted(known))
+            raise SlackRefusal("unknown_fault", known=sorted(known))
         getattr(self, fault)(**more)
 
     def duplicate(self, count: int = 1, copies: int = 2) -> None:

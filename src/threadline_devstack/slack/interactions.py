@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from threadline_devstack.slack.blocks import check_blocks
 from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_USER, TEAM, TEAM_DOMAIN
-from threadline_devstack.slack.model import Json, Message, Refused
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.model import Json, SandboxMessage, SlackRefusal
+from threadline_devstack.slack.workspace import SlackWorkspace
 
 USES = 5
 LIFETIME = 30 * 60.0
@@ -61,11 +61,11 @@ class Triggers:
         """
         trigger = self._triggers.get(trigger_id)
         if trigger is None:
-            raise Refused("invalid_trigger_id")
+            raise SlackRefusal("invalid_trigger_id")
         if trigger.spent:
-            raise Refused("exchanged_trigger_id")
+            raise SlackRefusal("exchanged_trigger_id")
         if self._clock() > trigger.expires:
-            raise Refused("expired_trigger_id")
+            raise SlackRefusal("expired_trigger_id")
         trigger.spent = True
         return trigger.user
 
@@ -73,7 +73,7 @@ class Triggers:
 class Interactions:
     """People's interactions with the bot's messages; `triggers` are those that the interactions made."""
 
-    def __init__(self, workspace: Workspace, clock: Callable[[], float]) -> None:
+    def __init__(self, workspace: SlackWorkspace, clock: Callable[[], float]) -> None:
         self.triggers = Triggers(clock)
         self._workspace = workspace
         self._clock = clock
@@ -117,9 +117,9 @@ class Interactions:
         """
         url = self._urls.get(ticket)
         if url is None or self._clock() > url.expires:
-            raise Refused("expired_url")
+            raise SlackRefusal("expired_url")
         if url.uses >= USES:
-            raise Refused("used_url")
+            raise SlackRefusal("used_url")
         url.uses += 1
         text, blocks = str(answer.get("text") or ""), check_blocks(answer.get("blocks") or [])
         if answer.get("delete_original"):
@@ -134,9 +134,9 @@ class Interactions:
             self._workspace.post_ephemeral(url.channel, url.user, text, blocks, url.thread_ts)
 
 
-def _button(message: Message, action_id: str) -> tuple[str, Json]:
+def _button(message: SandboxMessage, action_id: str) -> tuple[str, Json]:
     for block in message.blocks:
         for element in [*block.get("elements", []), block.get("accessory")]:
             if isinstance(element, dict) and element.get("action_id") == action_id:
                 return str(block.get("block_id", "")), element
-    raise Refused("action_not_found")
+    raise SlackRefusal("action_not_found")

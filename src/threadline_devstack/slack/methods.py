@@ -1,7 +1,7 @@
 """The methods of the Web API, one function each: https://docs.slack.dev/reference/methods.
 
 A function gets the workspace and the call's arguments, and returns the fields of the answer beside `ok`, or raises
-`Refused`. The bot acts under its own name.
+`SlackRefusal`. The bot acts under its own name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,30 +11,30 @@ from uuid import uuid4
 from threadline_devstack.slack import socket_mode
 from threadline_devstack.slack.blocks import check_blocks, check_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_NAME, BOT_USER, TEAM, TEAM_NAME
-from threadline_devstack.slack.model import Channel, File, Json, Message, Refused
-from threadline_devstack.slack.web_api import Arguments, page
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SlackRefusal
+from threadline_devstack.slack.web_api import CallArguments, page
+from threadline_devstack.slack.workspace import SlackWorkspace
 
 _MOST_LOADING_MESSAGES = 10
 
 
-def auth_test(slack: Workspace, given: Arguments) -> Json:
+def auth_test(slack: SlackWorkspace, given: CallArguments) -> Json:
     who = {"user": BOT_NAME, "user_id": BOT_USER, "bot_id": BOT_ID, "is_enterprise_install": False}
     return {"url": f"{given.base_url}/", "team": TEAM_NAME, "team_id": TEAM} | who
 
 
-def open_connection(slack: Workspace, given: Arguments) -> Json:
+def open_connection(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"url": socket_mode.link(given.base_url)}
 
 
-def user_info(slack: Workspace, given: Arguments) -> Json:
+def user_info(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"user": slack.user(given.text("user")).as_slack()}
 
 
 # Messages and reactions
 
 
-def post_message(slack: Workspace, given: Arguments) -> Json:
+def post_message(slack: SlackWorkspace, given: CallArguments) -> Json:
     channel = given.text("channel")
     place = slack.open_channel(slack.open_im(channel).id if channel in slack.users else channel)
     _require_member(place)
@@ -52,7 +52,7 @@ def post_message(slack: Workspace, given: Arguments) -> Json:
     return {"channel": place.id, "ts": message.ts, "message": message.as_slack(include_metadata=True)}
 
 
-def update_message(slack: Workspace, given: Arguments) -> Json:
+def update_message(slack: SlackWorkspace, given: CallArguments) -> Json:
     place = slack.open_channel(given.text("channel"))
     changes = _content(given)
     if "metadata" not in given:
@@ -62,35 +62,35 @@ def update_message(slack: Workspace, given: Arguments) -> Json:
     return {"channel": place.id, "ts": message.ts, "text": message.text, "message": shown}
 
 
-def post_ephemeral(slack: Workspace, given: Arguments) -> Json:
+def post_ephemeral(slack: SlackWorkspace, given: CallArguments) -> Json:
     blocks = _content(given)["blocks"]
     channel, user, text = given.text("channel"), given.text("user"), given.text("text")
     return {"message_ts": slack.post_ephemeral(channel, user, text, blocks, given.text("thread_ts"))}
 
 
-def add_reaction(slack: Workspace, given: Arguments) -> Json:
+def add_reaction(slack: SlackWorkspace, given: CallArguments) -> Json:
     message, name = _reacted(slack, given)
     slack.react(message.channel, message.ts, BOT_USER, name)
     return {}
 
 
-def remove_reaction(slack: Workspace, given: Arguments) -> Json:
+def remove_reaction(slack: SlackWorkspace, given: CallArguments) -> Json:
     message, name = _reacted(slack, given)
     slack.unreact(message.channel, message.ts, BOT_USER, name)
     return {}
 
 
-def set_status(slack: Workspace, given: Arguments) -> Json:
+def set_status(slack: SlackWorkspace, given: CallArguments) -> Json:
     """`loading_messages` are checked and not shown: the page has room for one line."""
     many = len(given.structure("loading_messages", "invalid_arguments") or ()) > _MOST_LOADING_MESSAGES
     if many or "status" not in given:
-        raise Refused("invalid_arguments")
+        raise SlackRefusal("invalid_arguments")
     place = slack.channel(given.text("channel_id"))
     if BOT_USER not in place.members:
-        raise Refused("channel_not_found")
+        raise SlackRefusal("channel_not_found")
     root = place.messages.get(given.text("thread_ts"))
     if root is None or root.thread_ts:
-        raise Refused("invalid_thread_ts")
+        raise SlackRefusal("invalid_thread_ts")
     slack.show_status(place.id, root.ts, given.text("status"))
     return {}
 
@@ -98,33 +98,33 @@ def set_status(slack: Workspace, given: Arguments) -> Json:
 # Channels and threads
 
 
-def history(slack: Workspace, given: Arguments) -> Json:
+def history(slack: SlackWorkspace, given: CallArguments) -> Json:
     """Newest first: roots, and replies that were also sent to the channel."""
     place = _require_member(slack.channel(given.text("channel")))
     messages = [message for message in reversed(place.messages.values()) if message.in_history]
     return _messages(_within(messages, given), given, limit=100) | {"pin_count": 0}
 
 
-def replies(slack: Workspace, given: Arguments) -> Json:
+def replies(slack: SlackWorkspace, given: CallArguments) -> Json:
     """Oldest first, the root before all, also when it is older than `oldest`; a reply's own `ts` gives it alone."""
     place = _require_member(slack.channel(given.text("channel")))
     root = place.messages.get(given.text("ts"))
     if root is None:
-        raise Refused("thread_not_found")
+        raise SlackRefusal("thread_not_found")
     return _messages([root, *_within(root.replies, given)], given, limit=1000)
 
 
-def channel_info(slack: Workspace, given: Arguments) -> Json:
+def channel_info(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"channel": slack.channel(given.text("channel")).as_slack()}
 
 
-def members(slack: Workspace, given: Arguments) -> Json:
+def members(slack: SlackWorkspace, given: CallArguments) -> Json:
     people = slack.channel(given.text("channel")).members
     shown, cursor = page(given, people, people, limit=100)
     return {"members": shown, "response_metadata": {"next_cursor": cursor}}
 
 
-def own_channels(slack: Workspace, given: Arguments) -> Json:
+def own_channels(slack: SlackWorkspace, given: CallArguments) -> Json:
     """Those that the bot is in."""
     kinds = given.listed("types") or ["public_channel"]
     asked = [
@@ -141,27 +141,27 @@ def own_channels(slack: Workspace, given: Arguments) -> Json:
 # Files: one that comes in is announced, sent to an address of its own, and completed
 
 
-def file_info(slack: Workspace, given: Arguments) -> Json:
+def file_info(slack: SlackWorkspace, given: CallArguments) -> Json:
     return {"file": slack.file(given.text("file")).as_slack(), "comments": []}
 
 
-def get_upload_url(slack: Workspace, given: Arguments) -> Json:
+def get_upload_url(slack: SlackWorkspace, given: CallArguments) -> Json:
     name, length = given.text("filename"), given.number("length", 0)
     if not name or length < 1:
-        raise Refused("invalid_arguments")
+        raise SlackRefusal("invalid_arguments")
     ticket, file = uuid4().hex, slack.add_file(name, BOT_USER, b"")
     slack.uploads[ticket] = file
     return {"upload_url": f"{given.base_url}/upload/v1/{ticket}", "file_id": file.id}
 
 
-def complete_upload(slack: Workspace, given: Arguments) -> Json:
+def complete_upload(slack: SlackWorkspace, given: CallArguments) -> Json:
     wanted = given.structure("files", "invalid_arguments")
     if not isinstance(wanted, list) or not wanted:
-        raise Refused("invalid_arguments")
+        raise SlackRefusal("invalid_arguments")
     files = [slack.file(str(item.get("id", ""))) for item in wanted if isinstance(item, dict)]
     for file, item in zip(files, wanted, strict=True):
         if not file.content:
-            raise Refused("file_not_found")
+            raise SlackRefusal("file_not_found")
         file.title = str(item.get("title") or file.name)
     slack.uploads = {ticket: file for ticket, file in slack.uploads.items() if file not in files}
     if channel := given.text("channel_id") or given.text("channels"):
@@ -169,14 +169,14 @@ def complete_upload(slack: Workspace, given: Arguments) -> Json:
     return {"files": [file.as_slack() for file in files]}
 
 
-def _share(slack: Workspace, channel: str, files: Sequence[File], given: Arguments) -> None:
+def _share(slack: SlackWorkspace, channel: str, files: Sequence[SandboxFile], given: CallArguments) -> None:
     place = _require_member(slack.open_channel(channel))
     comment, ids = given.text("initial_comment"), [file.id for file in files]
     check_text(comment)
     slack.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
 
 
-Method = Callable[[Workspace, Arguments], Json]
+Method = Callable[[SlackWorkspace, CallArguments], Json]
 METHODS: Mapping[str, Method] = {
     "apps.connections.open": open_connection,
     "assistant.threads.setStatus": set_status,
@@ -198,53 +198,53 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def _require_member(place: Channel) -> Channel:
+def _require_member(place: SandboxChannel) -> SandboxChannel:
     if BOT_USER not in place.members:
-        raise Refused("not_in_channel")
+        raise SlackRefusal("not_in_channel")
     return place
 
 
-def _reacted(slack: Workspace, given: Arguments) -> tuple[Message, str]:
+def _reacted(slack: SlackWorkspace, given: CallArguments) -> tuple[SandboxMessage, str]:
     place, name = _require_member(slack.channel(given.text("channel"))), given.text("name").strip(":")
     message = slack.message(place.id, given.text("timestamp"))
     if not name:
-        raise Refused("invalid_name")
+        raise SlackRefusal("invalid_name")
     return message, name
 
 
-def _content(given: Arguments) -> dict[str, Any]:
+def _content(given: CallArguments) -> dict[str, Any]:
     """Blocks, attachments and metadata of a post, checked."""
     text = given.text("text")
     blocks = given.structure("blocks", "invalid_blocks_format") or []
     if given.text("markdown_text"):
         if text or blocks:
-            raise Refused("markdown_text_conflict")
+            raise SlackRefusal("markdown_text_conflict")
         blocks = [{"type": "markdown", "text": given.text("markdown_text")}]
     attachments = given.structure("attachments", "invalid_attachments") or []
     if not (text or blocks or attachments):
-        raise Refused("no_text")
+        raise SlackRefusal("no_text")
     check_text(text)
     return {"blocks": check_blocks(blocks), "attachments": attachments, "metadata": _metadata(given)}
 
 
-def _metadata(given: Arguments) -> Json | None:
+def _metadata(given: CallArguments) -> Json | None:
     """https://docs.slack.dev/messaging/message-metadata: a type and a flat payload."""
     metadata = given.structure("metadata", "invalid_metadata_format")
     if metadata is None:
         return None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("event_payload"), dict):
-        raise Refused("invalid_metadata_format")
+        raise SlackRefusal("invalid_metadata_format")
     if not isinstance(metadata.get("event_type"), str) or not metadata["event_type"]:
-        raise Refused("invalid_metadata_format")
+        raise SlackRefusal("invalid_metadata_format")
     return {"event_type": metadata["event_type"], "event_payload": metadata["event_payload"]}
 
 
-def _within(messages: Sequence[Message], given: Arguments) -> list[Message]:
+def _within(messages: Sequence[SandboxMessage], given: CallArguments) -> list[SandboxMessage]:
     """Those between `oldest` and `latest`; the bounds themselves only with `inclusive`."""
     try:
         oldest, latest = (_ticks(given.text(bound)) if given.text(bound) else None for bound in ("oldest", "latest"))
     except ValueError:
-        raise Refused("invalid_ts_oldest") from None
+        raise SlackRefusal("invalid_ts_oldest") from None
     widen = 1 if given.flag("inclusive") else 0
     return [
         message
@@ -254,7 +254,7 @@ def _within(messages: Sequence[Message], given: Arguments) -> list[Message]:
     ]
 
 
-def _messages(messages: Sequence[Message], given: Arguments, *, limit: int) -> Json:
+def _messages(messages: Sequence[SandboxMessage], given: CallArguments, *, limit: int) -> Json:
     shown, cursor = page(given, messages, [message.ts for message in messages], limit=limit)
     metadata = given.flag("include_all_metadata")
     answer: Json = {

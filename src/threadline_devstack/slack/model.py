@@ -12,7 +12,7 @@ from threadline_devstack.slack.identity import APP_ID, BOT_ID, BOT_NAME, BOT_USE
 Json = dict[str, Any]
 
 
-class Refused(Permanent):
+class SlackRefusal(Permanent):
     """`error` is Slack's name, such as `channel_not_found`; `details` are more fields of the answer.
 
     The names are those of each method's page under https://docs.slack.dev/reference/methods.
@@ -27,7 +27,7 @@ class Refused(Permanent):
 
 
 @dataclass
-class User:
+class SandboxUser:
     id: str
     name: str
     real_name: str
@@ -66,7 +66,7 @@ class User:
 
 
 @dataclass
-class File:
+class SandboxFile:
     id: str
     name: str
     user: str
@@ -121,7 +121,7 @@ def _parted(shares: dict[str, list[str]]) -> tuple[Json, Json]:
 
 
 @dataclass
-class Message:
+class SandboxMessage:
     channel: str
     ts: str
     user: str
@@ -134,14 +134,14 @@ class Message:
     blocks: list[Json] = field(default_factory=list)
     attachments: list[Json] = field(default_factory=list)
     metadata: Json | None = None
-    files: list[File] = field(default_factory=list)
+    files: list[SandboxFile] = field(default_factory=list)
     edited_ts: str = ""
     reactions: dict[str, list[str]] = field(default_factory=dict)
     client_msg_id: str = ""
     user_team: str = ""
     """The author's workspace when it is another one."""
-    root: "Message | None" = field(default=None, repr=False)
-    replies: list["Message"] = field(default_factory=list, repr=False)
+    root: "SandboxMessage | None" = field(default=None, repr=False)
+    replies: list["SandboxMessage"] = field(default_factory=list, repr=False)
 
     @property
     def in_history(self) -> bool:
@@ -193,7 +193,7 @@ class Message:
 
 
 @dataclass
-class Channel:
+class SandboxChannel:
     id: str
     name: str
     created: int
@@ -202,7 +202,7 @@ class Channel:
     is_im: bool = False
     is_private: bool = False
     topic: str = ""
-    messages: dict[str, Message] = field(default_factory=dict)
+    messages: dict[str, SandboxMessage] = field(default_factory=dict)
     """By `ts`, in rising order."""
     last_tick: int = 0
     """The newest timestamp given out, in microseconds: `ts` is an id, so none may come twice."""

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from threadline_devstack.slack.faults import DOWNLOAD, Faults
+from threadline_devstack.slack.faults import DOWNLOAD, SlackFaults
 from threadline_devstack.slack.identity import BOT_TOKEN
 from threadline_devstack.slack.model import Json
 from threadline_devstack.slack.web_api import bearer
-from threadline_devstack.slack.workspace import Workspace
+from threadline_devstack.slack.workspace import SlackWorkspace
 
 _KINDS = {
     "index.html": "text/html",
@@ -28,7 +28,7 @@ _BEAT = 15.0
 
 
 class Page:
-    def __init__(self, workspace: Workspace, faults: Faults) -> None:
+    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults) -> None:
         self._workspace = workspace
         self._faults = faults
         self._streams: set[asyncio.Queue[Json | None]] = set()

@@ -17,7 +17,7 @@ _AGENT = "Slackbot 1.0 (+https://api.slack.com/robots)"
 
 
 @dataclass(frozen=True)
-class Answer:
+class DeliveryAnswer:
     """What became of one request: `failure` is Slack's `x-slack-retry-reason`, empty when it was taken."""
 
     failure: str
@@ -50,12 +50,12 @@ class SignedHttp:
         self._session = session
         self._secret = secret
 
-    async def send_event(self, url: str, payload: Json, attempt: int, reason: str, timeout: float) -> Answer:
+    async def send_event(self, url: str, payload: Json, attempt: int, reason: str, timeout: float) -> DeliveryAnswer:
         """One delivery of an event; `attempt` above 0 adds the headers of a retry, whose reason is `reason`."""
         again = {"X-Slack-Retry-Num": str(attempt), "X-Slack-Retry-Reason": reason} if attempt else {}
         return await self._send(url, json.dumps(payload).encode(), "application/json", again, timeout)
 
-    async def send_interaction(self, url: str, payload: Json, timeout: float) -> Answer:
+    async def send_interaction(self, url: str, payload: Json, timeout: float) -> DeliveryAnswer:
         body = urlencode({"payload": json.dumps(payload)}).encode()
         return await self._send(url, body, "application/x-www-form-urlencoded", {}, timeout)
 
@@ -66,7 +66,7 @@ class SignedHttp:
         answer = await self.send_event(url, payload, 0, "", timeout)
         return not answer.failure and challenge in answer.body
 
-    async def _send(self, url: str, body: bytes, kind: str, more: dict[str, str], timeout: float) -> Answer:
+    async def _send(self, url: str, body: bytes, kind: str, more: dict[str, str], timeout: float) -> DeliveryAnswer:
         # The receiver compares with its own clock, so this is the wall's time whatever clock the workspace runs on.
         headers = {"Content-Type": kind, "User-Agent": _AGENT} | more | sign(self._secret, body, int(time.time()))
         limit = aiohttp.ClientTimeout(total=timeout)
@@ -76,10 +76,10 @@ class SignedHttp:
             ) as response:
                 text = await response.text(errors="replace")
                 may_retry = response.headers.get("X-Slack-No-Retry") != "1"
-                return Answer("" if 200 <= response.status < 300 else "http_error", may_retry, text)
+                return DeliveryAnswer("" if 200 <= response.status < 300 else "http_error", may_retry, text)
         except TimeoutError:
-            return Answer("http_timeout")
+            return DeliveryAnswer("http_timeout")
         except aiohttp.TooManyRedirects:
-            return Answer("too_many_redirects")
+            return DeliveryAnswer("too_many_redirects")
         except aiohttp.ClientError:
-            return Answer("connection_failed")
+            return DeliveryAnswer("connection_failed")

@@ -29,7 +29,7 @@ def link(base_url: str) -> str:
     return f"{base_url.replace('http', 'ws', 1)}/link/?ticket={_TICKET}&app_id={APP_ID}"
 
 
-class Sockets:
+class SocketConnections:
     """The open connections. An event goes to any one of them, in turn."""
 
     def __init__(self) -> None:

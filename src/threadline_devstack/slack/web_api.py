@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from threadline_devstack.slack.faults import Faults
+from threadline_devstack.slack.faults import SlackFaults
 from threadline_devstack.slack.identity import APP_TOKEN, BOT_TOKEN
-from threadline_devstack.slack.model import Json, Refused
+from threadline_devstack.slack.model import Json, SlackRefusal
 
 _FALSE = ("", "0", "false")
 _FOR_THE_APP = frozenset({"apps.connections.open"})
@@ -23,7 +23,7 @@ _MOST = 1000
 Item = TypeVar("Item")
 
 
-class Arguments:
+class CallArguments:
     """Reads one call's arguments by the types that Slack's methods want; what is missing is empty."""
 
     def __init__(self, given: dict[str, Any], base_url: str, most: int | None = None) -> None:
@@ -50,7 +50,7 @@ class Arguments:
         try:
             return int(value)
         except (TypeError, ValueError):
-            raise Refused("invalid_arguments") from None
+            raise SlackRefusal("invalid_arguments") from None
 
     def structure(self, name: str, refusal: str) -> Any:
         """A list or an object, which a form carries as JSON; `Refused(refusal)` when it does not parse."""
@@ -62,7 +62,7 @@ class Arguments:
         try:
             return json.loads(value)
         except ValueError:
-            raise Refused(refusal) from None
+            raise SlackRefusal(refusal) from None
 
     def listed(self, name: str) -> list[str]:
         """Words that are separated by commas."""
@@ -74,7 +74,9 @@ class Arguments:
 class WebApi:
     """Answers `POST /api/{method}` as Slack does: status 200 with `ok: false` and a name for almost every error."""
 
-    def __init__(self, methods: Mapping[str, Callable[[Arguments], Json]], faults: Faults, base_url: str) -> None:
+    def __init__(
+        self, methods: Mapping[str, Callable[[CallArguments], Json]], faults: SlackFaults, base_url: str
+    ) -> None:
         self._methods = dict(methods)
         self._faults = faults
         self._base_url = base_url
@@ -101,8 +103,8 @@ class WebApi:
             if call is None:
                 return {"ok": False, "error": "unknown_method", "req_method": method}
             _authenticate(method, bearer(request) or str(given.get("token") or ""))
-            return {"ok": True} | call(Arguments(given, self._base_url, most))
-        except Refused as refused:
+            return {"ok": True} | call(CallArguments(given, self._base_url, most))
+        except SlackRefusal as refused:
             return {"ok": False, "error": refused.error} | refused.details
 
 
@@ -114,19 +116,19 @@ def bearer(request: Request) -> str:
 
 def _authenticate(method: str, token: str) -> None:
     if not token:
-        raise Refused("not_authed")
+        raise SlackRefusal("not_authed")
     wanted, other = (APP_TOKEN, BOT_TOKEN) if method in _FOR_THE_APP else (BOT_TOKEN, APP_TOKEN)
     if compare_digest(token.encode(), other.encode()):
-        raise Refused("not_allowed_token_type")
+        raise SlackRefusal("not_allowed_token_type")
     if not compare_digest(token.encode(), wanted.encode()):
-        raise Refused("invalid_auth")
+        raise SlackRefusal("invalid_auth")
 
 
 def _broken() -> Response:
     return JSONResponse({"ok": False, "error": "internal_error"}, status_code=500)
 
 
-def page(given: Arguments, items: Sequence[Item], keys: Sequence[str], *, limit: int) -> tuple[list[Item], str]:
+def page(given: CallArguments, items: Sequence[Item], keys: Sequence[str], *, limit: int) -> tuple[list[Item], str]:
     """The page that a call asks for by `limit` and `cursor`, and the cursor of the next one, empty at the end.
 
     Args:
@@ -139,7 +141,7 @@ def page(given: Arguments, items: Sequence[Item], keys: Sequence[str], *, limit:
     """
     size = given.number("limit", limit) or limit
     if size < 1:
-        raise Refused("invalid_limit")
+        raise SlackRefusal("invalid_limit")
     start = _start(given.text("cursor"), keys)
     end = start + min(size, _MOST if given.most is None else given.most)
     following = base64.b64encode(f"{_CURSOR}{keys[end]}".encode()).decode() if end < len(keys) else ""
@@ -151,7 +153,7 @@ def _start(cursor: str, keys: Sequence[str]) -> int:
         key = base64.b64decode(cursor, validate=True).decode().removeprefix(_CURSOR)
         return keys.index(key) if cursor else 0
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise Refused("invalid_cursor") from None
+        raise SlackRefusal("invalid_cursor") from None
 
 
 async def _read(request: Request) -> dict[str, Any]:
@@ -166,9 +168,9 @@ async def _read(request: Request) -> dict[str, Any]:
         try:
             body = json.loads(await request.body() or b"{}")
         except ValueError:
-            raise Refused("invalid_json") from None
+            raise SlackRefusal("invalid_json") from None
         if not isinstance(body, dict):
-            raise Refused("json_not_object")
+            raise SlackRefusal("json_not_object")
         return given | body
     async with request.form() as form:
         given |= {name: value for name, value in form.items() if isinstance(value, str)}

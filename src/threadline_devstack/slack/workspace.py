@@ -9,17 +9,17 @@ from typing import Any
 from threadline_devstack.slack import events, identity
 from threadline_devstack.slack.events import rich_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, SLACKBOT, TEAM
-from threadline_devstack.slack.model import Channel, File, Json, Message, Refused, User
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SandboxUser, SlackRefusal
 
 Listener = Callable[[Json], None]
 STATUS_SECONDS = 120.0
 """After them Slack takes a status away that nothing has followed."""
 PEOPLE = (
-    User(identity.REPORTER, "reporter", "reporter"),
-    User(identity.DEVELOPER, "developer", "developer"),
-    User(identity.SECOND_DEVELOPER, "second-developer", "second developer"),
-    User(identity.BYSTANDER, "bystander", "bystander"),
-    User(identity.ON_CALL, "on-call", "on-call"),
+    SandboxUser(identity.REPORTER, "reporter", "reporter"),
+    SandboxUser(identity.DEVELOPER, "developer", "developer"),
+    SandboxUser(identity.SECOND_DEVELOPER, "second-developer", "second developer"),
+    SandboxUser(identity.BYSTANDER, "bystander", "bystander"),
+    SandboxUser(identity.ON_CALL, "on-call", "on-call"),
 )
 CHANNELS = (
     (identity.REPORTS, "bug-reports", "Report a bug here; the bot answers in the thread"),
@@ -29,20 +29,20 @@ CHANNELS = (
 )
 
 
-class Workspace:
-    """One team. Each verb raises `Refused` with Slack's error name, or changes the state and tells the listeners.
+class SlackWorkspace:
+    """One team. Each verb raises `SlackRefusal` with Slack's error name, or changes the state and tells the listeners.
 
     A listener gets Slack's inner event (https://docs.slack.dev/reference/events) at once and must not block.
     `clock` gives seconds since 1970.
     """
 
     def __init__(self, clock: Callable[[], float], base_url: str) -> None:
-        self.users: dict[str, User] = {}
-        self.channels: dict[str, Channel] = {}
-        self.files: dict[str, File] = {}
+        self.users: dict[str, SandboxUser] = {}
+        self.channels: dict[str, SandboxChannel] = {}
+        self.files: dict[str, SandboxFile] = {}
         self.ephemerals: list[Json] = []
         self.listeners: list[Listener] = []
-        self.uploads: dict[str, File] = {}
+        self.uploads: dict[str, SandboxFile] = {}
         """Announced and not completed, by the ticket in their address."""
         self._statuses: dict[tuple[str, str], tuple[str, float]] = {}
         """Words and their end by channel and thread."""
@@ -53,56 +53,56 @@ class Workspace:
 
     # People and places
 
-    def user(self, user: str) -> User:
+    def user(self, user: str) -> SandboxUser:
         if user not in self.users:
-            raise Refused("user_not_found")
+            raise SlackRefusal("user_not_found")
         return self.users[user]
 
-    def channel(self, channel: str) -> Channel:
+    def channel(self, channel: str) -> SandboxChannel:
         """The channel by id, or by name with or without `#`."""
         found = self.channels.get(channel) or next(
             (each for each in self.channels.values() if each.name and each.name == channel.lstrip("#")), None
         )
         if found is None:
-            raise Refused("channel_not_found")
+            raise SlackRefusal("channel_not_found")
         return found
 
-    def message(self, channel: str, ts: str) -> Message:
+    def message(self, channel: str, ts: str) -> SandboxMessage:
         found = self.channel(channel).messages.get(ts)
         if found is None:
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         return found
 
-    def add_user(self, user: User) -> User:
+    def add_user(self, user: SandboxUser) -> SandboxUser:
         self.users[user.id] = user
         self._publish({"type": "team_join", "user": user.as_slack(), "event_ts": self._moment()})
         return user
 
-    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "") -> Channel:
+    def create_channel(self, name: str, members: Sequence[str], channel_id: str = "") -> SandboxChannel:
         if any(channel.name == name for channel in self.channels.values()):
-            raise Refused("name_taken")
-        channel = Channel(channel_id or self._id("C"), name, int(self._clock()), list(members))
+            raise SlackRefusal("name_taken")
+        channel = SandboxChannel(channel_id or self._id("C"), name, int(self._clock()), list(members))
         self.channels[channel.id] = channel
         self._publish({"type": "channel_created", "channel": channel.as_slack(), "event_ts": self._moment()})
         return channel
 
-    def open_im(self, user: str) -> Channel:
+    def open_im(self, user: str) -> SandboxChannel:
         self.user(user)
         for channel in self.channels.values():
             if channel.is_im and user in channel.members:
                 return channel
-        channel = Channel(self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True)
+        channel = SandboxChannel(self._id("D"), "", int(self._clock()), [user, BOT_USER], is_im=True)
         self.channels[channel.id] = channel
         return channel
 
     def archive(self, channel: str) -> None:
         place = self.channel(channel)
         if place.is_archived:
-            raise Refused("already_archived")
+            raise SlackRefusal("already_archived")
         place.is_archived = True
         self._publish({"type": "channel_archive", "channel": place.id, "user": SLACKBOT, "event_ts": self._moment()})
 
-    def join(self, channel: str, user: str) -> Channel:
+    def join(self, channel: str, user: str) -> SandboxChannel:
         place = self.open_channel(channel)
         self.user(user)
         if user not in place.members:
@@ -110,27 +110,27 @@ class Workspace:
             self._say_membership(place, user, "member_joined_channel", "channel_join", "joined")
         return place
 
-    def leave(self, channel: str, user: str) -> Channel:
+    def leave(self, channel: str, user: str) -> SandboxChannel:
         """The user is removed; a bot that was removed hears nothing more and gets `not_in_channel`."""
         place = self.channel(channel)
         if user not in place.members:
-            raise Refused("not_in_channel")
+            raise SlackRefusal("not_in_channel")
         self._say_membership(place, user, "member_left_channel", "channel_leave", "left")
         place.members.remove(user)
         return place
 
-    def open_channel(self, channel: str) -> Channel:
+    def open_channel(self, channel: str) -> SandboxChannel:
         """The channel, refused when it is archived."""
         place = self.channel(channel)
         if place.is_archived:
-            raise Refused("is_archived")
+            raise SlackRefusal("is_archived")
         return place
 
     # Messages
 
     def post(
         self, channel: str, user: str, text: str, *, thread_ts: str = "", files: Sequence[str] = (), **more: Any
-    ) -> Message:
+    ) -> SandboxMessage:
         """A message by `user`, who need not be a member (the page shows every channel to every person).
 
         Args:
@@ -139,7 +139,7 @@ class Workspace:
             text: in Slack's stored form: `<@U…>` for mentions, `& < >` escaped.
             thread_ts: the root to answer.
             files: ids of files that were uploaded before.
-            more: `broadcast` (bool), and fields of `Message`: blocks, attachments, metadata, bot_id, username, subtype.
+            more: `broadcast` (bool), and blocks, attachments, metadata, bot_id, username, subtype of the message.
         """
         place = self.open_channel(channel)
         home = self.user(user).team
@@ -147,7 +147,7 @@ class Workspace:
         root = self._root(place, thread_ts) if thread_ts else None
         attached = [self.file(file) for file in files]
         ts = self._next_ts(place)
-        message = Message(
+        message = SandboxMessage(
             place.id, ts, user, text, thread_ts=root.ts if root else "", root=root, files=attached, **more
         )
         message.user_team = home if home != TEAM else ""
@@ -177,7 +177,7 @@ class Workspace:
         """Those that are shown now."""
         return [self._shown_status(*place) for place in self._statuses if self.status(*place)]
 
-    def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> Message:
+    def edit(self, channel: str, ts: str, text: str, *, by: str = "", **more: Any) -> SandboxMessage:
         """Change a message; `by` names who does it, who must be its author (default: the author).
 
         An edit by a person shows `edited` and new blocks; `more` replaces blocks, attachments or metadata.
@@ -192,7 +192,7 @@ class Workspace:
         self._publish_change(message, before)
         return message
 
-    def unfurl(self, channel: str, ts: str, attachments: list[Json]) -> Message:
+    def unfurl(self, channel: str, ts: str, attachments: list[Json]) -> SandboxMessage:
         """Slack itself adds previews: `message_changed` fires, while the text stays and `edited` does not appear."""
         message = self.message(channel, ts)
         before = replace(message)
@@ -220,9 +220,9 @@ class Workspace:
         """Only `to` sees it, no history keeps it and no event tells of it. Returns its `ts`."""
         place = self.open_channel(channel)
         if to not in place.members:
-            raise Refused("user_not_in_channel")
+            raise SlackRefusal("user_not_in_channel")
         ts = self._next_ts(place)
-        shown = Message(place.id, ts, BOT_USER, text, bot_id=BOT_ID, blocks=blocks).as_slack()
+        shown = SandboxMessage(place.id, ts, BOT_USER, text, bot_id=BOT_ID, blocks=blocks).as_slack()
         event = shown | {"channel": place.id, "is_ephemeral": True, "ephemeral_to": to, "event_ts": ts}
         event |= {"thread_ts": thread_ts} if thread_ts else {}
         self.ephemerals.append(event)
@@ -235,7 +235,7 @@ class Workspace:
         """Returns when, as the event says it."""
         message = self.message(channel, ts)
         if user in message.reactions.get(name, ()):
-            raise Refused("already_reacted")
+            raise SlackRefusal("already_reacted")
         message.reactions.setdefault(name, []).append(user)
         moment = self._next_ts(self.channel(channel))
         self._publish(events.reaction("reaction_added", message, user, name, moment))
@@ -244,22 +244,22 @@ class Workspace:
     def unreact(self, channel: str, ts: str, user: str, name: str) -> None:
         message = self.message(channel, ts)
         if user not in message.reactions.get(name, ()):
-            raise Refused("no_reaction")
+            raise SlackRefusal("no_reaction")
         message.reactions[name].remove(user)
         if not message.reactions[name]:
             del message.reactions[name]
         self._publish(events.reaction("reaction_removed", message, user, name, self._next_ts(self.channel(channel))))
 
-    def file(self, file: str) -> File:
+    def file(self, file: str) -> SandboxFile:
         if file not in self.files:
-            raise Refused("file_not_found")
+            raise SlackRefusal("file_not_found")
         return self.files[file]
 
-    def add_file(self, name: str, user: str, content: bytes, mimetype: str = "") -> File:
+    def add_file(self, name: str, user: str, content: bytes, mimetype: str = "") -> SandboxFile:
         """A file that no channel shows yet; `name` loses whatever would make it a path."""
         plain = name.replace("\\", "/").rpartition("/")[2] or "file"
         kind = mimetype or mimetypes.guess_type(plain)[0] or "application/octet-stream"
-        file = File(self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url)
+        file = SandboxFile(self._id("F"), plain, user, content, kind, int(self._clock()), self.base_url)
         self.files[file.id] = file
         return file
 
@@ -278,29 +278,29 @@ class Workspace:
         for listener in self.listeners:
             listener(event)
 
-    def _publish_change(self, message: Message, before: Message) -> None:
+    def _publish_change(self, message: SandboxMessage, before: SandboxMessage) -> None:
         place = self.channels[message.channel]
         self._publish(events.changed(place, message, before, message.edited_ts or self._next_ts(place)))
 
-    def _say_membership(self, place: Channel, user: str, event: str, subtype: str, verb: str) -> None:
+    def _say_membership(self, place: SandboxChannel, user: str, event: str, subtype: str, verb: str) -> None:
         self._publish(events.membership(event, place, user, self._moment()))
         self.post(place.id, user, f"<@{user}> has {verb} the channel", subtype=subtype)
 
-    def _own(self, channel: str, ts: str, by: str, refusal: str) -> Message:
+    def _own(self, channel: str, ts: str, by: str, refusal: str) -> SandboxMessage:
         message = self.message(channel, ts)
         if by and by != message.user:
-            raise Refused(refusal)
+            raise SlackRefusal(refusal)
         return message
 
-    def _root(self, place: Channel, ts: str) -> Message:
+    def _root(self, place: SandboxChannel, ts: str) -> SandboxMessage:
         root = place.messages.get(ts)
         if root is None:
-            raise Refused("thread_not_found")
+            raise SlackRefusal("thread_not_found")
         if root.thread_ts:
-            raise Refused("cannot_reply_to_message")
+            raise SlackRefusal("cannot_reply_to_message")
         return root
 
-    def _next_ts(self, place: Channel) -> str:
+    def _next_ts(self, place: SandboxChannel) -> str:
         place.last_tick = max(int(self._clock() * 1_000_000), place.last_tick + 1)
         return f"{place.last_tick // 1_000_000}.{place.last_tick % 1_000_000:06d}"
 
@@ -311,10 +311,10 @@ class Workspace:
         return f"{prefix}{next(self._serial)}"
 
 
-def populate(workspace: Workspace) -> None:
+def populate(workspace: SlackWorkspace) -> None:
     """Fill an empty workspace with the bot, the people and their channels, before anyone listens to it."""
-    workspace.add_user(User(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True))
-    workspace.add_user(User(SLACKBOT, "slackbot", "Slackbot", is_bot=True))
+    workspace.add_user(SandboxUser(BOT_USER, identity.BOT_NAME, "Threadline", is_bot=True))
+    workspace.add_user(SandboxUser(SLACKBOT, "slackbot", "Slackbot", is_bot=True))
     for person in PEOPLE:
         workspace.add_user(person)
     members = [BOT_USER, *(person.id for person in PEOPLE)]

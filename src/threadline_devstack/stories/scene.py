@@ -21,7 +21,7 @@ from threadline.rfps.model import JournalEntry, OpportunityState
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline_devstack.clients import Json, ModelControl, until
+from threadline_devstack.clients import Json, ModelSandboxClient, poll
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
 
@@ -64,7 +64,7 @@ class Scene:
             await database.dispose()
 
     @property
-    def model(self) -> ModelControl:
+    def model(self) -> ModelSandboxClient:
         """Raises `Permanent` on a stack whose model is not the sandbox."""
         return self.stack.model
 
@@ -76,7 +76,7 @@ class Scene:
         Raises:
             StepTimedOut: it did not come; `what` says what.
         """
-        async for _ in until(seconds):
+        async for _ in poll(seconds):
             await self._listen()
             if seen := await look():
                 await self._listen()

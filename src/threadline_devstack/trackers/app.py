@@ -13,9 +13,9 @@ from starlette.routing import Route
 from threadline_devstack.server import HOST, bound, guarded, serving
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import Fault, Faults, Kind
-from threadline_devstack.trackers.github import SLUG, GitHubApi, Repository, Run
-from threadline_devstack.trackers.jira import JiraApi, Site
+from threadline_devstack.trackers.faults import EndpointFault, EndpointFaultKind, EndpointFaults
+from threadline_devstack.trackers.github import SLUG, CiRepository, CiRun, GitHubApi
+from threadline_devstack.trackers.jira import JiraApi, JiraSite
 
 
 class TrackerSandbox:
@@ -23,9 +23,9 @@ class TrackerSandbox:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._faults = Faults()
-        self.jira = JiraApi(Site(), self._faults)
-        self.github = GitHubApi(Repository(), self._faults)
+        self._faults = EndpointFaults()
+        self.jira = JiraApi(JiraSite(), self._faults)
+        self.github = GitHubApi(CiRepository(), self._faults)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -56,9 +56,9 @@ class TrackerSandbox:
         """Requests that are kept without an answer now, and whose callers still wait."""
         return self._faults.hanging
 
-    def order(self, service: str, kind: Kind = Kind.REFUSE, **more: Any) -> Fault:
-        """Let the next requests to a service go wrong; `more` are the other fields of `Fault`."""
-        fault = Fault.model_validate({"service": service, "kind": kind, **more})
+    def order(self, service: str, kind: EndpointFaultKind = EndpointFaultKind.REFUSE, **more: Any) -> EndpointFault:
+        """Let the next requests to a service go wrong; `more` are the other fields of `EndpointFault`."""
+        fault = EndpointFault.model_validate({"service": service, "kind": kind, **more})
         self._faults.orders.append(fault)
         return fault
 
@@ -88,11 +88,11 @@ class TrackerSandbox:
         )
 
     async def _order(self, request: Request) -> Response:
-        """Body: the fields of `Fault`, such as `{"service": "jira", "kind": "lose", "method": "POST"}`."""
+        """Body: the fields of `EndpointFault`, such as `{"service": "jira", "kind": "lose", "method": "POST"}`."""
         try:
-            self._faults.orders.append(Fault.model_validate_json(await request.body()))
+            self._faults.orders.append(EndpointFault.model_validate_json(await request.body()))
         except ValidationError as wrong:
-            return JSONResponse({"error": f"Send some of {', '.join(Fault.model_fields)}: {wrong}"}, 400)
+            return JSONResponse({"error": f"Send some of {', '.join(EndpointFault.model_fields)}: {wrong}"}, 400)
         return Response(status_code=204)
 
     async def _finish(self, request: Request) -> Response:
@@ -105,7 +105,7 @@ class TrackerSandbox:
         return JSONResponse(_told(run))
 
 
-def _told(run: Run) -> dict[str, Any]:
+def _told(run: CiRun) -> dict[str, Any]:
     return {
         "id": run.id,
         "title": run.title,

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class Kind(StrEnum):
+class EndpointFaultKind(StrEnum):
     REFUSE = "refuse"
     """Nothing is done; the answer has the `status`."""
     LOSE = "lose"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     """It is done, and the answer breaks off amid its JSON."""
 
 
-class Fault(BaseModel):
+class EndpointFault(BaseModel):
     """What happens to the next `count` requests to a service.
 
     `method` and `path`, the end of an address, narrow them. `retry_after` is a header.
@@ -34,7 +34,7 @@ class Fault(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     service: Literal["jira", "github", "logs"]
-    kind: Kind = Kind.REFUSE
+    kind: EndpointFaultKind = EndpointFaultKind.REFUSE
     status: int = Field(default=500, ge=400, le=599)
     retry_after: int | None = None
     headers: dict[str, str] = {}
@@ -48,9 +48,9 @@ class Fault(BaseModel):
         return wanted and self.count > 0 and request.url.path.endswith(self.path)
 
 
-class Faults:
+class EndpointFaults:
     def __init__(self) -> None:
-        self.orders: list[Fault] = []
+        self.orders: list[EndpointFault] = []
         self.over = asyncio.Event()
         """Set when the stand-ins end, so that nobody keeps them waiting."""
         self.hanging = 0
@@ -68,14 +68,14 @@ class Faults:
 
         return guarded
 
-    async def _misbehave(self, order: Fault, request: Request, endpoint: Endpoint) -> Response:
-        if order.kind is Kind.PAGE:
+    async def _misbehave(self, order: EndpointFault, request: Request, endpoint: Endpoint) -> Response:
+        if order.kind is EndpointFaultKind.PAGE:
             return HTMLResponse("<!doctype html><title>Log in</title><form method=post><input name=password></form>")
-        if order.kind is not Kind.REFUSE:
+        if order.kind is not EndpointFaultKind.REFUSE:
             done = await endpoint(request)
-            if order.kind is Kind.GARBLE:
+            if order.kind is EndpointFaultKind.GARBLE:
                 return Response(b'{"broken', media_type="application/json", status_code=done.status_code)
-            if order.kind is Kind.HANG:
+            if order.kind is EndpointFaultKind.HANG:
                 await self._hang(request)
         headers = dict(order.headers)
         if order.retry_after is not None:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from threadline_devstack.filling import fill
-from threadline_devstack.trackers.faults import Endpoint, Faults
+from threadline_devstack.trackers.faults import Endpoint, EndpointFaults
 
 TOKEN = "github-sandbox-token"  # noqa: S105  the stand-in's own
 OWNER, NAME = "acme", "shop"
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Job:
+class CiJob:
     """`steps` are names with conclusions. `log` is None where there is none (yet, or any more)."""
 
     id: int
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass
-class Run:
+class CiRun:
     id: int
     number: int
     workflow: str
@@ -51,7 +51,7 @@ class Run:
     branch: str
     created: datetime
     started: datetime
-    jobs: list[Job]
+    jobs: list[CiJob]
     event: str = "push"
     actor: str = "ada-park"
     attempt: int = 1
@@ -63,20 +63,20 @@ class Run:
         return status in ("", self.status, self.conclusion)
 
 
-class Repository:
+class CiRepository:
     """Runs by id, and jobs by id with the run that they are of."""
 
     def __init__(self) -> None:
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, CiRun] = {}
         self._ids = 7_000_000_000
         for given in SEED["runs"]:
             self.add(**given)
 
-    def add(self, workflow: str, title: str, branch: str, hours_ago: float, jobs: Sequence[Sequence[str]]) -> Run:
+    def add(self, workflow: str, title: str, branch: str, hours_ago: float, jobs: Sequence[Sequence[str]]) -> CiRun:
         """`jobs` are names, conclusions and logs."""
         bad = any(conclusion == FAILED for _, conclusion, _ in jobs)
         at = datetime.now(UTC) - timedelta(hours=hours_ago)
-        run = Run(
+        run = CiRun(
             id=self._next_id(),
             number=len(self.runs) + 1,
             workflow=workflow,
@@ -85,7 +85,9 @@ class Repository:
             created=at,
             started=at,
             jobs=[
-                Job(self._next_id(), name, conclusion=end, steps=[("Set up job", WELL), (f"Run {name}", end)], log=log)
+                CiJob(
+                    self._next_id(), name, conclusion=end, steps=[("Set up job", WELL), (f"Run {name}", end)], log=log
+                )
                 for name, end, log in jobs
             ],
             conclusion=FAILED if bad else WELL,
@@ -93,15 +95,15 @@ class Repository:
         self.runs[run.id] = run
         return run
 
-    def listed(self, branch: str, status: str) -> list[Run]:
+    def listed(self, branch: str, status: str) -> list[CiRun]:
         """The newest first."""
         fitting = (run for run in self.runs.values() if branch in ("", run.branch) and run.matches(status))
         return sorted(fitting, key=lambda run: run.started, reverse=True)
 
-    def job(self, id_: int) -> Job | None:
+    def job(self, id_: int) -> CiJob | None:
         return next((job for run in self.runs.values() for job in run.jobs if job.id == id_), None)
 
-    def rerun(self, run: Run, *, failed_only: bool) -> None:
+    def rerun(self, run: CiRun, *, failed_only: bool) -> None:
         """The next attempt, queued until it is finished."""
         again = [job for job in run.jobs if not failed_only or job.conclusion != WELL]
         fresh = {
@@ -112,7 +114,7 @@ class Repository:
         run.attempt += 1
         run.status, run.conclusion, run.started = "queued", None, datetime.now(UTC)
 
-    def finish(self, run: Run, conclusion: str, log: str) -> None:
+    def finish(self, run: CiRun, conclusion: str, log: str) -> None:
         """End what is queued."""
         for job in run.jobs:
             if job.status != "completed":
@@ -128,7 +130,7 @@ class Repository:
 class GitHubApi:
     """`requests` counts those that were let in, by method and path behind the repository."""
 
-    def __init__(self, repository: Repository, faults: Faults) -> None:
+    def __init__(self, repository: CiRepository, faults: EndpointFaults) -> None:
         self.repository, self._faults = repository, faults
         self.requests: list[str] = []
 
@@ -205,7 +207,7 @@ class GitHubApi:
         logs = (f"{job.name}: {job.conclusion or job.status}\n{job.log or ''}" for job in run.jobs)
         return PlainTextResponse("\n".join((f"{run.workflow} #{run.number}: {run.title}", *logs)))
 
-    def _asked_for(self, request: Request) -> Run | None:
+    def _asked_for(self, request: Request) -> CiRun | None:
         return self.repository.runs.get(request.path_params["run"])
 
 
@@ -220,7 +222,7 @@ def _page(request: Request, name: str, views: list[Json]) -> JSONResponse:
     return JSONResponse({"total_count": len(views), name: shown}, headers=headers)
 
 
-def _run_view(run: Run, request: Request) -> Json:
+def _run_view(run: CiRun, request: Request) -> Json:
     api, page = _links(run, request)
     url = f"{api}/actions/runs/{run.id}"
     links = {f"{name}_url": f"{url}/{name}" for name in ("jobs", "logs", "artifacts", "cancel", "rerun")}
@@ -251,7 +253,7 @@ def _run_view(run: Run, request: Request) -> Json:
     }
 
 
-def _job_view(job: Job, run: Run, request: Request) -> Json:
+def _job_view(job: CiJob, run: CiRun, request: Request) -> Json:
     api, page = _links(run, request)
     started = _moment(run.started)
     times = {"started_at": started, "completed_at": started if job.status == "completed" else None}
@@ -278,7 +280,7 @@ def _job_view(job: Job, run: Run, request: Request) -> Json:
     }
 
 
-def _links(run: Run, request: Request) -> tuple[str, str]:
+def _links(run: CiRun, request: Request) -> tuple[str, str]:
     """The repository's address in the API, and the page of the run."""
     root = f"{str(request.base_url).rstrip('/')}{_PREFIX}"
     return f"{root}/repos/{SLUG}", f"{root}/{SLUG}/actions/runs/{run.id}"

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from threadline_devstack.trackers.faults import Endpoint, Faults
+from threadline_devstack.trackers.faults import Endpoint, EndpointFaults
 
 EMAIL, TOKEN = "bot@shop.example", "jira-sandbox-token"
 ACCOUNT = "Shop Bot"
@@ -50,7 +50,7 @@ def moment(at: datetime) -> str:
 
 
 @dataclass
-class Comment:
+class JiraComment:
     id: str
     author: str
     body: str
@@ -59,7 +59,7 @@ class Comment:
 
 
 @dataclass
-class Issue:
+class JiraIssue:
     id: str
     key: str
     type: str
@@ -73,7 +73,7 @@ class Issue:
     creator: str = ACCOUNT
     labels: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
-    comments: list[Comment] = field(default_factory=list)
+    comments: list[JiraComment] = field(default_factory=list)
 
     @property
     def project(self) -> str:
@@ -84,12 +84,12 @@ class Issue:
         return int(self.key.partition("-")[2])
 
 
-class Site:
+class JiraSite:
     """All issues by key. While `lagging`, the search does not learn of changes, as Jira's may not for minutes."""
 
     def __init__(self) -> None:
-        self.issues: dict[str, Issue] = {}
-        self.searchable: dict[str, Issue] = {}
+        self.issues: dict[str, JiraIssue] = {}
+        self.searchable: dict[str, JiraIssue] = {}
         self.lagging = False
         self._ids = 10_000
         for given in yaml.safe_load(_SEED.read_text("utf-8")):
@@ -99,18 +99,18 @@ class Site:
         self._ids += 1
         return str(self._ids)
 
-    def add(self, project: str, days_ago: float = 0, comments: Sequence[Sequence[str]] = (), **given: Any) -> Issue:
+    def add(self, project: str, days_ago: float = 0, comments: Sequence[Sequence[str]] = (), **given: Any) -> JiraIssue:
         at = datetime.now(UTC) - timedelta(days=days_ago)
         numbers = [each.number for each in self.issues.values() if each.project == project]
-        issue = Issue(
+        issue = JiraIssue(
             id=self.next_id(), key=f"{project}-{max(numbers, default=0) + 1}", created=at, updated=at, **given
         )
-        issue.comments += [Comment(self.next_id(), author, body, at) for author, body in comments]
+        issue.comments += [JiraComment(self.next_id(), author, body, at) for author, body in comments]
         self.issues[issue.key] = issue
         self.changed(issue, at)
         return issue
 
-    def changed(self, issue: Issue, at: datetime | None = None) -> None:
+    def changed(self, issue: JiraIssue, at: datetime | None = None) -> None:
         issue.updated = at or datetime.now(UTC)
         if not self.lagging:
             self.searchable[issue.key] = deepcopy(issue)
@@ -124,7 +124,7 @@ class Site:
 class JiraApi:
     """`requests` counts those that were let in, by method and path."""
 
-    def __init__(self, site: Site, faults: Faults) -> None:
+    def __init__(self, site: JiraSite, faults: EndpointFaults) -> None:
         self.site, self._faults = site, faults
         self.requests: list[str] = []
 
@@ -208,7 +208,7 @@ class JiraApi:
         if issue is None:
             return _refused(404, _MISSING)
         at = datetime.now(UTC)
-        comment = Comment(self.site.next_id(), ACCOUNT, given["body"], at, given.get("properties", []))
+        comment = JiraComment(self.site.next_id(), ACCOUNT, given["body"], at, given.get("properties", []))
         issue.comments.append(comment)
         self.site.changed(issue, at)
         return JSONResponse(_comment(comment, with_properties=False), 201)
@@ -240,7 +240,7 @@ class JiraApi:
         comments = [_comment(each, with_properties=False) for each in issue.comments]
         return PlainTextResponse(json.dumps(_view(issue, request) | {"comments": comments}, indent=2))
 
-    def _asked_for(self, request: Request) -> Issue | None:
+    def _asked_for(self, request: Request) -> JiraIssue | None:
         return self.site.issues.get(request.path_params["key"].upper())
 
 
@@ -261,7 +261,7 @@ def _faults_of(fields: Json) -> dict[str, str]:
     return wrong
 
 
-def _view(issue: Issue, request: Request) -> Json:
+def _view(issue: JiraIssue, request: Request) -> Json:
     fields: Json = {
         "summary": issue.summary,
         "description": issue.description or None,
@@ -292,7 +292,7 @@ def _names(listed: Iterable[str]) -> set[str]:
     return {name for each in listed for name in each.split(",") if name}
 
 
-def _self(request: Request, issue: Issue) -> str:
+def _self(request: Request, issue: JiraIssue) -> str:
     return f"{request.base_url}{_ROOT.removeprefix('/')}/issue/{issue.id}"
 
 
@@ -305,7 +305,7 @@ def _person(name: str) -> Json | None:
     return {"displayName": name, "accountId": name.lower().replace(" ", "-")} if name else None
 
 
-def _comment(comment: Comment, with_properties: bool) -> Json:
+def _comment(comment: JiraComment, with_properties: bool) -> Json:
     shown: Json = {
         "id": comment.id,
         "author": _person(comment.author),
@@ -324,7 +324,7 @@ class BadQuery(Exception):
     """Jira's sentence on what it does not understand."""
 
 
-def found(issues: Iterable[Issue], jql: str) -> list[Issue]:
+def found(issues: Iterable[JiraIssue], jql: str) -> list[JiraIssue]:
     """The issues that fit, in the order that is asked for.
 
     Raises:
@@ -354,20 +354,20 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
-def _fits(issue: Issue, field: str, sign: str, value: str) -> bool:
+def _fits(issue: JiraIssue, field: str, sign: str, value: str) -> bool:
     plain = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
     if (field, sign) not in _CHECKS:
         raise BadQuery(f"Error in the JQL Query: the field {field} is not known with {sign}.")
     return _CHECKS[field, sign](issue, plain)
 
 
-def _in_project(issue: Issue, key: str) -> bool:
+def _in_project(issue: JiraIssue, key: str) -> bool:
     if key not in PROJECTS:
         raise BadQuery(f"The value '{key}' does not exist for the field 'project'.")
     return issue.project == key
 
 
-def _has_words(issue: Issue, words: str) -> bool:
+def _has_words(issue: JiraIssue, words: str) -> bool:
     texts = (issue.summary, issue.description, *(each.body for each in issue.comments))
     return set(words.split()) <= set(re.findall(r"\w+", " ".join(texts).lower()))
 
@@ -383,7 +383,7 @@ def _since(at: datetime, days: str) -> bool:
     return at >= datetime.now(UTC) + timedelta(days=int(days.removesuffix("d")))
 
 
-_CHECKS: dict[tuple[str, str], Callable[[Issue, str], bool]] = {
+_CHECKS: dict[tuple[str, str], Callable[[JiraIssue, str], bool]] = {
     ("project", "="): _in_project,
     ("status", "="): lambda issue, name: issue.status.casefold() == name.casefold(),
     ("issuetype", "="): lambda issue, name: issue.type.casefold() == name.casefold(),
@@ -397,7 +397,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Issue, str], bool]] = {
 }
 
 
-_ORDERS: dict[str, Callable[[Issue], Any]] = {
+_ORDERS: dict[str, Callable[[JiraIssue], Any]] = {
     "updated": lambda issue: issue.updated,
     "key": lambda issue: (issue.project, issue.number),
 }
