@@ -30,8 +30,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun
-from threadline.conversations.react_loop import MAX_TURNS, react
-from threadline.conversations.turn_route import closing
+from threadline.conversations.workflow import MAX_TURNS, ending_of, react
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import NextStep
@@ -116,7 +115,7 @@ class OneTurn:
         else:
             await self._decide()
         most = self._begun.max_turns or MAX_TURNS
-        await self._finish(await react(self._think, self._act, max_turns=most, closing=closing))
+        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=ending_of))
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""

@@ -25,7 +25,7 @@ from threadline.cases import contract
 from threadline.cases import sweep as case_sweeps
 from threadline.cli import process
 from threadline.cli.main import exit_now
-from threadline.conversations import turn as conversation_turn
+from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import history
@@ -70,7 +70,7 @@ def shorten_waits() -> None:
         _set_retry(name, maximum_interval=timedelta(seconds=2))
     # An outage of seconds counts as a long one, for which the workflow waits as well.
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
-    _replace(conversation_turn, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
+    _replace(conversation_workflow, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
     _replace(outbox, HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
     _replace(gateway, make_client=partial(make_client, timeout=CALL))
@@ -129,7 +129,9 @@ def _runner() -> WorkflowRunner:
     """Pass the module of the conversation's waits through, which each workflow would else load anew and unchanged."""
     usual = temporal.workflow_runner()
     assert isinstance(usual, SandboxedWorkflowRunner)
-    return SandboxedWorkflowRunner(restrictions=usual.restrictions.with_passthrough_modules(conversation_turn.__name__))
+    return SandboxedWorkflowRunner(
+        restrictions=usual.restrictions.with_passthrough_modules(conversation_workflow.__name__)
+    )
 
 
 def main(part: str) -> None:

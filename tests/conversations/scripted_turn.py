@@ -4,7 +4,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome
-from threadline.conversations.react_loop import react
+from threadline.conversations.workflow import react
 from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
 
 

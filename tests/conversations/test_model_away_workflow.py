@@ -14,7 +14,7 @@ from threadline.conversations.model.conversation import (
     OutcomeKind,
     WordKind,
 )
-from threadline.conversations.step_failures import AWAY as GIVEN_UP
+from threadline.conversations.workflow import AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ModelReply

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from tests.conversations.scripted_turn import Script, done
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
-from threadline.conversations.react_loop import MAX_TURNS
+from threadline.conversations.workflow import MAX_TURNS
 from threadline.errors import ClaimLost, Permanent
 from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
 from threadline.slack.text import is_blank
@@ -112,14 +112,14 @@ def test_other_error_than_a_failed_step_is_raised(error: Exception) -> None:
 
 def test_stop_before_the_first_step_calls_no_model() -> None:
     script = Script([ANSWER])
-    outcome = script.play(stopping=lambda: True)
+    outcome = script.play(stop_requested=lambda: True)
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([]))
     assert script.asked == []
 
 
 def test_stop_while_the_model_thinks_runs_none_of_its_calls() -> None:
     script = Script([asks(LOOK), asks(CREATE), ANSWER])
-    outcome = script.play(stopping=lambda: len(script.asked) == 2)
+    outcome = script.play(stop_requested=lambda: len(script.asked) == 2)
     assert script.ran == [[LOOK]]
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
 
@@ -127,14 +127,14 @@ def test_stop_while_the_model_thinks_runs_none_of_its_calls() -> None:
 @pytest.mark.parametrize("max_turns", [1, MAX_TURNS])
 def test_stop_while_tools_run_lets_them_end_and_calls_no_model(max_turns: int) -> None:
     script = Script([asks(LOOK), ANSWER])
-    outcome = script.play(max_turns=max_turns, stopping=lambda: len(script.ran) == 1)
+    outcome = script.play(max_turns=max_turns, stop_requested=lambda: len(script.ran) == 1)
     assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
     assert script.asked == [AUTO]
 
 
 def test_answer_that_comes_with_the_stop_is_given() -> None:
     script = Script([asks(LOOK), ANSWER])
-    assert script.play(stopping=lambda: len(script.asked) == 2).text == ANSWER.text
+    assert script.play(stop_requested=lambda: len(script.asked) == 2).text == ANSWER.text
 
 
 # -- silence ----------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Played:
         left = iter(self.stops)
         self.script = Script(self.replies, self.results)
         self.outcome = self.script.play(
-            max_turns=self.max_turns, stopping=lambda: next(left, False), may_be_silent=lambda: self.silence
+            max_turns=self.max_turns, stop_requested=lambda: next(left, False), may_be_silent=lambda: self.silence
         )
 
 

@@ -14,9 +14,8 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.model.conversation import Execution
-from threadline.conversations.react_loop import react
-from threadline.conversations.step_failures import broken_off, no_reply
 from threadline.conversations.think import Mind
+from threadline.conversations.workflow import lost_call, no_reply, react
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates.model import PROJECT_BINDING
@@ -123,7 +122,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         done.extend(new)
         return new
 
-    await talk.settle(await react(think, act, stopping=lambda: stop and bool(done)))
+    await talk.settle(await react(think, act, stop_requested=lambda: stop and bool(done)))
     async with talk.database.begin() as work:
         settled = await work.conversations.settled(talk.thread, 1)
     assert settled
@@ -142,7 +141,7 @@ async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -
                 break
         else:
             return done
-    return broken_off(call, failed)
+    return lost_call(call, failed)
 
 
 async def _attempt(

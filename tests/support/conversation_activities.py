@@ -30,9 +30,9 @@ from threadline.conversations.model.conversation import ConversationLimits, Conv
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
-from threadline.conversations.react_loop import react
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.workflow import react
 from threadline.db.engine import Database
 from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient

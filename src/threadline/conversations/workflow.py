@@ -1,31 +1,77 @@
-"""The workflow of a thread in which the bot was spoken to: what is due in it, in the run that `ThreadRun` leads."""
+"""ConversationWorkflow: one run of a thread's conversation with the bot.
+
+    store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
+
+`ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
+The conversation is in Postgres. Activities return marks of it; those with the highest `rev` count.
+"""
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import (
+        ActRequest,
         ConversationActivities,
+        DecideRequest,
+        FinishedTurn,
+        FinishRequest,
         Marker,
         Refusal,
         SpeakingActivities,
         Stored,
         StoreRequest,
         TalkTurn,
+        ThinkRequest,
+        Thought,
+        TurnDecision,
         Word,
     )
-    from threadline.conversations.model.conversation import CONVERSATION_WORKFLOW, ConversationState, Talk, WordKind
+    from threadline.conversations.model import answers
+    from threadline.conversations.model.conversation import (
+        CONVERSATION_WORKFLOW,
+        ConversationMarks,
+        ConversationState,
+        Execution,
+        ExecutionStatus,
+        Outcome,
+        OutcomeKind,
+        Talk,
+        WordKind,
+        touched,
+    )
+    from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
+    from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
+    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
+    from threadline.operator.model import protocol
+    from threadline.operator.model.protocol import ProtocolState, ToolRequest
+    from threadline.operator.model.routing import Agent
+    from threadline.slack.text import is_blank
     from threadline.threads.display import format_utc
     from threadline.threads.model import IncomingMessage, MessageKind
+    from threadline.threads.retrying import Fault, FaultKind
 
-from threadline.conversations.conversation_run import Conversation
-from threadline.conversations.turn import Turn
-from threadline.threads.calls import attempt, call
+from threadline.handovers.workflow import hand_over, relay
+from threadline.threads.calls import (
+    BackgroundTasks,
+    Interrupted,
+    attempt,
+    call,
+    call_unless,
+    fault_of,
+    pause,
+    public_message,
+    run_unless,
+)
 from threadline.threads.inbox import Inbox
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
@@ -36,6 +82,25 @@ REFUSED = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.
 
 A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
 """
+MAX_TURNS = 5
+"""Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
+AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
+FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
+"""Seconds between two tries of a model that is away; each wait is twice the one before."""
+LAST_WORD = 30.0
+"""Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
+LOST_THINKS = 2
+"""Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
+AT_ONCE = 10
+"""Calls of one reply that run side by side, when all of them only read."""
+CLARIFYING = "slack.ask.clarifying.question"
+_ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
+"""Decisions that end a turn before its agent is asked."""
+_FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
+_BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
+_BROKE_OFF = "It was interrupted before it reported a result."
+_SHOWN = 60
+"""Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
 
 
 @workflow.defn(name=CONVERSATION_WORKFLOW)
@@ -48,11 +113,18 @@ class ConversationWorkflow(ThreadHandler):
     def __init__(self, state: Talk) -> None:
         self.state = state
         self.inbox = Inbox(state.pending, state.seen)
-        self._conversation = Conversation(state, self._enter)
-        self.background = self._conversation.background
+        self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
-        self._seen: dict[str, list[tuple[str, str]]] = {}
+        self.doing = ""
+        """What the step under way does, in words."""
+        self._heard = workflow.now().timestamp()
+        """When the database last answered: silence counts from then."""
+        self._unpostable: list[int] = []
+        """Turns whose answer Slack does not take; tried again once it took another, and by the next run."""
+        self._reactions: dict[str, list[tuple[str, str]]] = {}
+        """By name: the messages of a burst that are still to get them."""
         self._dismissed = False
+        """The last turn of a cancelled run has begun."""
 
     @workflow.signal(dynamic=True, description="incoming_message: somebody wrote in the thread, or said to stop.")
     def receive(self, name: str, args: Sequence[RawValue]) -> None:
@@ -61,11 +133,11 @@ class ConversationWorkflow(ThreadHandler):
 
     @workflow.query(name="state", description="State, activity, pending messages, last turn, open question, cost.")
     def query_state(self) -> dict[str, Any]:
-        marks = self._conversation.marks
+        marks = self.marks
         return {
             "thread": self.state.thread.key,
             "state": self._state.value,
-            "doing": self._conversation.doing,
+            "doing": self.doing,
             "pending": len(self.inbox),
             "turn": marks.turn,
             "question": marks.question,
@@ -85,17 +157,17 @@ class ConversationWorkflow(ThreadHandler):
         if self._unsaid or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
-        return self.state.cancelled or not self._conversation.marks.opened or silent
+        return self.state.cancelled or not self.marks.opened or silent
 
     def result(self) -> str:
         if not self.state.cancelled:
-            return "quiet" if self._conversation.marks.opened else "ignored"
-        if self._conversation.marks.turn_due:
+            return "quiet" if self.marks.opened else "ignored"
+        if self.marks.turn_due:
             self.continue_as_new()
         return "cancelled"
 
     def continue_as_new(self) -> None:
-        if self._dismissed and (self._conversation.marks.turn_due or self.inbox):
+        if self._dismissed and (self.marks.turn_due or self.inbox):
             self.state.cancelled = False  # it was said after the last word of the run that was cancelled
         workflow.continue_as_new(self.state)
 
@@ -117,7 +189,7 @@ class ConversationWorkflow(ThreadHandler):
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
         self.state.limits = stored.limits or self.state.limits
-        self._conversation.merge(stored.marks)
+        self.update(stored.marks)
         self._acknowledge(batch, stored)
         for turn in stored.reworded:
             self.state.reworded.append(turn)
@@ -126,23 +198,23 @@ class ConversationWorkflow(ThreadHandler):
     def next_step(self) -> Step | None:
         """What is to be done now; decided from the marks alone, so that a new run decides the same."""
         if turn := self._unsaid:
-            return self._conversation.say(turn)
+            return self.post_answer(turn)
         if self._turn_due:
             self._dismissed = self.state.cancelled
-            return Turn(self._conversation).take()
+            return Turn(self).run()
         self._count_silence()
         return None
 
     @property
     def _unsaid(self) -> int:
         """The first turn whose answer is still to be posted and may be; 0 for none."""
-        marks, unsayable = self._conversation.marks, self._conversation.unsayable
+        marks, unsayable = self.marks, self._unpostable
         return next((turn for turn in (marks.unsaid, *marks.unsaid_then) if turn not in unsayable), 0)
 
     @property
     def _turn_due(self) -> bool:
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
-        return self._conversation.marks.turn_due and not self._dismissed
+        return self.marks.turn_due and not self._dismissed
 
     def _acknowledge(self, batch: Sequence[IncomingMessage], stored: Stored) -> None:
         """Show each writer what became of the message; a burst is marked at once.
@@ -154,9 +226,9 @@ class ConversationWorkflow(ThreadHandler):
             if name := _sign(message, stored):
                 marks.setdefault((message.channel, message.ts), name)
         for place, name in marks.items():
-            self._seen.setdefault(name, []).append(place)
+            self._reactions.setdefault(name, []).append(place)
         if not self.inbox:
-            seen, self._seen = self._seen, {}
+            seen, self._reactions = self._reactions, {}
             for name, items in seen.items():
                 marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
                 self.background.start(SpeakingActivities.mark_messages, marker, summary=summary)
@@ -184,11 +256,56 @@ class ConversationWorkflow(ThreadHandler):
 
         self.background.add(asyncio.create_task(show()))
 
+    # -- what the steps share ----------------------------------------------------------------------------------------
+
+    @property
+    def marks(self) -> ConversationMarks:
+        return self.state.marks
+
+    def update(self, marks: ConversationMarks) -> None:
+        """Take over what the database says, unless newer is known: results arrive in another order than commits."""
+        self._heard = workflow.now().timestamp()
+        if marks.rev >= self.marks.rev:
+            self.state.marks = marks
+        self._show()
+
+    def does(self, what: str) -> None:
+        self.doing = what
+        self._show()
+
+    @property
+    def stop_requested(self) -> bool:
+        """The turn under way is to end: a person said so, or whoever runs the house."""
+        return self.marks.stop_due or self.state.cancelled
+
+    @property
+    def cancelled_by_admin(self) -> bool:
+        return self.state.cancelled and not self.marks.stop_due
+
+    def turn_finished(self, turn: int, finished: FinishedTurn) -> None:
+        """Take over what became of a turn."""
+        self.state.last = finished.summary or self.state.last
+        if finished.post_error:
+            self._unpostable.append(turn)
+        elif finished.posted:
+            self._unpostable = []
+        self.update(finished.marks)
+
+    async def post_answer(self, turn: int) -> None:
+        """Post a settled turn's answer that is not posted yet."""
+        self.does(f"posting the answer of turn {turn}")
+        asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
+        if await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.update):
+            self._unpostable.append(turn)
+        else:
+            self._unpostable = []
+        self.does("")
+
     # -- the end by silence ------------------------------------------------------------------------------------------
 
     @property
     def _silence_ends(self) -> float:
-        return self._conversation.heard + self.state.limits.quiet
+        return self._heard + self.state.limits.quiet
 
     def _count_silence(self) -> None:
         """Keep the timer set. What is heard and wants no turn does not move it: once it fired, it is set anew."""
@@ -202,22 +319,496 @@ class ConversationWorkflow(ThreadHandler):
 
     @property
     def _state(self) -> ConversationState:
-        if self._conversation.doing:
+        if self.doing:
             return ConversationState.WORKING
-        return ConversationState.AWAITING_PERSON if self._conversation.marks.question else ConversationState.IDLE
+        return ConversationState.AWAITING_PERSON if self.marks.question else ConversationState.IDLE
 
-    def _enter(self) -> None:
+    def _show(self) -> None:
         """The one place that says where the workflow is: the sentence in the UI."""
-        conversation = self._conversation
-        since, until = format_utc(conversation.heard), format_utc(self._silence_ends)
+        since, until = format_utc(self._heard), format_utc(self._silence_ends)
         workflow.set_current_details(
             {
-                ConversationState.WORKING: f"Working: {conversation.doing}",
-                ConversationState.AWAITING_PERSON: f"Waiting for a person: {conversation.marks.question}",
+                ConversationState.WORKING: f"Working: {self.doing}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.marks.question}",
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
             + (f"\n\nLast: {self.state.last}" if self.state.last else "")
         )
+
+
+class Turn:
+    """One turn, from what is unanswered to what is said about it.
+
+    A new run begins it again, and finds on record what was done. Meanwhile the run goes on storing messages: a word to
+    stop is seen in the marks.
+    """
+
+    def __init__(self, conversation: ConversationWorkflow) -> None:
+        self._conversation = conversation
+        self._thread = conversation.state.thread
+        self._number = conversation.marks.turn + 1
+        self._step = 0
+        self._addressed = False
+        self._executions: list[Execution] = []
+        self._away_since: float | None = None
+        self._waits = 0
+        self._lost = 0
+        self._told: asyncio.Task[str] | None = None
+        self._turn = TalkTurn(self._thread, self._number)
+        self._begun: Begun | None = None
+        self._protocol: ProtocolState | None = None
+        self._decided = False
+        """The decision engine has a say in this turn."""
+
+    async def run(self) -> None:
+        outcome = await self._work()
+        reason = None if self._conversation.stop_requested else self._why_a_person(outcome)
+        if reason and outcome.kind in _FAILED:
+            done = answers.until_then(outcome.executions)
+            outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
+        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+        request = FinishRequest(
+            self._thread,
+            self._number,
+            outcome.kind,
+            text="" if answered else outcome.text,
+            answered_at=self._step if answered else 0,
+            model_calls=outcome.model_calls,
+            spoken_by=outcome.spoken_by,
+            protocol=self._protocol,
+            failures=self._failures(outcome) if self._protocol else "",
+            touched=touched(outcome.executions),
+            escalate=reason,
+            status_shown=self._addressed,
+        )
+        if self._told:
+            await self._told  # that the model is away is said before what came after that
+        self._conversation.does(f"finishing turn {self._number}")
+        summary = f"finish turn {self._number}: {outcome.kind}"
+        finished = await call(ConversationActivities.finish_turn, request, summary=summary)
+        self._conversation.turn_finished(self._number, finished)
+        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
+            await hand_over(self._thread, self._number)
+            await self._conversation.post_answer(self._number)
+        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
+            await relay(self._turn, self._begun, left=finished.left_to_person)
+        self._conversation.does("")
+
+    def _failures(self, outcome: Outcome) -> str:
+        return answers.failures(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
+
+    async def _work(self) -> Outcome:
+        conversation = self._conversation
+        try:
+            begun = await self._begin()
+            await relay(self._turn, begun, left=begun.ends is OutcomeKind.SILENT)
+            if begun.ends:
+                return Outcome(begun.ends, "")
+            await self._make_room()
+            if decided := await self._decide():
+                return decided
+            outcome = await self._loop()
+            if self._falls_through(outcome) and not conversation.stop_requested:
+                await self._pass_on()
+                outcome = await self._loop()
+        except Interrupted:
+            outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
+        if outcome.kind is not OutcomeKind.STOPPED:
+            return outcome
+        words = answers.stopped(self._executions, by_operator=conversation.cancelled_by_admin)
+        return replace(outcome, text=words)
+
+    @property
+    def _agent(self) -> Agent:
+        return self._begun.agent if self._begun else Agent.COPILOT
+
+    @property
+    def _overhears(self) -> bool:
+        """Whether nothing that the turn was begun with was addressed to the bot."""
+        return self._begun is not None and self._begun.overhears
+
+    async def _begin(self) -> Begun:
+        begun = self._take(await call(OperatorActivities.begin_turn, self._turn, summary="route the turn"))
+        self._conversation.update(begun.marks)
+        self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
+        self._step = begun.behind
+        return begun
+
+    def _falls_through(self, outcome: Outcome) -> bool:
+        """Whether the operator is to go on: the conversational agent has failed, and called no changing tool."""
+        changing = any(not each.read_only for each in outcome.executions)
+        return bool(self._begun and self._begun.falls_through and outcome.kind in _FAILED and not changing)
+
+    async def _pass_on(self) -> None:
+        """Give the turn to the operator, behind the steps that it took so far."""
+        request = PassOn(self._thread, self._number, self._step)
+        self._take(await call(OperatorActivities.pass_on, request, summary="hand the turn to the operator"))
+
+    async def _prepare(self) -> None:
+        """Gather what the operator is to know, and have the request analysed; it can do without either."""
+        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather the operator's context")
+        await attempt(OperatorActivities.analyse_request, self._turn, summary="analyse the request")
+
+    def _take(self, begun: Begun) -> Begun:
+        self._begun, self._protocol = begun, begun.protocol
+        if begun.correlation_id:
+            workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
+        return begun
+
+    async def _decide(self) -> Outcome | None:
+        """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
+        conversation = self._conversation
+        if self._agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
+            return None
+        conversation.does("deciding what to do")
+        request = DecideRequest(self._thread, self._number, self._status("thinking"))
+        with suppress(Interrupted):
+            decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
+            self._decided = decision.made
+            if kind := _ENDS.get(decision.course):
+                return Outcome(kind, "")
+        return None
+
+    def _why_a_person(self, outcome: Outcome) -> EscalationReason | None:
+        """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
+        if not self._decided:
+            return None
+        if outcome.kind in _FAILED:
+            return EscalationReason.RESPONSE_ERROR
+        return EscalationReason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
+
+    async def _loop(self) -> Outcome:
+        """Think and act as the agent whose turn it is."""
+        conversation = self._conversation
+        if self._agent is Agent.OPERATOR and not conversation.stop_requested:
+            conversation.does("gathering the operator's context")
+            with suppress(Interrupted, FailureError):
+                await run_unless(lambda: conversation.stop_requested, self._prepare())
+        return await react(
+            self._think,
+            self._act,
+            max_turns=(self._begun and self._begun.max_turns) or conversation.state.limits.max_turns,
+            stop_requested=lambda: conversation.stop_requested,
+            may_be_silent=lambda: not self._addressed,
+            ends_turn=ending_of,
+        )
+
+    def _hear(self) -> None:
+        """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
+
+        What is addressed to it while it only overhears waits for a turn of its own."""
+        self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._overhears)
+
+    def _status(self, words: str) -> str:
+        """What the bot does is shown to people who wait for it: not under what was only overheard."""
+        return words if self._addressed else ""
+
+    # -- think ---------------------------------------------------------------------------------------------------
+
+    async def _make_room(self) -> None:
+        """Have the older part of a crowded transcript summarised; without that, the model reads less of it."""
+        conversation = self._conversation
+        if not conversation.marks.crowded or conversation.stop_requested:
+            return
+        conversation.does("summarising the earlier conversation")
+        self._hear()
+        words = f"summarise before turn {self._number}"
+        summarising = attempt(
+            ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.update
+        )
+        with suppress(Interrupted, FailureError):
+            await run_unless(lambda: conversation.stop_requested, summarising)
+
+    async def _think(self, choice: ToolChoice) -> ModelReply:
+        while True:
+            self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
+            self._hear()
+            where = (self._thread, self._number, self._step)
+            request = ThinkRequest(*where, choice, self._agent, self._status("thinking"))
+            self._conversation.does(f"thinking (step {self._step})")
+            try:
+                thought = await self._ask(request)
+            except FailureError as error:
+                await self._bear(error)
+            else:
+                self._waits, self._away_since = 0, None
+                self._step = thought.step or self._step
+                self._conversation.update(thought.marks)
+                self._hear()
+                return thought.reply
+
+    async def _ask(self, request: ThinkRequest) -> Thought:
+        """Ask the model; a stop breaks it off, at once when it is away already, or an operator wants the run to end."""
+        conversation = self._conversation
+        return await call_unless(
+            lambda: conversation.stop_requested,
+            ConversationActivities.think,
+            request,
+            summary=f"think {request.step}",
+            grace=lambda: 0.0 if self._waits or conversation.state.cancelled else LAST_WORD,
+        )
+
+    async def _bear(self, error: FailureError) -> None:
+        """Wait for a model that is away, until it may be asked again.
+
+        Raises:
+            StepFailed: it cannot be asked, or the patience is at its end.
+            Interrupted: somebody said to stop.
+        """
+        conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
+        self._lost += fault.kind is FaultKind.LOST
+        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS or self._called:
+            raise no_reply(error) from error
+        since = self._away_since = self._away_since or now
+        until = since + conversation.state.limits.model_patience
+        if now >= until:
+            raise no_reply(error) from error
+        self._hear()
+        self._tell(until)
+        conversation.does(f"waiting for the model since {format_utc(since)}, until {format_utc(until)}")
+        delay = min(self._delay(fault), until - now)
+        await pause(delay, lambda: conversation.stop_requested or self._called, "wait before the next model call")
+        if conversation.stop_requested:
+            raise Interrupted from error
+        if self._called:
+            raise no_reply(error) from error
+
+    @property
+    def _called(self) -> bool:
+        """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
+        return self._overhears and self._conversation.marks.addressed_due
+
+    def _delay(self, fault: Fault) -> float:
+        self._waits += 1
+        return max(fault.retry_after, min(FIRST_WAIT * 2.0 ** (self._waits - 1), LONGEST_WAIT))
+
+    def _tell(self, until: float) -> None:
+        """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
+        if self._told is None and self._addressed and not self._conversation.stop_requested:
+            word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
+            telling = attempt(SpeakingActivities.post_word, word, summary="post that the model is not answering")
+            self._told = asyncio.create_task(telling)
+
+    # -- act -----------------------------------------------------------------------------------------------------
+
+    async def _act(self, calls: list[ToolCall]) -> list[Execution]:
+        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
+        width = AT_ONCE if all(each.read_only and not each.binds_record for each in calls) else 1
+        done: list[Execution] = []
+        for start in range(0, len(calls), width):
+            if start and self._conversation.stop_requested:
+                break
+            group = calls[start : start + width]
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
+            # One status for the group: the first call shows it.
+            shown = [self._status(f"using {_in_words(group[0].name)}{more}"), *[""] * len(group)]
+            ran = await asyncio.gather(*map(self._execute, group, shown))
+            for each in ran:  # in whatever order they ended
+                if self._protocol and each.protocol:
+                    self._protocol = self._protocol.joined(each.protocol)
+            done += (replace(each, step=self._step) for each in ran)
+        self._executions += done
+        return done
+
+    async def _execute(self, asked: ToolCall, status: str) -> Execution:
+        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._protocol, status)
+        try:
+            return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
+        except FailureError as error:
+            return lost_call(asked, error, self._protocol)
+
+
+Think = Callable[[ToolChoice], Awaitable[ModelReply]]
+"""Ask the model once, about the transcript as it is now, and append its reply.
+
+Raises `StepFailed` when there is no reply to be had. Other errors, a cancellation say, end the loop as they are.
+"""
+
+Act = Callable[[list[ToolCall]], Awaitable[list[Execution]]]
+"""Run the calls of one reply and append their results; what goes wrong with a call is an `Execution` like any other."""
+
+
+async def react(
+    think: Think,
+    act: Act,
+    *,
+    max_turns: int = MAX_TURNS,
+    stop_requested: Callable[[], bool] = lambda: False,
+    may_be_silent: Callable[[], bool] = lambda: False,
+    ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None,
+) -> Outcome:
+    """Think and act until there is an answer to what the transcript ends with.
+
+    A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had. A
+    reply that holds neither, or only such calls, or `max_turns` replies with calls, are followed by one call of the
+    model without tools; should that say nothing, what was executed is told by rule. Silence where it is not allowed is
+    no reply: the first time the model is asked again as before, since what was addressed to it may have come meanwhile.
+
+    It awaits nothing but the two steps, and keeps nothing but what they return.
+
+    Args:
+        max_turns: the model is called at most once more often than this.
+        stop_requested: asked before every step; once true, no step is begun any more.
+        may_be_silent: asked when the model has nothing to say, or cannot be had: whether the message may be left to
+            others. It may not once a call has changed something, or may have.
+        ends_turn: asked of each call that was run: the end that it is, when it has the turn's last words.
+
+    Returns:
+        Its text is not blank, unless its kind is `SILENT`.
+    """
+    loop = _ReactLoop(think, act, stop_requested, may_be_silent, ends_turn)
+    try:
+        return await loop.work(max_turns) or await loop.conclude()
+    except StepFailed as failure:
+        return loop.failed(str(failure))
+
+
+@dataclass
+class _ReactLoop:
+    think: Think
+    act: Act
+    stop_requested: Callable[[], bool]
+    may_be_silent: Callable[[], bool]
+    ends_turn: Callable[[Execution], OutcomeKind | None]
+    model_calls: int = 0
+    executions: list[Execution] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    """Ids of calls that were run, or given to be run."""
+    asked_again: bool = False
+
+    async def work(self, max_turns: int) -> Outcome | None:
+        """Think and act until there is an answer; None when there is to be one more call, without tools."""
+        for _ in range(max_turns):
+            if self.stop_requested():
+                return self._stopped()
+            reply = await self._ask(ToolChoice.AUTO)
+            if self._wrongly_silent(reply) and not self.asked_again:
+                self.asked_again = True
+                continue
+            if not reply.calls:
+                return self._answer(reply)
+            calls = self._new(reply.calls)
+            if not calls:
+                return None
+            if self.stop_requested():
+                return self._stopped()
+            done = await self.act(calls)
+            self.executions += done
+            if end := self._closed(done):
+                return end
+        return None
+
+    async def conclude(self) -> Outcome:
+        """Ask for words alone, and find some where the model has none."""
+        if self.stop_requested():
+            return self._stopped()
+        answer = self._answer(await self._ask(ToolChoice.NONE))
+        if answer:
+            return answer
+        if self.executions:
+            return self.ended(OutcomeKind.SUMMARISED, answers.summary(self.executions))
+        if self.may_be_silent():
+            return self.ended(OutcomeKind.SILENT, "")
+        return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
+
+    def failed(self, words: str) -> Outcome:
+        """The end for want of a step. A turn that nobody asked for fails silently."""
+        if self._may_be_silent():
+            return self.ended(OutcomeKind.SILENT, "")
+        return self.ended(OutcomeKind.FAILED, answers.failed(words, self.executions))
+
+    def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> Outcome:
+        return Outcome(kind, text, step, self.model_calls, tuple(self.executions))
+
+    async def _ask(self, choice: ToolChoice) -> ModelReply:
+        self.model_calls += 1
+        return await self.think(choice)
+
+    def _answer(self, reply: ModelReply) -> Outcome | None:
+        """The end that a reply is, whatever calls are in it; None when it says nothing."""
+        if reply.silent and self._may_be_silent():
+            return self.ended(OutcomeKind.SILENT, "")
+        if reply.silent or is_blank(reply.text):
+            return None
+        return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
+
+    def _closed(self, done: Sequence[Execution]) -> Outcome | None:
+        """The end that one of these calls is; those behind it were refused."""
+        for each in done:
+            if kind := self.ends_turn(each):
+                end = self.ended(kind, each.note, self.model_calls)
+                return end if kind is OutcomeKind.PROPOSED else replace(end, spoken_by=each.call_id)
+        return None
+
+    def _stopped(self) -> Outcome:
+        return self.ended(OutcomeKind.STOPPED, answers.stopped(self.executions))
+
+    def _wrongly_silent(self, reply: ModelReply) -> bool:
+        return reply.silent and not reply.calls and not self._may_be_silent()
+
+    def _may_be_silent(self) -> bool:
+        return self.may_be_silent() and not touched(self.executions)
+
+    def _new(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
+        """The calls that were not run before, by their ids, and none twice."""
+        new: list[ToolCall] = []
+        for each in calls:
+            if each.id not in self.seen:
+                self.seen.add(each.id)
+                new.append(each)
+        return new
+
+
+def ending_of(execution: Execution) -> OutcomeKind | None:
+    """The end of a turn that a call is; None when the turn goes on behind it."""
+    if execution.protocol is None or not execution.protocol.over:
+        return None
+    if execution.protocol.proposed:
+        return OutcomeKind.PROPOSED
+    return OutcomeKind.ASKED if execution.tool == CLARIFYING else OutcomeKind.SPOKEN
+
+
+def no_reply(error: FailureError) -> StepFailed:
+    """The end of a turn whose model is not asked any more."""
+    return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
+
+
+def lost_call(asked: ToolCall, error: FailureError, before: ProtocolState | None = None) -> Execution:
+    """What became of a call that broke off: nobody knows what it changed. `before`: the operator's state before it."""
+    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
+    note = public_message(error) or _BROKE_OFF
+    after = None if before is None else protocol.record_outcome(before, ToolRequest(asked.kind), None)
+    return Execution(asked.id, asked.name, status, note, kind=asked.kind, protocol=after, critical=asked.critical)
+
+
+def _in_words(tool: str) -> str:
+    """A tool's name as people would put it: `estimates.getProjectDetails` → `get project details`."""
+    name = tool[:_SHOWN].rpartition(".")[2]
+    return " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).lower().split()) or "a tool"
+
+
+async def _decision(request: DecideRequest) -> TurnDecision:
+    """What is decided about a turn: by rule where the model cannot be asked."""
+    try:
+        return await call(ConversationActivities.decide, request, summary="decide what to do")
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.warning("decision_failed", extra={"reason": fault_of(error).message})
+        return await call(ConversationActivities.decide_without_model, request, summary="decide without the model")
+
+
+def _critical_failure(executions: Sequence[Execution]) -> bool:
+    """Whether a tool that matters has failed, and not worked when the model asked for it again. Another call of the
+    same reply mends nothing."""
+    broken: dict[str, int] = {}
+    for each in executions:
+        if each.critical and each.status in _BROKEN:
+            broken[each.tool] = each.step
+        elif each.critical and broken.get(each.tool, each.step) < each.step:
+            del broken[each.tool]
+    return bool(broken)
 
 
 def _sign(message: IncomingMessage, stored: Stored) -> str:
