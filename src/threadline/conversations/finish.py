@@ -14,7 +14,7 @@ from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.posting import Answer, publish_answer, read_answer
+from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.status import set_status
 from threadline.conversations.think import Thinking
 from threadline.conversations.turn_memory import Remembering
@@ -64,7 +64,7 @@ class _Settled:
 
     finished: FinishedTurn
     own: str
-    answer: Answer
+    answer: TurnAnswer
     remembers: bool
 
 
@@ -101,7 +101,7 @@ class Finishing:
             await set_status(self._slack, thread, "")
         return finished
 
-    async def _post(self, finished: FinishedTurn, answer: Answer) -> FinishedTurn:
+    async def _post(self, finished: FinishedTurn, answer: TurnAnswer) -> FinishedTurn:
         """Post the answer. One that Slack refuses for good keeps nobody waiting."""
         try:
             marks = await publish_answer(self._database, self._outbox, answer)

@@ -55,7 +55,7 @@ class LiveSpeakingActivities(SpeakingActivities):
 
 
 @dataclass(frozen=True)
-class Answer:
+class TurnAnswer:
     """A settled turn's answer as it is posted: one part for each message."""
 
     thread: Thread
@@ -64,18 +64,18 @@ class Answer:
     posted: bool
 
 
-async def read_answer(work: Work, thread: Thread, turn: int) -> Answer | None:
+async def read_answer(work: Work, thread: Thread, turn: int) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled. One that says nothing has no parts."""
     settled = await work.conversations.settled(thread, turn)
     if settled is None:
         return None
     if settled.said or not settled.answer:
-        return Answer(thread, turn, (), settled.said)
+        return TurnAnswer(thread, turn, (), settled.said)
     shown = await work.tool_executions.record_groups(thread, turn)
-    return Answer(thread, turn, answer_of(settled.answer, tuple(_structured(shown)), settled.detail), posted=False)
+    return TurnAnswer(thread, turn, answer_of(settled.answer, tuple(_structured(shown)), settled.detail), posted=False)
 
 
-async def publish_answer(database: Database, outbox: Outbox, answer: Answer) -> ConversationMarks:
+async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationMarks:
     """Post an answer, once, and write down that it is posted.
 
     Raises:
