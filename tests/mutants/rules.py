@@ -87,8 +87,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "redaction: the detector looks at an address first, and leaves the end of its password",
         "threadline/privacy/redaction.py",
-        "RULES = (*OURS, *ADDRESSES, *DETECTED, *WORDS)",
-        "RULES = (*OURS, *DETECTED, *ADDRESSES, *WORDS)",
+        "RULES = (*SHAPES, *URLS, *VENDOR_SHAPES, *CONTEXT)",
+        "RULES = (*SHAPES, *VENDOR_SHAPES, *URLS, *CONTEXT)",
         (
             "tests/privacy/test_redaction_rules.py::"
             "test_secret_of_known_format_is_replaced_by_its_mark[MySQL with an @]",

@@ -124,7 +124,7 @@ class PlanRequest:
     """A pass to plan. `followed`: since when gateways follow channels, where they were there before this worker."""
 
     deep: bool = False
-    followed: Mapping[str, float] = field(default_factory=dict)
+    followed: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
