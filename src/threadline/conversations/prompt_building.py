@@ -19,8 +19,10 @@ from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.transcript_store import DELETED, Placed
 from threadline.conversations.turn_note import Briefing
+from threadline.conversations.turn_plans import Plan
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
+from threadline.decisions.model import Deliberation, concluded
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
@@ -61,6 +63,10 @@ class Question:
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
     taken: tuple[TakenUp, ...] = ()
+    plan: Plan | None = None
+    """The turn's route, with what the operator is told."""
+    decided: Deliberation | None = None
+    """What was decided about the turn before its conversational agent is asked."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +127,14 @@ class TakingUp:
             await work.transcripts.append(thread, turn, step, entries)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
             transcript = await work.transcripts.read(thread, since=brief.since)
+            operator = request.agent is Agent.OPERATOR
+            plan = await work.turn_plans.of(thread, turn) if operator else None
+            decided = None if operator else concluded(await work.decisions.of(thread, turn))
             marks = await work.conversations.marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past = Past(transcript.summary, tuple(before))
-        return Question(marks, step, None, brief, past, tuple(message for _, message in current), tuple(taken))
+        words = tuple(message for _, message in current)
+        return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
