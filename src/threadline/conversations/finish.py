@@ -59,12 +59,13 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class _Settled:
-    """A turn that has ended. `own`: the answer where it is our own and no model's. `remembers`: something of it is to
-    be remembered."""
+    """A turn that has ended. `own`: the answer where it is our own and no model's. `unread`: it has taken something up
+    that its transcript does not hold. `remembers`: something of it is to be remembered."""
 
     finished: FinishedTurn
     own: str
     answer: TurnAnswer
+    unread: bool
     remembers: bool
 
 
@@ -92,7 +93,8 @@ class Finishing:
         thread, turn = request.thread, request.turn
         settled = await self._settle(request)
         finished = settled.finished
-        await self._thinking.remember(thread, turn, settled.own)
+        if settled.unread or settled.own:
+            await self._thinking.remember(thread, turn, settled.own)
         if settled.answer.parts and not finished.handover:
             finished = await self._post(finished, settled.answer)
         if settled.remembers:
@@ -145,16 +147,17 @@ class Finishing:
             to_post = await read_answer(work, thread, turn)
             if to_post is None:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
+            unread = bool(await work.conversations.unread(thread, turn))
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
             if plan is None:
-                return _Settled(finished, ours, to_post, remembers=False)
+                return _Settled(finished, ours, to_post, unread, remembers=False)
             spent = await work.turn_plans.spent(thread, turn)
             result = _result(request, plan, spent, answer)
             await work.turn_plans.finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
         summary = _in_words(turn, request.kind, plan, spent)
-        return _Settled(replace(finished, summary=summary), ours, to_post, remembers)
+        return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
 
 
 async def _taken_back(work: Work, request: FinishRequest, plan: Plan | None) -> FinishRequest:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import context_window as context
+from threadline.conversations import conversation_row
 from threadline.conversations import recent_ids as references
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
@@ -19,8 +20,11 @@ from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.transcript_store import DELETED, Placed
 from threadline.conversations.turn_note import Briefing
+from threadline.conversations.turn_plans import Plan
 from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
+from threadline.decisions.model import DecisionRound, last_round
+from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
@@ -61,6 +65,10 @@ class Question:
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
     taken: tuple[TakenUp, ...] = ()
+    plan: Plan | None = None
+    """The turn's route, with what the operator is told."""
+    decided: DecisionRound | None = None
+    """What was decided about the turn before its conversational agent is asked."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +107,18 @@ class TakingUp:
         self._clock = clock
 
     async def question(self, request: ThinkRequest) -> Question:
-        """Take up what is unused, once for each call of the model, and return the whole of what it is asked."""
-        found = await self._found(request)
-        if found.kept:
-            return Question(found.marks, found.step, found.kept)
+        """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
+
+        One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for.
+        """
+        async with self._database.begin() as work:
+            found = await self._found(work, request)
+            if found.kept:
+                return Question(found.marks, found.step, found.kept)
+            several = _several(found.taken, found.briefing or found.previous, found.placed)
+            if found.briefing and not (several and found.taken):
+                return await self._asked(work, request, found, found.briefing, {}, found.taken)
         thread, turn, step = request.thread, request.turn, found.step
-        several = _several(found.taken, found.briefing or found.previous, found.placed)
         names = await self._names_of(found.taken, several=several)
         said = self._said(found.taken, names, request.agent)
         brief = found.briefing or await self._brief(request, found, said, several=several)
@@ -113,18 +127,35 @@ class TakingUp:
                 raise Permanent(_OVER)
             # Read once more: somebody may have deleted a message while Slack was asked for names.
             taken = await work.conversations.take_up(thread, turn, step)
-            entries = [
-                *await _without_result(work, thread, turn, found.placed),
-                *([] if found.briefing else [(f"c:{turn}", brief.message())]),
-                *_keyed(taken, self._said(taken, names, request.agent)),
-            ]
-            await work.transcripts.append(thread, turn, step, entries)
-            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
-            transcript = await work.transcripts.read(thread, since=brief.since)
-            marks = await work.conversations.marks(thread)
+            return await self._asked(work, request, found, brief, names, taken)
+
+    async def _asked(
+        self,
+        work: Work,
+        request: ThinkRequest,
+        found: _Found,
+        brief: Briefing,
+        names: Mapping[str, str],
+        taken: Sequence[TakenUp],
+    ) -> Question:
+        """Keep what the model is asked in the transcript, and return it with what came before."""
+        thread, turn, step = request.thread, request.turn, found.step
+        entries = [
+            *await _without_result(work, thread, turn, found.placed),
+            *([] if found.briefing else [(f"c:{turn}", brief.message())]),
+            *_keyed(taken, self._said(taken, names, request.agent)),
+        ]
+        await work.transcripts.append(thread, turn, step, entries)
+        brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
+        transcript = await work.transcripts.read(thread, since=brief.since)
+        operator = request.agent is Agent.OPERATOR
+        plan = await work.turn_plans.of(thread, turn) if operator else None
+        conversation = await conversation_row.id_of(work.tx, thread)
+        decided = None if operator else last_round(await DecisionStore(work.tx).rounds(conversation, turn))
+        marks = await work.conversations.marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
-        past = Past(transcript.summary, tuple(before))
-        return Question(marks, step, None, brief, past, tuple(message for _, message in current), tuple(taken))
+        past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
+        return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
@@ -144,35 +175,34 @@ class TakingUp:
             entries = _keyed(unread, self._said(unread, names))
             await work.transcripts.append(thread, turn, 0, [*entries, *own])
 
-    async def _found(self, request: ThinkRequest) -> _Found:
+    async def _found(self, work: Work, request: ThinkRequest) -> _Found:
         """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
         thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            step = await work.conversations.open_step(thread, turn, request.step)
-            mine = await work.transcripts.of_turn(thread, turn)
-            if kept := _reply(mine, request.step):
-                return _Found(await work.conversations.marks(thread), kept.step, kept.message)
-            if not step:
-                raise Permanent(_OVER)
-            plan = await work.turn_plans.of(thread, turn)
-            stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
-            taken = await work.conversations.take_up(thread, turn, step, stays)
-            marks = await work.conversations.marks(thread)
-            if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
-                return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
-            transcript = await work.transcripts.read(thread)
-            previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
-            return _Found(
-                marks=marks,
-                step=step,
-                taken=tuple(taken),
-                summary=transcript.summary,
-                summary_until=transcript.summary_until,
-                placed=transcript.messages,
-                previous=previous or _last_briefing(transcript.messages),
-                about=await bound_to(work, thread),
-                overhears=plan is not None and plan.route.overhears,
-            )
+        step = await work.conversations.open_step(thread, turn, request.step)
+        mine = await work.transcripts.of_turn(thread, turn)
+        if kept := _reply(mine, request.step):
+            return _Found(await work.conversations.marks(thread), kept.step, kept.message)
+        if not step:
+            raise Permanent(_OVER)
+        plan = await work.turn_plans.of(thread, turn)
+        stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
+        taken = await work.conversations.take_up(thread, turn, step, stays)
+        marks = await work.conversations.marks(thread)
+        if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
+            return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
+        transcript = await work.transcripts.read(thread)
+        previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
+        return _Found(
+            marks=marks,
+            step=step,
+            taken=tuple(taken),
+            summary=transcript.summary,
+            summary_until=transcript.summary_until,
+            placed=transcript.messages,
+            previous=previous or _last_briefing(transcript.messages),
+            about=await bound_to(work, thread),
+            overhears=plan is not None and plan.route.overhears,
+        )
 
     async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
         """By id, whoever wrote it; of one who writes alone there is no need to ask."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import structlog
 
-from threadline.conversations import blocks, conversation_row, intent, replies
+from threadline.conversations import blocks, intent, replies
 from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
@@ -20,8 +20,6 @@ from threadline.conversations.prompt_building import Question, TakingUp, has_wor
 from threadline.conversations.summary import Summaries
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
-from threadline.decisions.model import last_round
-from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.errors import ContextTooLong
@@ -44,7 +42,7 @@ _log = structlog.get_logger(__name__)
 class Mind:
     """What a conversation thinks with; without a `model`, every turn that needs one says so. `clock`: since 1970.
 
-    `sensitive_words`: beside those of `decisions/sensitive_topics.py`.
+    `sensitive_words`: beside those of `decisions.model.sensitive_topics`.
     """
 
     model: ChatModel | None
@@ -125,59 +123,48 @@ class Thinking:
             raise Permanent(blocks.NO_MODEL)
         try:
             try:
-                return await self._mind.model.ask(await self._prompt(request, question), attempt=attempt)
+                return await self._mind.model.ask(self._prompt(request, question), attempt=attempt)
             except ContextTooLong:
-                return await self._mind.model.ask(await self._tighter(request, question), attempt=attempt)
+                return await self._mind.model.ask(self._tighter(request, question), attempt=attempt)
         except ContextTooLong as error:
             raise Permanent(blocks.TOO_LONG) from error
         except Permanent as error:
             await self._alerts.record("model")
             raise Permanent(blocks.no_answer_text(str(error))) from error
 
-    async def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
+    def _prompt(self, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
         if question.briefing is None:
             raise LookupError("the question has no briefing")
         offered = (self._mind.registry, self._mind.allowed(question.briefing, request.agent))
+        found = evidence.note(question.decided)
         briefed, *rest = question.current
         return context.prompt_of(
             request.thread,
             question.past,
-            [briefed, *await self._evidence(request), *rest],
+            [briefed, *([found] if found else []), *rest],
             offered,
             request.choice,
             tight=tight,
-            instructions=await self._instructions(request, question.briefing),
+            instructions=self._instructions(request, question),
         )
 
-    async def _instructions(self, request: ThinkRequest, brief: Briefing) -> str:
+    def _instructions(self, request: ThinkRequest, question: Question) -> str:
         """What the model is told first: the same at every step of a turn."""
         if request.agent is Agent.COPILOT:
             return INSTRUCTIONS
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            plan = await work.turn_plans.of(thread, turn)
-        if plan is None:
+        plan, thread = question.plan, request.thread
+        if plan is None or question.briefing is None:
             raise Permanent(_NO_WAY)
-        runtime = TurnInfo(thread, brief.user_id, turn_id(thread, turn), plan.route.scope.rfp_id)
+        runtime = TurnInfo(thread, question.briefing.user_id, turn_id(thread, request.turn), plan.route.scope.rfp_id)
         told = {"patterns": plan.patterns, "analysis": plan.analysis, "context": plan.context}
         return prompts.build_system_prompt(self._mind.house, runtime, **told)
 
-    async def _evidence(self, request: ThinkRequest) -> list[Message]:
-        """What was decided about the turn before its conversational agent is asked; the same at every step."""
-        if request.agent is not Agent.COPILOT:
-            return []
-        async with self._database.begin() as work:
-            conversation = await conversation_row.id_of(work.tx, request.thread)
-            rounds = await DecisionStore(work.tx).rounds(conversation, request.turn)
-        told = evidence.note(last_round(rounds))
-        return [told] if told else []
-
-    async def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
+    def _tighter(self, request: ThinkRequest, question: Question) -> Prompt:
         """The same question with half of the past at most; for a summary of what goes there is no time now."""
         _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
         halved = context.cut(question.past, question.current, self._mind.budget.halved())
         past = Past(question.past.summary, halved.kept)
-        return await self._prompt(request, replace(question, past=past), tight=True)
+        return self._prompt(request, replace(question, past=past), tight=True)
 
     async def _keep(
         self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
