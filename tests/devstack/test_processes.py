@@ -117,10 +117,10 @@ async def test_nothing_survives_a_killed_parent(tmp_path: Path) -> None:
     source = f"""
 import asyncio, sys
 from pathlib import Path
-from threadline_devstack.processes import Command, Family, logged
+from threadline_devstack.processes import ChildCommand, ProcessGroup, ready_on_event
 async def main():
-    family = Family(Path({str(tmp_path)!r}))
-    await family.start(Command("ward", (sys.executable, "-u", "-c", {STAY!r}), {{}}, logged("ready")))
+    family = ProcessGroup(Path({str(tmp_path)!r}))
+    await family.start(ChildCommand("ward", (sys.executable, "-u", "-c", {STAY!r}), {{}}, ready_on_event("ready")))
     print(family.pid("ward"), flush=True)
     await asyncio.sleep(60)
 asyncio.run(main())
