@@ -206,12 +206,13 @@ class ApprovalScene:
         calls: int = 1,
         retries_left: int = 0,
         others: Sequence[str] = (),
+        call_id: str = "call_1",
         **more: Any,
     ) -> ToolResult:
         """A turn that asks for one action, `calls` times as after a crash; its message is posted by `say`."""
         self.turn += 1
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
-        call = ToolCall("call_1", "propose_action", json.dumps(given))
+        call = ToolCall(call_id, "propose_action", json.dumps(given))
         protocol = OperatorProtocol(state or ProtocolState(), _no_journal)
         may = allowed_tools(REGISTRY, self.services, operator=True, read_only=False)
         for _ in range(calls):
@@ -225,6 +226,7 @@ class ApprovalScene:
                 clock=lambda: datetime.now(UTC),
                 services=self.services.with_service(ToolRunner, runner),
                 turn=self.turn,
+                call_id=call_id,
                 retries_left=retries_left,
                 actor="Ana",
                 co_requesters=dict.fromkeys(others, "Somebody"),

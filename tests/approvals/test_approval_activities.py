@@ -3,12 +3,14 @@
 import itertools
 import json
 import time
+from functools import partial
 
 import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
 from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalStage, DecideAction, DecideReply, ExpireAction
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
+from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.db.rate_limit_rules import MUTATION_RATE
 from threadline.errors import Permanent, Transient
@@ -141,6 +143,47 @@ async def test_unknown_action_is_told_to_be_gone(desk: ApprovalScene) -> None:
         assert (await desk.talk.run(live.load_approval, ref)).stage is ApprovalStage.UNKNOWN
 
 
+async def test_co_requester_of_a_high_risk_is_told_why_they_cannot_decide(desk: ApprovalScene) -> None:
+    await desk.propose(
+        "opportunity_patch",
+        {"rfp_id": "rfp_abc", "patch": json.dumps({"status": "won"})},
+        state=LOADED,
+        by=OTHER,
+        others=(ASKER,),
+    )
+    assert "somebody other than who asked has to decide it" in (await click(desk, ASKER)).text
+
+
+async def test_each_card_of_a_message_shows_its_own_decision(desk: ApprovalScene) -> None:
+    """One turn proposes two actions, and both cards stand in its one message."""
+    await desk.propose()
+    desk.turn -= 1
+    await desk.propose(call_id="call_2")
+    message = await desk.say()
+    await click(desk, APPROVER)
+    await show(desk)
+    second = ApprovalRef(TEAM, "ACT-2")
+    action = await desk.action("ACT-2")
+    value = button_value("ACT-2", action.action_hash)
+    pressed = ButtonPress(APPROVER, REJECT, value, "k2", 0.0, GENERAL, desk.talk.thread.ts)
+    await desk.talk.run(desk.activities().decide_action, DecideAction(second, pressed))
+    await desk.talk.run(desk.activities().show_decision, second)
+    shown = desk.talk.slack.workspace.message(GENERAL, message.ts)
+    assert [each["type"] for each in shown.blocks].count("actions") == 0
+    assert "*Approved*" in str(shown.blocks)
+    assert "*Rejected*" in str(shown.blocks)
+
+
+async def test_action_approved_long_ago_is_not_executed_by_a_late_press(desk: ApprovalScene) -> None:
+    """Its record of the call may be gone by then, so that it would be made twice."""
+    await desk.propose()
+    await click(desk, APPROVER)
+    soon, late = time.time() + OUTCOME_DUE.total_seconds() - 60, time.time() + OUTCOME_DUE.total_seconds() + 60
+    for now, finished in ((soon, False), (late, True)):
+        state = await desk.talk.run(desk.activities(clock=partial(float, now)).load_approval, REF)
+        assert (state.stage, state.finished) == (ApprovalStage.APPROVED, finished)
+
+
 async def test_approved_call_runs_for_everybody_who_asked(desk: ApprovalScene) -> None:
     await desk.propose("rates_set", {"rate": 900}, others=(OTHER,))
     await click(desk, APPROVER)
@@ -190,7 +233,7 @@ async def test_approved_action_is_executed_and_reported_once(desk: ApprovalScene
         assert "ACT-1 was approved and carried out: T-1 is open." in await outcome(desk)
     assert desk.works.done == [f"ticket new for {ASKER}"]
     assert len(desk.thread()) == 2
-    assert (await desk.talk.run(desk.activities().load_approval, REF)).outcome_posted
+    assert (await desk.talk.run(desk.activities().load_approval, REF)).finished
 
 
 async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(desk: ApprovalScene) -> None:
@@ -283,7 +326,7 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
 
 async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
     await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
-    assert (await click(desk, APPROVER)).state.outcome_posted
+    assert (await click(desk, APPROVER)).state.finished
     with pytest.raises(Permanent):
         await execute_action(desk)
     assert len(desk.works.done) == 1

@@ -23,7 +23,7 @@ HASH = "5e" * 32
 
 async def posted(slack: AsyncWebClient, action_id: str) -> str:
     """A message with an approval's buttons, as the product posts it."""
-    record = {"action_id": action_id, "action_hash": HASH, "does": "Do it", "deciders": [identity.DEVELOPER]}
+    record = {"action_id": action_id, "action_hash": HASH, "does": "Do it", "approvers": [identity.DEVELOPER]}
     [message] = answer_of("I propose this.", [("approval", [record])])
     answer = await slack.chat_postMessage(channel=identity.GENERAL, text=message.text, blocks=list(message.blocks))
     return str(answer["ts"])

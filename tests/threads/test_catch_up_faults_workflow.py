@@ -146,7 +146,7 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         lossy.setattr(EventRouter, "deliver", lose)
         for _ in range(2):
             await look(home)
-        assert "nothing is owed" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
+        assert "nothing is missing" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
         for _ in range(2):
             await look(home)
     assert await resent(home) == 3
@@ -154,7 +154,7 @@ async def test_message_that_is_never_stored_is_reported_and_not_sent_for_ever(
         await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
     await home.report()
     await home.until_status(CaseStatus.PENDING_VERIFICATION)
-    assert "nothing is owed; mentions" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
+    assert "nothing is missing; mentions" in await check_catch_up(home.database, identity.TEAM, identity.BOT_USER)
 
 
 async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:

@@ -31,7 +31,7 @@ from threadline.approvals.model import (
     ProposedAction,
     pressed_hash,
 )
-from threadline.approvals.store import ApprovalStore, outcome_key
+from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack.client import Slack
@@ -105,7 +105,7 @@ class LiveApprovalActivities(ApprovalActivities):
                 action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
             except ActionNotFound:
                 return ApprovalState(ApprovalStage.UNKNOWN)
-            return await _state(work.tx, action)
+            return await _state(work.tx, action, self._deps.clock())
 
     @activity.defn
     async def decide_action(self, request: DecideAction) -> DecideReply:
@@ -121,9 +121,9 @@ class LiveApprovalActivities(ApprovalActivities):
             except DecisionRefused as refused:
                 _log.info("decision_refused", action=ref.action_id, user=press.user_id)
                 action = await store.get(ref.team, ref.action_id)
-                return DecideReply(await _state(work.tx, action), _refusal_text(str(refused)))
+                return DecideReply(await _state(work.tx, action, self._deps.clock()), _refusal_text(str(refused)))
             action, decided_now = decided.action, decided.decided_by_this_press
-            state = await _state(work.tx, action)
+            state = await _state(work.tx, action, self._deps.clock())
             await store.record_decision(action)
         _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
         return DecideReply(state, "" if decided_now else _already_decided_text(action))
@@ -134,23 +134,27 @@ class LiveApprovalActivities(ApprovalActivities):
             store = ApprovalStore(work.tx)
             action = await store.expire(request.ref.team, request.ref.action_id, request.now)
             await store.record_decision(action)
-            return await _state(work.tx, action)
+            return await _state(work.tx, action, self._deps.clock())
 
     @activity.defn
     async def show_decision(self, ref: ApprovalRef) -> None:
         def is_card(part: Rendered) -> bool:
             return blocks.has_buttons(part, ref.action_id)
 
-        async with self._database.begin() as work:
-            action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
-            turn = _turn_of(action)
-            card = await self._deps.find_part(work.tx, action.thread, turn, is_card)
-        if card is None:
-            return
-        ts, rendered = card
-        shown = blocks.with_decision(rendered, action.action_id, _verdict(action))
-        found = await self._deps.slack.update(action.channel, ts, shown.text, shown.blocks)
-        _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
+        shown = None
+        while True:  # until nothing was decided during the update: of two updates, Slack may get the older one last
+            async with self._database.begin() as work:
+                action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
+                card = await self._deps.find_part(work.tx, action.thread, _turn_of(action), is_card)
+                if card is None:
+                    return
+                ts, rendered = card
+                rendered = await _with_decisions(work.tx, ref.team, rendered)
+            if rendered == shown:
+                return
+            found = await self._deps.slack.update(action.channel, ts, rendered.text, rendered.blocks)
+            _log.info("decision_posted" if found else "approval_message_missing", action=action.action_id)
+            shown = rendered
 
     @activity.defn
     async def execute_action(self, ref: ApprovalRef) -> None:
@@ -210,8 +214,18 @@ def operation_of(action: ProposedAction) -> Operation:
     return Operation(action.thread, 0, 0, f"approved:{action.action_id}")
 
 
-async def _state(tx: Transaction, action: ProposedAction) -> ApprovalState:
-    posted = action.risk is Risk.LOW or await PostStore(tx).ts_of(outcome_key(action))
+async def _with_decisions(tx: Transaction, team: str, rendered: Rendered) -> Rendered:
+    """Return a message with the decision on each of its cards that is decided: a message may hold several."""
+    for action_id in blocks.action_ids(rendered):
+        action = await ApprovalStore(tx).get(team, action_id)
+        if action.decision:
+            rendered = blocks.with_decision(rendered, action_id, _verdict(action))
+    return rendered
+
+
+async def _state(tx: Transaction, action: ProposedAction, now: float) -> ApprovalState:
+    overdue = action.decided_at is not None and action.decided_at.timestamp() < now - OUTCOME_DUE.total_seconds()
+    posted = action.risk is Risk.LOW or overdue or await PostStore(tx).ts_of(outcome_key(action))
     stage = _STAGES[action.decision]
     return ApprovalState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(posted))
 

@@ -5,6 +5,7 @@ https://docs.slack.dev/reference/block-kit/block-elements/button-element (75 cha
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -48,6 +49,12 @@ def cards(groups: Iterable[Group]) -> tuple[RenderedRecords, ...]:
 def has_buttons(rendered: Rendered, action_id: str) -> bool:
     """Return whether a message has the buttons of this action."""
     return any(block.get("block_id") == _buttons_id(action_id) for block in rendered.blocks)
+
+
+def action_ids(rendered: Rendered) -> list[str]:
+    """Return the actions whose cards a message holds."""
+    found = (_BUTTONS_ID.fullmatch(str(block.get("block_id"))) for block in rendered.blocks)
+    return [match[1] for match in found if match]
 
 
 def with_decision(rendered: Rendered, action_id: str, verdict: ApprovalVerdict) -> Rendered:
@@ -153,6 +160,9 @@ _BUTTONS = (("Approve", APPROVE, "primary"), ("Reject", REJECT, "danger"))
 def _button(label: str, identity: str, style: str, value: str) -> Block:
     text = {"type": "plain_text", "text": label}
     return {"type": "button", "text": text, "action_id": identity, "style": style, "value": value}
+
+
+_BUTTONS_ID = re.compile(rf"{CARD_KIND}:(.+):buttons")
 
 
 def _buttons_id(action_id: str) -> str:

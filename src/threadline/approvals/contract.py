@@ -39,14 +39,14 @@ class ApprovalStage(StrEnum):
 class ApprovalState:
     """How far a proposed action is.
 
-    `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it. `outcome_posted`: the outcome of
-    an approved action is in the thread, so nothing is left to do.
+    `expires_at`: seconds since 1970. `correlation_id`: of the turn that proposed it. `finished`: the outcome of an
+    approved action is in the thread, or too old to be executed now, so nothing is left to do.
     """
 
     stage: ApprovalStage
     expires_at: float = 0.0
     correlation_id: str = ""
-    outcome_posted: bool = False
+    finished: bool = False
 
     @property
     def decided(self) -> bool:

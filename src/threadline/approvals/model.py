@@ -211,7 +211,7 @@ def refuse_decision(action: ProposedAction, click: Click, approvers_now: Sequenc
         if click.user_id in approvers_now:
             return None
         return DecisionRefused(f"you are no approver any more: somebody else has to decide {action.action_id}")
-    if click.user_id == action.author.user_id and action.risk is Risk.HIGH:
+    if click.user_id in {action.author.user_id, *action.co_requesters} and action.risk is Risk.HIGH:
         return DecisionRefused(f"{action.action_id} is of high risk: somebody other than who asked has to decide it")
     return DecisionRefused(f"you are not among those who may decide {action.action_id}")
 

@@ -25,6 +25,7 @@ class PostgresProposals(Proposals):
         async with self._database.begin() as work:
             store = ApprovalStore(work.tx)
             proposed = await store.propose(change, new, approvers, change.now + self._rules.expiry)
+            waits = proposed.risk is not Risk.LOW  # what is on record counts, also where the risk has changed since
             if waits:
                 await store.record_proposal(proposed)
         if waits:

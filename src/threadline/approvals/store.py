@@ -29,7 +29,7 @@ from threadline.threads.tables import posts
 from threadline.tools.model import Author, CallIdReused, Change, Operation, Risk
 
 OUTCOME_DUE = timedelta(days=1)
-"""How long after its approval the sweep restarts an action. Records of tool calls are kept for longer, so an action
+"""How long after its approval an action is executed. Records of tool calls are kept for longer, so an action
 that may have been executed is not executed again."""
 
 _log = structlog.get_logger(__name__)

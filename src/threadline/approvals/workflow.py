@@ -86,7 +86,7 @@ class ApprovalWorkflow(ButtonWorkflow[ApprovalRun]):
     async def _act_on_decision(self) -> None:
         """Show the decision and execute an approved action. A part that was done before is not done again."""
         showing = asyncio.create_task(attempt(ApprovalActivities.show_decision, self._ref, summary="show the decision"))
-        if self._state.stage is ApprovalStage.APPROVED and not self._state.outcome_posted:
+        if self._state.stage is ApprovalStage.APPROVED and not self._state.finished:
             await attempt(ApprovalActivities.execute_action, self._ref, summary="carry out the action")
             await attempt(ApprovalActivities.post_outcome, self._ref, summary="post the outcome")
         await showing

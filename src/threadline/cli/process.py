@@ -1,4 +1,4 @@
-"""The end of a process: after Ctrl-C or SIGTERM a command finishes in good order; a second signal changes nothing."""
+"""The end of a process: after Ctrl-C or SIGTERM a command shuts down cleanly; a second signal changes nothing."""
 
 import asyncio
 import gc

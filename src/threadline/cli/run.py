@@ -138,5 +138,5 @@ async def _replay(request: "ReplayRequest") -> int:
         return 0
     output.print_line(f"{count - failed} of {count} histories replay as they were recorded.")
     if count == request.limit:
-        output.print_line(f"That were the newest {count}: more may be open, since --limit was given.")
+        output.print_line(f"These were the newest {count}; more may be open, since --limit was given.")
     return 1 if failed else 0

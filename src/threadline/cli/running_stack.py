@@ -7,8 +7,14 @@ import typer
 
 from threadline_devstack.state_folder import StateFolder
 
-_WHERE = ("DATABASE_URL", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_PAYLOAD_KEYS", "SLACK_", "TEMPORAL_")
-"""How the names begin of what says where a system is, and of what logs in there."""
+_PLACES = frozenset(
+    {
+        *("DATABASE_URL", "THREADLINE_AGENT_DATABASE_URL", "THREADLINE_PAYLOAD_KEYS"),
+        *("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_API_URL"),
+        *("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_API_KEY", "TEMPORAL_TLS"),
+    }
+)
+"""What says where a system is, or logs in there."""
 
 
 def stack_home() -> StateFolder:
@@ -23,7 +29,7 @@ def use_running_stack() -> None:
     """
     home = stack_home()
     published = home.published()
-    given = {name: value for name, value in os.environ.items() if value and name.startswith(_WHERE)}
+    given = {name: value for name, value in os.environ.items() if value and name in _PLACES | published.keys()}
     other = [name for name, value in given.items() if value != published.get(name)]
     if published and other:
         typer.echo(f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.", err=True)

@@ -47,7 +47,7 @@ class CatchUpRequester:
         self._request(deep=deep)
 
     def on_heartbeat(self) -> None:
-        """The connection stands. A gap begins here at the earliest."""
+        """Record that the connection is up: a gap is counted from here."""
         self._lost_at = self._clock()
 
     def on_rejected(self) -> None:

@@ -22,6 +22,7 @@ from threadline.handovers import blocks
 from threadline.handovers.blocks import CardData
 from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder, handover_start
 from threadline.handovers.model import (
+    ANSWER_PRESS,
     CARD,
     CLOSE,
     HANDOVER,
@@ -39,7 +40,7 @@ from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.message_table import redact_message
+from threadline.threads.message_table import redact_message, seconds
 from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, ThreadOwner
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
@@ -121,7 +122,9 @@ class LiveHandoverActivities(HandoverActivities):
         _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
         if closes or after.taken_by == user:
             return self._state(after)
-        return self._state(after, f"{formatting.mention(after.taken_by)} has already taken this handover.")
+        by_answer = request.press.key.startswith(ANSWER_PRESS)  # the author has pressed nothing, and the answer counts
+        reply = "" if by_answer else f"{formatting.mention(after.taken_by)} has already taken this handover."
+        return self._state(after, reply)
 
     @activity.defn
     async def show_handover(self, ref: HandoverRef) -> None:
@@ -294,7 +297,7 @@ class LiveHandoverActivities(HandoverActivities):
     # -- From the person to the asker ------------------------------------------------------------------------------
 
     async def relay_to_asker(self, card: Thread, message: IncomingMessage) -> bool:
-        """Show what a person wrote under a card in the asker's thread. Whoever answers what nobody has taken takes it.
+        """Show what a person wrote under a card in the asker's thread. An answer takes a free handover.
 
         Returns:
             whether `card` is the thread of a handover; where it is not, nothing has happened.
@@ -309,8 +312,9 @@ class LiveHandoverActivities(HandoverActivities):
             is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
             if is_new and handover.open and not handover.taken_by:
                 await self._take_by_answer(handover, card, message)
+            handover = await self._get(handover.ref) or handover  # somebody may have closed it meanwhile
             await self._answer_or_report(handover, message, answer)
-        async with self._database.begin() as work:  # at last: until then the catch-up sends it again
+        async with self._database.begin() as work:  # last: until then the catch-up sends it again
             await HandoverAnswerStore(work.tx).mark_shown(handover.ref, message.id)
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
@@ -318,12 +322,12 @@ class LiveHandoverActivities(HandoverActivities):
     async def _take_by_answer(self, handover: Handover, card: Thread, message: IncomingMessage) -> None:
         """Press Take for the author, so that the workflow knows it, and the card and the asker are told.
 
-        The record says so at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
+        The record is written at once: the workflow may be waiting for Slack, and the agent is to be silent from now on.
         """
         ref, user = handover.ref, message.sender_id
-        key, at = f"answer:{message.id}", float(message.ts)
+        key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
         press = ButtonPress(user, TAKE, ref.key, key, at, card.channel, card.ts)
-        await self._workflows.start(handover_start(ref, press))  # at first: a later try finds the handover taken
+        await self._workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
         async with self._database.begin() as work:
             await HandoverStore(work.tx).take(ref, user)
 
@@ -352,11 +356,11 @@ class LiveHandoverActivities(HandoverActivities):
         if message.kind in _CORRECTIONS:
             if not parts:
                 return
-            async with self._database.begin() as work:  # at first: whatever Slack refuses, the agent reads no old words
+            async with self._database.begin() as work:  # first: whatever Slack refuses, the agent reads no old words
                 await work.transcripts.rewrite(thread, f"h:{answer.message_id}", note)
             await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
             await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
-        elif handover.closed_before(float(message.ts)) and not parts:
+        elif handover.closed_before(float(seconds(message.ts))) and not parts:
             # Under a key that is no answer's, which could be corrected. Parts of one are of an earlier try.
             if not answer.deleted:
                 await self._post_under_card(handover, f"over:{message.id}", blocks.already_closed_notice())

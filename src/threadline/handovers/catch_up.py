@@ -13,7 +13,7 @@ from threadline.threads.message_table import StoredMessage
 
 
 class HandoverThreads(ThreadSource):
-    """A stored answer needs nothing more, so one that is missing was not relayed yet."""
+    """Answers under cards. One that is marked as shown needs nothing more; every other is sent again."""
 
     kind = HANDOVER
 

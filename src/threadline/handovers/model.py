@@ -10,6 +10,8 @@ HANDOVER_WORKFLOW = "HandoverWorkflow"
 HANDOVER = "handover"
 """The kind of the thread under a card; see `threads.model.ThreadOwner`."""
 TAKE, CLOSE = "handover_take", "handover_close"
+ANSWER_PRESS = "answer:"
+"""How the key of a press begins that an answer under the card makes for its author."""
 """The buttons' ids (`action_id` in Slack's words)."""
 MAX_REMINDERS = 5
 """Until somebody has taken it."""

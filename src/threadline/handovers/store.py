@@ -91,7 +91,7 @@ class HandoverStore:
         await self._write(ref, channel=channel, card_ts=card_ts)
 
     async def take(self, ref: HandoverRef, user_id: str) -> Handover | None:
-        """Whoever is first has it, unless it is closed. A person has then taken the turn's decision over."""
+        """Record who takes it; the first one counts, unless it is closed. The turn's decision is then taken over."""
         row = await conversation_row.locked(self._tx, ref.thread)
         free = (_row.taken_by == "", _row.closed_at.is_(None))
         await self._write(ref, *free, taken_by=user_id, taken_at=datetime.now(UTC))
@@ -101,7 +101,7 @@ class HandoverStore:
         return taken
 
     async def close(self, ref: HandoverRef, user_id: str, at: float = 0.0) -> Handover | None:
-        """Whoever is first has closed it.
+        """Record who closes it; the first one counts.
 
         Args:
             at: when the button was pressed, in seconds since 1970; 0 for now.
@@ -203,9 +203,13 @@ class HandoverAnswerStore:
         return {each: message for each, message in found.items() if each in shown}
 
     async def between(self, ref: HandoverRef, card: Thread, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
-        """What people wrote between two moments (seconds since 1970, both exclusive) and have not deleted."""
+        """What people wrote under this card between two moments (seconds since 1970, both exclusive) and have not
+        deleted."""
         conversation = await conversation_row.id_of(self._tx, ref.thread)
-        return await _ANSWERS.between(self._tx, conversation, card.team, card.channel, oldest, latest)
+        found = await _ANSWERS.between(self._tx, conversation, card.team, card.channel, oldest, latest)
+        mine = select(_answer.message_id).where(_answer.conversation_id == conversation, _answer.turn == ref.turn)
+        under_card = set((await self._tx.execute(mine)).scalars())  # the others are under the thread's other cards
+        return [each for each in found if each.message_id in under_card]
 
     async def stored_ids(self, ids: Collection[str]) -> set[str]:
         """Which of these messages need nothing more, of whichever handover."""

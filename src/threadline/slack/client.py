@@ -23,7 +23,7 @@ from threadline.slack.errors import calling, error_name
 from threadline.slack.model import FileRef, User
 
 HTTP_TOTAL = 10.0
-"""Seconds that one call may take, a wait for Slack's rate limit included: what `slack.posts` counts on."""
+"""Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
 MAX_RETRY_AFTER = 5
 """The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
 POST_EVENT = "threadline_post"
@@ -126,7 +126,7 @@ class Slack:
     ) -> str:
         """Send a message, without what looks like a secret, and return its `ts`.
 
-        Not idempotent: `slack.posts` makes it so.
+        Not idempotent: `threads.outbox` makes it so.
         """
         async with calling(f"channel {channel}"):
             answer = await self.client.chat_postMessage(

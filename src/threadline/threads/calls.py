@@ -202,7 +202,7 @@ def fault_of(error: FailureError) -> Fault:
         if cause.type == "Transient":
             retry_after = cause.details[0] if cause.details and isinstance(cause.details[0], int | float) else 0.0
             return Fault(FaultKind.TRANSIENT, cause.message, float(retry_after))
-        if isinstance(cause.cause, ApplicationError) and cause.cause.type == "Undecipherable":
+        if isinstance(cause.cause, ApplicationError) and cause.cause.type == "DecryptionFailed":
             # The worker lacks the key of its input: only whoever runs the product can give it one.
             return Fault(FaultKind.TRANSIENT, cause.cause.message)
         return Fault(FaultKind.PERMANENT, cause.message)

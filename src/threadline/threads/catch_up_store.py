@@ -155,13 +155,17 @@ class CatchUpStore:
         self._everywhere = list(everywhere)
 
     async def follow_channels(self, channels: Collection[str], now: float) -> None:
-        """Remember when each channel was first followed; the first word stands."""
+        """Remember when each channel was first followed: the earliest moment stands, whichever arrives first."""
         at = Decimal(f"{now:.6f}")
         rows = [
             {"team": self._team, "channel": channel, "installed_at": at, "error": ""} for channel in sorted(channels)
         ]
         if rows:
-            await self._tx.execute(insert(catch_up_channels).values(rows).on_conflict_do_nothing())
+            new = insert(catch_up_channels).values(rows)
+            row = catch_up_channels.c
+            earlier = {"installed_at": func.least(row.installed_at, new.excluded.installed_at)}
+            known = new.on_conflict_do_update(index_elements=[row.team, row.channel], set_=earlier)
+            await self._tx.execute(known)
 
     async def unfollow_others(self, channels: Collection[str]) -> None:
         """Forget all other channels: one that is followed again later begins anew, with nothing older than that."""

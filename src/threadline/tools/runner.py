@@ -430,7 +430,7 @@ async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, in
     """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
 
     Raises:
-        Transient: it cannot be looked up for now, or is not there yet and may be on its way.
+        Transient: it cannot be looked up for now, or is not there yet and may be on its way; another attempt comes.
     """
     if isinstance(parsed, ToolResult):  # the tool is gone, or takes other arguments now
         return _interrupted()
@@ -439,7 +439,7 @@ async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, in
     try:
         found = await _look_up(parsed)
     except Transient as fault:
-        if can_wait(fault):
+        if context.retries_left > 0 and can_wait(fault):
             raise Transient(str(fault), retry_after=max(rest, fault.retry_after or 0.0) or None) from fault
         found = error_result(ErrorCode.OUTCOME_UNKNOWN, f"{fault} {_MAY_HAVE_CHANGED}")
     else:

@@ -55,7 +55,7 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
-from threadline.wiring.decisions import deciding
+from threadline.wiring.decisions import deciding, decision_rules
 from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.operator import operating
 from threadline.wiring.toolset_list import TOOLS
@@ -73,6 +73,9 @@ class TalkSettings:
     approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
     decision: DecisionSettings = field(default_factory=DecisionSettings.read)
     mail: MailSettings = field(default_factory=MailSettings.read)
+
+    def __post_init__(self) -> None:
+        decision_rules(self.decision)  # a wrong variant is told before anything is connected to
 
 
 @dataclass(frozen=True)

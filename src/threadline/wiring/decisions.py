@@ -19,11 +19,14 @@ def deciding(
     database: Database, mind: Mind, users: UserDirectory, settings: DecisionSettings, embedder: Embedder | None
 ) -> Deciding:
     """The decisions of turns with this mind; without an `embedder`, documents are found by words alone."""
-    lead = lead_context(database, users)
+    lead, looking_up = lead_context(database, users), partial(look_up, database, embedder)
+    return Deciding(database, mind.model, mind, lead, looking_up, decision_rules(settings))
+
+
+def decision_rules(settings: DecisionSettings) -> Rules:
+    """Raises `Permanent` where a variant is wrong."""
     thresholds = Thresholds(settings.decision_high, settings.decision_low)
-    rules = Rules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
-    looking_up = partial(look_up, database, embedder)
-    return Deciding(database, mind.model, mind, lead, looking_up, rules)
+    return Rules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
 
 
 def lead_context(database: Database, users: UserDirectory) -> Lead:

@@ -371,24 +371,29 @@ async def _channels(at: DoctorConnections) -> str:
         "THREADLINE_ESCALATION_CHANNEL": channels.escalation,
     }
     for variable, channel in named.items():
-        if await _shared_channel(at, variable, channel) and channel not in channels.external_people:
+        shared = await _shared_channel_name(at, variable, channel)
+        if shared and channel not in channels.external_people:
             raise Permanent(
-                f"{channel} ({variable}) is shared with another company: use another channel, or name it in "
+                f"#{shared} ({variable}) is shared with another company: use another channel, or name it in "
                 "THREADLINE_EXTERNAL_PEOPLE if those people may take part."
             )
     for channel in channels.conversation_channels:
-        await _shared_channel(at, "THREADLINE_CONVERSATION_CHANNELS", channel)
+        await _shared_channel_name(at, "THREADLINE_CONVERSATION_CHANNELS", channel)
     return "the bot is a member of each"
 
 
-async def _shared_channel(at: DoctorConnections, variable: str, channel: str) -> bool:
-    """Whether a channel is shared with another company. Raises `Permanent` when the bot is not in it."""
+async def _shared_channel_name(at: DoctorConnections, variable: str, channel: str) -> str:
+    """The name of a channel that is shared with another company; empty for any other channel.
+
+    Raises:
+        Permanent: the bot is not in it.
+    """
     slack = await at.slack()
     async with calling(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
         raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
-    return bool(about.get("is_ext_shared"))
+    return str(about.get("name") or channel) if about.get("is_ext_shared") else ""
 
 
 async def _approvers(at: DoctorConnections) -> str:
@@ -430,7 +435,7 @@ async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str
     if unsaid:
         listed = ", ".join(f"{each.bug_id} (turn {each.turn}: {each.kind})" for each in unsaid)
         raise Permanent(f"Results were never posted: {listed}. `threadline cases show` prints them.")
-    return f"every channel is compared with what is stored, and nothing is owed; {_reach(followed, channels)}"
+    return f"every channel is compared with what is stored, and nothing is missing; {_reach(followed, channels)}"
 
 
 def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -> str:
@@ -438,7 +443,7 @@ def _reach(followed: Mapping[str, FollowedChannel], channels: ChannelSettings) -
     if channels.conversation_channels:
         return "mentions that were missed are found in THREADLINE_CONVERSATION_CHANNELS alone, and no direct messages"
     others = len(followed.keys() - case_channels(channels).keys())
-    return f"mentions and direct messages that were missed are found in {others} more, which take turns"
+    return f"mentions and direct messages that were missed are found in {others} more, one after the other"
 
 
 def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSettings, interval: float) -> None:
