@@ -197,6 +197,7 @@ async def test_decision_waits_for_a_message_not_yet_in_slack(desk: ApprovalScene
     with pytest.raises(Transient, match="turn"):
         await show(desk)
     await desk.talk.said("please do it")
+    desk.talk.slack.faults.refuse("chat.postMessage", "is_archived")
     await desk.talk.settle(Outcome(OutcomeKind.ANSWERED, "I propose this.", model_calls=1), desk.turn)
     with pytest.raises(Transient, match="message"):
         await show(desk)
