@@ -200,12 +200,22 @@ async def test_look_up_is_repeated_and_a_found_change_has_its_side_effects(offic
     await office.post_and_lose_the_result("postSlowly")
     office.accounts.unreachable = Transient("The bank is closed.", retry_after=3)
     with pytest.raises(Transient, match="closed") as away:
-        await office.post("postSlowly")
+        await office.post("postSlowly", retries_left=1)
     assert away.value.retry_after == 45
     office.accounts.unreachable = None
     found = await office.post("postSlowly")
     assert (found.display_text, found.notes) == ("found", ("[Side Effect] 5 was told",))
     assert await office.post("postSlowly") == found
+
+
+async def test_look_up_that_fails_to_the_last_attempt_leaves_the_outcome_unknown(office: Office) -> None:
+    """An approved call is tried again without an end, and would be looked up for ever."""
+    await office.post_and_lose_the_result("postSlowly")
+    office.accounts.unreachable = Transient("The bank is closed.", retry_after=3)
+    result = await office.post("postSlowly")
+    assert result.error
+    assert result.error.code is ErrorCode.OUTCOME_UNKNOWN
+    assert await office.post("postSlowly") == result
 
 
 async def test_missing_change_is_waited_for_before_it_is_made_again(office: Office) -> None:

@@ -29,7 +29,7 @@ def use_running_stack() -> None:
     """
     home = stack_home()
     published = home.published()
-    given = {name: value for name, value in os.environ.items() if value and name in _PLACES | published.keys()}
+    given = {name: value for name, value in os.environ.items() if value and name in _PLACES}
     other = [name for name, value in given.items() if value != published.get(name)]
     if published and other:
         typer.echo(f"The stack in {home.root} is not used, since {', '.join(sorted(other))} is set here.", err=True)

@@ -58,9 +58,12 @@ WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND EXISTS (
     SELECT FROM conversation_messages o
     WHERE o.conversation_id = m.conversation_id AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
       AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
-      AND o.message_text = m.message_text AND o.files = m.files AND (o.addressed OR NOT m.addressed))
+      AND o.message_text = m.message_text AND o.files = m.files AND (o.addressed OR NOT m.addressed)
+      AND NOT EXISTS (
+          SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
+          AND (h.closed_at IS NULL OR o.created_at < h.closed_at)))
 """)
-"""What was only said to others is not the same as a call of the bot."""
+"""What was only said to others, or to a person who had taken the thread over, is not the same as a call of the bot."""
 _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
