@@ -47,7 +47,6 @@ end_case agent_resolved
 end_case no_reply
 end_case operator_cancelled
 end_case reporter_closed
-escalate
 escalate_to_humans
 expire_action
 external signal acknowledged
