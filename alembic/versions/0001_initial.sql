@@ -637,7 +637,7 @@ CREATE TABLE conversation_messages (
     files jsonb NOT NULL DEFAULT '[]',
     addressed boolean NOT NULL DEFAULT false,
     -- The verdict of the rate limits: NULL until it is given, and never changed.
-    verdict text CHECK (verdict IN ('ok', 'duplicate', 'throttled', 'throttled_first')),
+    verdict text CHECK (verdict IN ('ok', 'answer', 'duplicate', 'throttled', 'throttled_first')),
     wants_turn boolean NOT NULL DEFAULT false,
     turn int,
     step int,

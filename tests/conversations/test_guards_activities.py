@@ -9,9 +9,10 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import Refusal, TalkTurn
+from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.slack.model import FileRef
+from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline_devstack.slack.identity import BYSTANDER, GENERAL, REPORTER
 
 __all__ = ["make_talk", "talk"]
@@ -153,14 +154,57 @@ async def test_batches_of_two_threads_do_not_wait_for_each_other(make_talk: Make
         assert [each.refused for each in stored] == [(), ()]
 
 
-async def test_guard_that_fails_lets_messages_pass_and_is_logged(talk: ConversationActivityScene) -> None:
+async def test_throttled_message_that_is_sent_again_later_is_no_duplicate(talk: ConversationActivityScene) -> None:
+    flood = []
+    for number in range(11):
+        flood.append(talk.message(f"remark {number}"))
+        talk.at -= 59
+    assert [each.why for each in (await talk.said(*flood)).refused] == [Refusal.THROTTLED_FIRST]
+    talk.at += 70
+    assert (await talk.said("remark 10")).refused == ()
+
+
+async def test_words_that_answered_a_question_may_be_said_again(talk: ConversationActivityScene) -> None:
+    talk.replies("Are you sure?", "It is done.")
+    await talk.said("delete the lamp")
+    await talk.answer()
+    talk.at -= 50
+    assert (await talk.said("yes")).refused == ()
+    await talk.answer(2)
+    talk.at -= 50
+    stored = await talk.said("yes")
+    assert (stored.refused, stored.marks.turn_due) == ((), True)
+
+
+async def test_turn_whose_answer_cannot_be_rendered_ends(
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be tried without an end, and nobody in the thread would be answered any more."""
+
+    def broken(*_: object) -> object:
+        raise KeyError("a record of another shape")
+
+    monkeypatch.setattr("threadline.conversations.posting.answer_of", broken)
+    await talk.said("hello")
+    request = FinishRequest(talk.thread, 1, OutcomeKind.FAILED, "It did not work.")
+    for attempt in (1, MAX_UNEXPECTED - 1):
+        with pytest.raises(KeyError):
+            await talk.run(talk.thinking.finish_turn, request, attempt=attempt)
+    finished = await talk.run(talk.thinking.finish_turn, request, attempt=MAX_UNEXPECTED)
+    assert (finished.posted, bool(finished.post_error), finished.marks.turn_due) == (False, True, False)
+
+
+async def test_guards_that_fail_let_messages_pass_and_are_logged(
+    talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threadline.conversations.message_intake._DUPLICATES", sql("SELECT nonsense"))
     async with talk.database.begin() as work:
         await work.tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("hello")
     assert stored.marks.turn_due
     assert stored.refused == ()
-    assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["user"]
+    assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]
 
 
 async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: ConversationActivityScene) -> None:

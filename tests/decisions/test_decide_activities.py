@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +15,11 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
-from threadline.errors import Permanent, Transient
+from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.knowledge import tools as qa
+from threadline.threads.model import MessageKind
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
 from threadline_devstack.models.script import ScriptTurn
@@ -91,6 +93,32 @@ async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine,
         assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(
             EscalationReason.SENSITIVE_TOPIC
         )
+
+
+async def test_without_the_model_nothing_is_asked_about_the_person(engine: Engine) -> None:
+    """This step never gives up, so that a fault of the lookup would keep the turn waiting for ever."""
+
+    async def broken(_team: str, _user: str) -> str:
+        raise InternalError("a bug in the lookup")
+
+    await engine.hears("there was a data breach")
+    engine.talk.thinking._deciding._lead = broken
+    with pytest.raises(InternalError):
+        await engine.decide()
+    assert (await engine.decide_without_model()).course is NextStep.ESCALATE
+
+
+async def test_nobody_takes_over_a_turn_that_was_stopped(engine: Engine) -> None:
+    """The workflow has not heard of the stop when it asks for a person."""
+    await engine.decided("thanks")
+    await engine.talk.said(replace(engine.talk.message("stop"), kind=MessageKind.STOP))
+    said = await engine.settled(OutcomeKind.ESCALATED, text="Booked APT-1.", escalate=EscalationReason.RESPONSE_ERROR)
+    assert "Booked APT-1." in said
+    assert "stopped" in said.lower()
+    assert await engine.talk.rows("SELECT 1 FROM handovers") == []
+    judgement = (await engine.last()).judgement
+    assert judgement
+    assert judgement.next_step is NextStep.PROCEED
 
 
 async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -> None:

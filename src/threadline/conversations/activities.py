@@ -1,7 +1,8 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 from temporalio import activity
@@ -23,7 +24,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
-from threadline.conversations.message_intake import ConversationBatch, Unjudged
+from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.status import showing_status
 from threadline.conversations.think import Thinking
@@ -42,6 +43,7 @@ _REFUSALS = {
     Verdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
 }
 _log = structlog.get_logger(__name__)
+Verdicts = TypeVar("Verdicts")
 
 
 class LiveConversationActivities(ConversationActivities):
@@ -86,13 +88,20 @@ class LiveConversationActivities(ConversationActivities):
         asking = [each for each in stored.unjudged if each.message_id not in overheard and not stored.with_person]
         again = frozenset[str]()
         if asking and not stored.question_open:  # an answer to a question may be the same twice
-            again = await work.conversations.duplicates(thread, [each.message_id for each in asking])
+            duplicates = work.conversations.duplicates(thread, [each.message_id for each in asking])
+            again = await _fail_open(work, "duplicate", duplicates) or again
             verdicts |= dict.fromkeys(again, Refusal.DUPLICATE)
         # In one order of people in each transaction: two that wait for each other's locks would never end.
         for each in sorted(asking, key=lambda said: said.user_id):
             if each.message_id not in again:
-                verdicts[each.message_id] = await _rate(work, thread, each)
-        marks = await work.conversations.judged(thread, verdicts) if verdicts else stored.marks
+                said = work.limits.of_user(thread.team, each.user_id, each.message_id, float(each.said_at))
+                verdict = await _fail_open(work, "user", said)
+                verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
+        marks = (
+            await work.conversations.judged(thread, verdicts, answers=stored.question_open)
+            if verdicts
+            else stored.marks
+        )
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = await work.conversations.refused(thread, told) if told else ()
         heard = tuple(each.id for each in batch if each.id in overheard)
@@ -127,16 +136,15 @@ class LiveConversationActivities(ConversationActivities):
     @activity.defn
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
-            return await self._finishing.finish(request)
+            return await self._finishing.finish(request, activity.info().attempt)
 
 
-async def _rate(work: Work, thread: Thread, said: Unjudged) -> Refusal | None:
-    """Whether somebody writes too much at once. A guard that cannot say lets everything pass, and is counted."""
+async def _fail_open(work: Work, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:
+    """What a guard says; None where it cannot say: it then lets everything pass, and is counted."""
     try:
         async with work.tx.begin_nested():
-            verdict = await work.limits.of_user(thread.team, said.user_id, said.message_id, float(said.said_at))
-            return _REFUSALS[verdict]
+            return await question
     except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
-        _log.error("guard_failed_open", guard="user", reason=str(error))
-        activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": "user"})
+        _log.error("guard_failed_open", guard=guard, reason=str(error))
+        activity.metric_meter().create_counter("threadline_guard_open").add(1, {"guard": guard})
         return None

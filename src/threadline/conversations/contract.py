@@ -184,6 +184,8 @@ class FinishRequest:
     """Its tools have changed something, or may have."""
     escalate: EscalationReason | None = None
     """Why a person takes over a turn that was to be answered."""
+    post: bool = True
+    """Post the answer; else the workflow does, once what comes before it is posted."""
     status_shown: bool = False
     """A status may stand under the thread, which nothing takes away where nothing is posted."""
 

@@ -162,7 +162,7 @@ async def marks(connection: AsyncConnection, thread: Thread) -> ConversationMark
 def _held(connection: AsyncConnection) -> dict[Thread, _Held]:
     """The rows that the transaction under way has locked."""
     transaction, info = connection.sync_connection and connection.sync_connection.get_transaction(), connection.info
-    if info.get(_HELD, (None,))[0] is not transaction:
+    if transaction is None or info.get(_HELD, (None,))[0] is not transaction:
         info[_HELD] = (transaction, {})
     held: dict[Thread, _Held] = info[_HELD][1]
     return held

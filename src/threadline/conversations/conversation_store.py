@@ -169,9 +169,15 @@ class Conversations:
         since. The time runs from when it was last said, also when that was refused itself."""
         return await conversation_intake.duplicates(self._connection, thread, ids)
 
-    async def judged(self, thread: Thread, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
-        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands."""
-        marks = await conversation_intake.judge(self._connection, thread, verdicts)
+    async def judged(
+        self, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool = False
+    ) -> ConversationMarks:
+        """Write down what the guards said of messages, by id; None lets one pass. The first verdict stands.
+
+        Args:
+            answers: a question was open, so those that pass answer it.
+        """
+        marks = await conversation_intake.judge(self._connection, thread, verdicts, answers=answers)
         return await self._with_room(thread, marks)
 
     async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:

@@ -141,7 +141,7 @@ class Deciding:
         What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
         """
         thread, turn = request.thread, request.turn
-        found = await self._read(request)
+        found = await self._read(request, without_model=True)
         rounds = found.rounds
         async with self._database.begin() as work:
             if not rounds or _wants_more(rounds[-1]):
@@ -316,8 +316,12 @@ class Deciding:
 
     # -- the situation -----------------------------------------------------------------------------------------------
 
-    async def _read(self, request: DecideRequest) -> _Found:
-        """The turn's situation; its query is empty where nothing was said, or all of it was deleted."""
+    async def _read(self, request: DecideRequest, *, without_model: bool = False) -> _Found:
+        """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
+
+        Args:
+            without_model: leave out who asks and the tools: nothing that is asked for them may keep the turn waiting.
+        """
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
             deletions = await work.conversations.deletions(thread)
@@ -331,9 +335,9 @@ class Deciding:
         situation = Situation(
             query,
             tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
-            await self._who(thread.team, askers[-1].user_id) if askers else "",
+            await self._who(thread.team, askers[-1].user_id) if askers and not without_model else "",
             tuple(before),
-            self._tools(read_only=about.read_only),
+            () if without_model else self._tools(read_only=about.read_only),
             sensitive_topics(query, self._mind.sensitive_words),
             tuple(DocumentType),
         )

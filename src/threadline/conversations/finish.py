@@ -23,7 +23,7 @@ from threadline.db.engine import Database
 from threadline.db.unit_of_work import Work
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
-from threadline.errors import Permanent, Transient
+from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
@@ -35,6 +35,7 @@ from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, 
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
+from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.model import Author, Change, Operation
@@ -88,36 +89,42 @@ class Finishing:
         self._thinking = thinking
         self._remembering = remembering
 
-    async def finish(self, request: FinishRequest) -> FinishedTurn:
-        """See `ConversationActivities.finish_turn`."""
+    async def finish(self, request: FinishRequest, attempt: int) -> FinishedTurn:
+        """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
         thread, turn = request.thread, request.turn
         settled = await self._settle(request)
         finished = settled.finished
         if settled.unread or settled.own:
             await self._thinking.remember(thread, turn, settled.own)
-        if settled.answer.parts and not finished.handover:
-            finished = await self._post(finished, settled.answer)
+        posts = request.post and not finished.handover
+        if posts and settled.answer.text:
+            finished = await self._post(finished, settled.answer, attempt)
         if settled.remembers:
             await self._remember(thread, turn)
-        if request.status_shown and not (finished.posted or finished.handover):
+        if request.status_shown and posts and not finished.posted:
             await set_status(self._slack, thread, "")
         return finished
 
-    async def _post(self, finished: FinishedTurn, answer: TurnAnswer) -> FinishedTurn:
-        """Post the answer. One that Slack refuses for good keeps nobody waiting."""
+    async def _post(self, finished: FinishedTurn, answer: TurnAnswer, attempt: int) -> FinishedTurn:
+        """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
         try:
             marks = await publish_answer(self._database, self._outbox, answer)
-        except Permanent as error:
-            _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, reason=str(error))
-            return replace(finished, post_error=str(error))
+        except Transient:
+            raise
+        except Exception as error:
+            expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
+            if not expected and attempt < MAX_UNEXPECTED:
+                raise
+            _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
+            return replace(finished, post_error=str(error) or type(error).__name__)
         return replace(finished, marks=marks, posted=True)
 
     async def _remember(self, thread: Thread, turn: int) -> None:
         """It was answered already, and without that the next turn remembers less."""
         try:
             await self._remembering.remember(thread, turn)
-        except (Permanent, Transient) as error:
-            _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
+            _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
 
     async def _settle(self, request: FinishRequest) -> _Settled:
         """Write down how the turn ended. The first word about a turn stands."""
@@ -126,10 +133,10 @@ class Finishing:
             await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
             row = await conversation_row.locked(work.tx, thread)
             plan = await work.turn_plans.of(thread, turn)
+            request = await _taken_back(work, request, plan)
             if request.escalate:
                 await self._deciding.escalate(work, thread, turn, request.escalate)
             made = last_round(await DecisionStore(work.tx).rounds(row.id, turn))
-            request = await _taken_back(work, request, plan)
             request, left = await _taken_over(work, request)
             answer, end, own = await _answer(work, request, plan, made)
             brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
@@ -162,15 +169,23 @@ class Finishing:
 
 async def _taken_back(work: Work, request: FinishRequest, plan: Plan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
-    heard. What is told by rule was done, and is told."""
-    if plan is None or request.kind not in _QUESTIONS or request.spoken_by:
+    heard, and no person takes over. What is told by rule was done, and is told."""
+    asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
+    if not (asks or request.escalate):
         return request
     if await work.conversations.open_step(request.thread, request.turn, 1):
         stopped = (await work.conversations.marks(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
         before = await work.conversations.settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
-    return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(())) if stopped else request
+    if not stopped:
+        return request
+    if request.kind is OutcomeKind.ESCALATED:  # the text tells what was done until then
+        text = "\n\n".join(filter(None, (answers.stopped(()), request.text)))
+        return replace(request, kind=OutcomeKind.STOPPED, text=text, escalate=None)
+    if asks:
+        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(()), escalate=None)
+    return replace(request, escalate=None)
 
 
 async def _taken_over(work: Work, request: FinishRequest) -> tuple[FinishRequest, bool]:
@@ -229,14 +244,13 @@ async def _decided(work: Work, request: FinishRequest, made: DecisionRound, user
     Returns:
         whether it is this turn that waits for a person.
     """
-    handover = None
     result = _RESULTS.get(request.kind, DecisionOutcome.ANSWERED)
     if left:
         result = DecisionOutcome.TAKEN_OVER
     elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
         result = DecisionOutcome.ESCALATED
         await HandoverStore(work.tx).open(request.thread, request.turn, user)
-        handover = await HandoverStore(work.tx).open_for(request.thread)
+    handover = await HandoverStore(work.tx).open_for(request.thread)
     spent = await work.turn_plans.spent(request.thread, request.turn)
     row = await conversation_row.locked(work.tx, request.thread)
     await DecisionStore(work.tx).close(row.id, request.turn, result, spent.cost_usd)

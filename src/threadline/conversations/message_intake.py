@@ -35,7 +35,7 @@ _BEFORE_FIRST = Decimal(900)
 """Seconds before the first message from which on what was said in the thread is compared with Slack."""
 _SAME_WITHIN = 120
 """Seconds within which the same words of the same person are a duplicate."""
-_OK = "ok"
+_OK, _ANSWER = "ok", "answer"
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
 _UNJUDGED = text(f"""
@@ -43,7 +43,7 @@ SELECT message_id, channel, slack_ts, sender_id, message_text, said_at FROM conv
 WHERE m.conversation_id = :id AND m.turn IS NULL AND m.verdict IS NULL AND {WANTS} ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - both parts are written here
 _JUDGE = text(f"""
-UPDATE conversation_messages m SET verdict = j.verdict, wants_turn = j.verdict = 'ok' AND {WANTS}
+UPDATE conversation_messages m SET verdict = j.verdict, wants_turn = j.verdict IN ('ok', 'answer') AND {WANTS}
 FROM unnest(CAST(:ids AS text[]), CAST(:verdicts AS text[])) AS j (message_id, verdict)
 WHERE m.conversation_id = :id AND m.message_id = j.message_id AND m.verdict IS NULL
 """)  # noqa: S608 - as above
@@ -59,11 +59,13 @@ WHERE m.conversation_id = :id AND m.message_id = ANY(:ids) AND EXISTS (
     WHERE o.conversation_id = m.conversation_id AND o.seq < m.seq AND abs(o.said_at - m.said_at) < :seconds
       AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
       AND o.message_text = m.message_text AND o.files = m.files AND (o.addressed OR NOT m.addressed)
+      AND coalesce(o.verdict, '') NOT IN ('throttled', 'throttled_first', 'answer')
       AND NOT EXISTS (
           SELECT FROM handovers h WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
           AND (h.closed_at IS NULL OR o.created_at < h.closed_at)))
 """)
-"""What was only said to others, or to a person who had taken the thread over, is not the same as a call of the bot."""
+"""What was only said to others, or to a person who had taken the thread over, is not the same as a call of the bot.
+Who was throttled was told to send it again, and an answer to a question may be the same twice."""
 _DELETED = text("""
 SELECT message_id FROM conversation_messages
 WHERE conversation_id = :id AND redacted_at IS NOT NULL
@@ -165,11 +167,11 @@ async def duplicates(connection: AsyncConnection, thread: Thread, ids: Collectio
 
 
 async def judge(
-    connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None]
+    connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool
 ) -> ConversationMarks:
     """See `Conversations.judged`."""
     row = await conversation_row.locked(connection, thread)
-    words = [why.value if why else _OK for why in verdicts.values()]
+    words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
     await connection.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
     await conversation_row.use_stops(connection, row.id)
     await conversation_row.write(connection, row.id)
@@ -180,7 +182,9 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
     """See `Conversations.refused`."""
     row = conversation_messages.c
     query = select(row.channel, row.slack_ts, row.sender_id, row.verdict).join(conversations)
-    asked = query.where(conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict != _OK)
+    asked = query.where(
+        conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict.not_in((_OK, _ANSWER))
+    )
     rows = await connection.execute(asked.order_by(row.said_at, row.seq))
     return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
 

@@ -56,23 +56,29 @@ class LiveSpeakingActivities(SpeakingActivities):
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer as it is posted: one part for each message."""
+    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: nothing is left to post."""
 
     thread: Thread
     turn: int
-    parts: tuple[Rendered, ...]
     posted: bool
+    text: str = ""
+    shown: Sequence[Any] = ()
+    detail: bool = False
+
+    def render(self) -> tuple[Rendered, ...]:
+        """One part for each message; none for an answer that says nothing."""
+        return answer_of(self.text, tuple(_structured(self.shown)), self.detail) if self.text else ()
 
 
 async def read_answer(work: Work, thread: Thread, turn: int) -> TurnAnswer | None:
-    """The answer of a turn; None where it is not settled. One that says nothing has no parts."""
+    """The answer of a turn; None where it is not settled."""
     settled = await work.conversations.settled(thread, turn)
     if settled is None:
         return None
     if settled.said or not settled.answer:
-        return TurnAnswer(thread, turn, (), settled.said)
+        return TurnAnswer(thread, turn, settled.said)
     shown = await work.tool_executions.record_groups(thread, turn)
-    return TurnAnswer(thread, turn, answer_of(settled.answer, tuple(_structured(shown)), settled.detail), posted=False)
+    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.detail)
 
 
 async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationMarks:
@@ -87,9 +93,10 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
     async def note(tx: Transaction, _: str) -> None:
         noted.append(await database.work(tx).conversations.said(thread, turn))
 
-    post = _post(thread, f"turn:{turn}", answer.parts, turn_id(thread, turn))
-    if answer.parts:  # of several parts the first alone would tell, and the others could be lost
-        await outbox.publish(replace(post, on_posted=note if len(answer.parts) == 1 else None))
+    parts = answer.render()
+    post = _post(thread, f"turn:{turn}", parts, turn_id(thread, turn))
+    if parts:  # of several parts the first alone would tell, and the others could be lost
+        await outbox.publish(replace(post, on_posted=note if len(parts) == 1 else None))
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
     if noted:
         return noted[0]

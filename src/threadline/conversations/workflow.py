@@ -380,15 +380,18 @@ class Turn:
             touched=touched(outcome.executions),
             escalate=reason,
             status_shown=self._addressed,
+            # That the model is away is said before the answer; nobody who is asked for waits for it.
+            post=self._told is None or self._told.done(),
         )
-        if self._told:
-            await self._told  # that the model is away is said before what came after that
         self._conversation.does(f"finishing turn {self._number}")
         summary = f"finish turn {self._number}: {outcome.kind}"
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
         self._conversation.turn_finished(self._number, finished)
         if finished.handover:  # nobody who is asked for waits for Slack to take the answer
             await hand_over(self._thread, self._number)
+        if self._told:
+            await self._told
+        if finished.handover or not request.post:
             await self._conversation.post_answer(self._number)
         if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
             await relay(self._turn, self._begun, left=finished.left_to_person)
