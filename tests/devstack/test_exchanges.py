@@ -62,7 +62,7 @@ def suggested() -> Sequence[str]:
     """What README, the page of the sandbox and `threadline up` tell people to write."""
     readme = (ROOT / "README.md").read_text().partition("open the Slack sandbox and try:")[2].partition("\nSet ")[0]
     page = (ROOT / "src/threadline_devstack/slack/pages/index.html").read_text()
-    command = (ROOT / "src/threadline/cli/output.py").read_text()
+    command = (ROOT / "src/threadline/cli/devstack.py").read_text()
     command = re.sub(r'"\s*\n\s*"', "", command.partition("Open the Slack sandbox")[2].partition("if stack.words")[0])
     found = re.findall(r"\*([^*]{8,})\*", readme) + re.findall(r"<q>(.+?)</q>", page)
     return [" ".join(each.split()) for each in found + re.findall("“([^”]+)”", command)]

@@ -396,7 +396,7 @@ def test_property_9_answer_has_at_most_2000_characters_unless_details_are_asked_
     calls = tuple(ToolCall(str(number), name) for number, name in enumerate(names))
     for stopping in (False, True):
         script = Script([ModelReply(names[0], calls)])
-        outcome = script.play(stopping=lambda stopping=stopping, script=script: stopping and bool(script.ran))
+        outcome = script.play(stop_requested=lambda stopping=stopping, script=script: stopping and bool(script.ran))
         assert sum(map(len, answers.parts(outcome.text))) <= 2_000
 
 
