@@ -116,8 +116,8 @@ MOMENTS = {
     "the decision is kept": Moment(waiting_for(DECISIONS), (False, False, False), decisions=2),
     "it is looked up": Moment(waiting_for(PASSAGES_READ), (True, False, False)),
     "what was found is kept": Moment(writing_behind(PASSAGES_READ), (True, False, False)),
-    "it is weighed": Moment(waiting_for(TOOLS_READ), (True, True, False)),
-    "what follows is kept": Moment(writing_behind(TOOLS_READ), (True, True, False)),
+    # What was found and what follows from it are written in one transaction.
+    "it is judged": Moment(waiting_for(TOOLS_READ), (True, False, False)),
     "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
     "the turn is settled": Moment(waiting_for(TURNS), (True, True, True)),
 }
