@@ -1,5 +1,6 @@
 """A turn's decision on Postgres and the model's wire; the model's words and the documents are scripted."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from tests.support.conversation_activities import REGISTRY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
 from tests.support.decision_forms import decision_form
-from threadline.conversations import decision_texts
+from threadline.conversations import decide, decision_texts
 from threadline.conversations.contract import FinishRequest, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
@@ -95,16 +96,23 @@ async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine,
         )
 
 
-async def test_without_the_model_nothing_is_asked_about_the_person(engine: Engine) -> None:
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_without_the_model_a_broken_lookup_of_the_person_keeps_nobody_waiting(
+    engine: Engine, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This step never gives up, so that a fault of the lookup would keep the turn waiting for ever."""
 
     async def broken(_team: str, _user: str) -> str:
+        if hangs:
+            await asyncio.Event().wait()
         raise InternalError("a bug in the lookup")
 
     await engine.hears("there was a data breach")
+    monkeypatch.setattr(decide, "LOOKUP_SECONDS", 0.05)
     engine.talk.thinking._deciding._lead = broken
-    with pytest.raises(InternalError):
-        await engine.decide()
+    if not hangs:
+        with pytest.raises(InternalError):
+            await engine.decide()
     assert (await engine.decide_without_model()).course is NextStep.ESCALATE
 
 

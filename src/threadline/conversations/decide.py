@@ -4,6 +4,7 @@ A turn has two rounds at most. Each step is recorded before anybody acts on it, 
 one's. Nothing is recorded of words that were deleted while the model read them: the decision is made anew.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -61,6 +62,8 @@ Rounds = tuple[DecisionRound, ...]
 
 ROUNDS = 2
 """Of a turn: more is retrieved once at most."""
+LOOKUP_SECONDS = 10
+"""For the lookup of who asks."""
 _LONGEST_DESCRIPTION = 300
 _BROKEN = tuple(code.value for code in ErrorCode if code.is_fault)
 """Of errors of tools: that a time is taken says nothing against the calendar."""
@@ -320,7 +323,7 @@ class Deciding:
         """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
 
         Args:
-            without_model: leave out who asks and the tools: nothing that is asked for them may keep the turn waiting.
+            without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
         """
         thread, turn = request.thread, request.turn
         async with self._database.begin() as work:
@@ -335,7 +338,7 @@ class Deciding:
         situation = Situation(
             query,
             tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
-            await self._who(thread.team, askers[-1].user_id) if askers and not without_model else "",
+            await self._who(thread.team, askers[-1].user_id, whatever=without_model) if askers else "",
             tuple(before),
             () if without_model else self._tools(read_only=about.read_only),
             sensitive_topics(query, self._mind.sensitive_words),
@@ -343,14 +346,20 @@ class Deciding:
         )
         return _Found(situation, tuple(rounds), deletions)
 
-    async def _who(self, team: str, user_id: str) -> str:
-        """Empty where Slack does not say it now: a decision that knows less of who asks is better than none."""
+    async def _who(self, team: str, user_id: str, *, whatever: bool) -> str:
+        """Empty where Slack does not say it now: a decision that knows less of who asks is better than none.
+
+        Args:
+            whatever: a fault of the lookup itself is no error either.
+        """
         try:
-            return (await self._lead(team, user_id))[:MAX_CONTEXT]
-        except InternalError:
-            raise
-        except (Permanent, Transient) as error:
-            _log.warning("asker_lookup_failed", user=user_id, reason=str(error))
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return (await self._lead(team, user_id))[:MAX_CONTEXT]
+        except Exception as error:
+            expected = isinstance(error, Permanent | Transient | TimeoutError) and not isinstance(error, InternalError)
+            if not (expected or whatever):
+                raise
+            _log.warning("asker_lookup_failed", user=user_id, reason=str(error) or type(error).__name__)
             return ""
 
     def _tools(self, *, read_only: bool) -> tuple[OfferedTool, ...]:
