@@ -223,8 +223,8 @@ async def _of_conversations(meter: Meter, talks: Talks) -> dict[str, Cost]:
 async def _of_tools(meter: Meter, talks: Talks) -> dict[str, ToolCost]:
     for _ in range(CASES):
         case = Thread(identity.TEAM, identity.REPORTS, talks.clock.next())
-        async with meter.ground.database.begin() as work:
-            await CaseMessageStore(work.tx).flush(case, [said(case, case.ts, MessageKind.REPORT)])
+        async with meter.ground.database.begin() as tx:
+            await CaseMessageStore(tx).flush(case, [said(case, case.ts, MessageKind.REPORT)])
     (thread,) = await talks.open(1)
     named = {"cases.search": SEARCH_CASES, "estimates.createWbsItems": ADD_ITEM, "jira.create": CREATE_TICKET}
     return {name: await meter.tool(name, partial(talks.turn, thread, words)) for name, words in named.items()}

@@ -92,8 +92,8 @@ class Product:
             before, now = now, (await _told(self.ground))["calls"]
 
     async def _rests(self) -> bool:
-        async with self.ground.database.begin() as work:
-            row = (await work.tx.execute(_RESTING)).one()
+        async with self.ground.database.begin() as tx:
+            row = (await tx.execute(_RESTING)).one()
         return row.stored == self.sent and not row.at_work and not row.unused
 
     async def say(self, thread: Thread, kind: MessageKind) -> None:
@@ -169,5 +169,5 @@ async def _told(ground: Ground) -> dict[str, Any]:
 
 
 async def _stored(ground: Ground) -> int:
-    async with ground.database.begin() as work:
-        return int((await work.tx.execute(_RESTING)).one().stored)
+    async with ground.database.begin() as tx:
+        return int((await tx.execute(_RESTING)).one().stored)

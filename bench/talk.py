@@ -17,6 +17,7 @@ from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
 from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.store import EstimateStore
 from threadline.gateway.router import NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
 from threadline.rfps.model import NewRfp, RfpFacts
@@ -254,17 +255,19 @@ def by_temporal(ground: Ground) -> Callable[[Route], Awaitable[Within]]:
 
 async def all_were_answered(ground: Ground) -> None:
     """A turn that fails is a fast one."""
-    async with ground.database.begin() as work:
-        if failed := (await work.tx.execute(_NOT_SOUND)).scalar_one():
+    async with ground.database.begin() as tx:
+        if failed := (await tx.execute(_NOT_SOUND)).scalar_one():
             raise RuntimeError(f"{failed} turns or calls of tools did not end as they should")
 
 
 async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
-    async with ground.database.begin() as work:
-        project = (await work.estimates.get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")).project_id
-        await work.estimates.save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
+    async with ground.database.begin() as tx:
+        project = (
+            await EstimateStore(tx).get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")
+        ).project_id
+        await EstimateStore(tx).save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
         new = [NewItem(title, "developer", Decimal(2)) for title in items]
-        await work.estimates.create_items(thread.team, project, new)
+        await EstimateStore(tx).create_items(thread.team, project, new)
     return project
 
 
@@ -272,5 +275,5 @@ async def _rfp(ground: Ground, thread: Thread) -> str:
     """Its title is like no other's, as titles are: what is like it is looked for in each turn."""
     facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
     change = Change(Operation(thread, 0, 2, "bench"), time.time())
-    async with ground.database.begin() as work:
-        return (await RfpStore(work.tx).create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id
+    async with ground.database.begin() as tx:
+        return (await RfpStore(tx).create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id

@@ -31,8 +31,7 @@ from threadline.conversations.contract import (
 from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.workflow import MAX_TURNS, ending_of, react
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
@@ -58,11 +57,11 @@ class TimedDatabase(Database):
     taken = 0.0
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Work]:
+    async def begin(self) -> AsyncIterator[Transaction]:
         began = time.perf_counter()
         try:
-            async with super().begin() as work:
-                yield work
+            async with super().begin() as tx:
+                yield tx
         finally:
             self.taken += time.perf_counter() - began
 

@@ -53,13 +53,13 @@ async def _ours(ground: Ground, clock: Clock, length: int) -> Times:
     thread, batches = _spoken(clock, length)
     began = time.perf_counter()
     for batch in batches:
-        async with ground.database.begin() as work:
-            bug_id = (await CaseMessageStore(work.tx).flush(thread, batch)).case.bug_id
+        async with ground.database.begin() as tx:
+            bug_id = (await CaseMessageStore(tx).flush(thread, batch)).case.bug_id
     stored = time.perf_counter()
     cursor, read = None, 0
     while True:
-        async with ground.database.begin() as work:
-            page = await CaseMessageStore(work.tx).page(bug_id, cursor, limit=PAGE)
+        async with ground.database.begin() as tx:
+            page = await CaseMessageStore(tx).page(bug_id, cursor, limit=PAGE)
         read += len(page.entries)
         if (cursor := page.next_cursor) is None:
             break

@@ -46,9 +46,9 @@ WHERE d.team = :team AND p.search_vector @@ asked ORDER BY ts_rank(p.search_vect
 
 
 async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
-    async with ground.database.begin() as work:
+    async with ground.database.begin() as tx:
         for document in sample_documents():
-            await KnowledgeStore(work.tx).save(identity.TEAM, document, split_document(document))
+            await KnowledgeStore(tx).save(identity.TEAM, document, split_document(document))
     async with talks(ground) as (ours, floor):
         for row in await overhead(Stepped("decision", TURN, LOOKED_UP, STEPS), ours, floor):
             yield row
@@ -97,8 +97,8 @@ async def _claimed(ours: Talks) -> Thread:
     await ours.turn(thread, CLAIM)
     async with asyncio.timeout(PATIENCE):
         while True:
-            async with ours.ground.database.begin() as work:
-                handover = await HandoverStore(work.tx).get(HandoverRef(thread, 1))
+            async with ours.ground.database.begin() as tx:
+                handover = await HandoverStore(tx).get(HandoverRef(thread, 1))
             if handover and handover.card_ts:
                 return Thread(thread.team, handover.channel, handover.card_ts)
             await asyncio.sleep(0.02)
@@ -148,10 +148,10 @@ async def _lay(ground: Ground, passages: int, words: Sequence[str], dice: Random
         sections = (" ".join(dice.choices(words, weights, k=_EACH)) for _ in range(_IN_A_DOCUMENT))
         body = "\n\n".join(f"## {place}\n\n{section}" for place, section in enumerate(sections))
         document = Document(f"Document {number}", f"{number}.md", body)
-        async with ground.database.begin() as work:
-            await KnowledgeStore(work.tx).save(_TEAM, document, split_document(document))
-    async with ground.database.begin() as work:
-        await work.tx.execute(text("ANALYZE"))
+        async with ground.database.begin() as tx:
+            await KnowledgeStore(tx).save(_TEAM, document, split_document(document))
+    async with ground.database.begin() as tx:
+        await tx.execute(text("ANALYZE"))
 
 
 async def _seconds(questions: Sequence[str], ask: Callable[[str], Awaitable[None]]) -> float:
@@ -168,5 +168,5 @@ async def _by_words(ground: Ground, question: str) -> None:
 
 
 async def _bare(ground: Ground, question: str) -> None:
-    async with ground.database.begin() as work:
-        await work.tx.execute(_BARE, {"team": _TEAM, "question": " or ".join(question.split())})
+    async with ground.database.begin() as tx:
+        await tx.execute(_BARE, {"team": _TEAM, "question": " or ".join(question.split())})

@@ -75,12 +75,12 @@ async def _among_many_short_ones(ground: Ground) -> None:
     clock = Clock()
     for _ in range(ground.scale.of(SHORT)):
         thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
-        async with ground.database.begin() as work:
-            await CaseMessageStore(work.tx).flush(
+        async with ground.database.begin() as tx:
+            await CaseMessageStore(tx).flush(
                 thread, [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(10)]
             )
-    async with ground.database.begin() as work:
-        await work.tx.execute(text("ANALYZE"))
+    async with ground.database.begin() as tx:
+        await tx.execute(text("ANALYZE"))
 
 
 async def _database(ground: Ground) -> dict[str, list[float]]:
@@ -89,9 +89,9 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
     taken: dict[str, list[float]] = {step: [] for step in STEPS}
 
-    async def timed(step: str, work: Awaitable[Value]) -> Value:
+    async def timed(step: str, tx: Awaitable[Value]) -> Value:
         began = time.perf_counter()
-        value = await work
+        value = await tx
         taken[step].append((time.perf_counter() - began) * 1000)
         return value
 
@@ -99,15 +99,15 @@ async def _database(ground: Ground) -> dict[str, list[float]]:
         turns = AgentStore(agents)
         for turn in range(1, ground.scale.of(LENGTH // BURST, least=4) + 1):
             batch = [said(thread, clock.next(), MessageKind.MESSAGE) for _ in range(BURST)]
-            async with ground.database.begin() as work:
-                marks = (await timed("flush", CaseMessageStore(work.tx).flush(thread, batch))).case
+            async with ground.database.begin() as tx:
+                marks = (await timed("flush", CaseMessageStore(tx).flush(thread, batch))).case
             session = session_id(marks.bug_id, turn, 1)
             claim = await timed("claim", turns.claim(marks.bug_id, turn, 1, session, lease_s=30))
             if isinstance(claim, TurnEnded):
                 raise TypeError(f"turn {turn} of {marks.bug_id} was there already")
             await timed("finish", turns.finish(claim, FOUND))
-            async with ground.database.begin() as work:
-                await timed("settle", CaseStore(work.tx).settle(marks.bug_id, turn))
+            async with ground.database.begin() as tx:
+                await timed("settle", CaseStore(tx).settle(marks.bug_id, turn))
     return taken
 
 

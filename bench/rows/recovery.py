@@ -62,8 +62,8 @@ async def _killed(stack: Stack, database: Database, attempt: int) -> list[float]
 async def _at_work(database: Database, attempt: int) -> list[float]:
     """Wait until every case runs its attempt of this number; returns when each was claimed."""
     async for _ in poll(90):
-        async with database.begin() as work:
-            rows = list(await work.tx.execute(_ATTEMPTS))
+        async with database.begin() as tx:
+            rows = list(await tx.execute(_ATTEMPTS))
         if len(rows) == len(_HELD) and all(row.attempt >= attempt for row in rows):
             return [float(row.at) for row in rows]
     raise TimeoutError(f"attempt {attempt} did not begin within 90 s")

@@ -160,8 +160,8 @@ async def _history(ours: Talks) -> list[Row]:
     much = await ours.open(count, _MUCH)
     large = [await added(ours, thread, READ) for thread in much]
     for thread in much:
-        async with ours.ground.database.begin() as work:
-            output = (await work.tx.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
+        async with ours.ground.database.begin() as tx:
+            output = (await tx.execute(_OUTPUT, {"ts": thread.ts})).scalar_one()
         if output < _KEPT:
             raise RuntimeError(f"of the results of the tools of {thread.key} no more than {output} bytes are kept")
     events, kilobytes = (tuple(run[number] for run in usual) for number in (0, 1))
@@ -193,8 +193,8 @@ async def _size(talk: Talks, thread: Thread) -> tuple[int, int]:
 
 async def _growth(ours: Talks, floor: Talks) -> list[Row]:
     """A long thread beside a new one, by turns: a machine that slows down slows both."""
-    async with ours.ground.database.begin() as work:
-        await work.tx.execute(text("ANALYZE"))
+    async with ours.ground.database.begin() as tx:
+        await tx.execute(text("ANALYZE"))
     scale, rows = ours.ground.scale, []
     length, share = scale.of(LONG, least=6), scale.of(COMPARED, least=2)
     measured: list[tuple[str, Talks, Callable[[Took], float]]] = [

@@ -127,6 +127,6 @@ async def _probe(ground: Ground, clock: Clock, model_url: str, whose: str, at_on
 
 async def _case(ground: Ground, clock: Clock) -> str:
     thread = Thread(identity.TEAM, identity.REPORTS, clock.next())
-    async with ground.database.begin() as work:
-        flushed = await CaseMessageStore(work.tx).flush(thread, [said(thread, thread.ts, MessageKind.REPORT)])
+    async with ground.database.begin() as tx:
+        flushed = await CaseMessageStore(tx).flush(thread, [said(thread, thread.ts, MessageKind.REPORT)])
     return flushed.case.bug_id

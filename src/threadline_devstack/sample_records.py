@@ -10,9 +10,9 @@ import yaml
 
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.store import EstimateStore
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
@@ -29,40 +29,40 @@ async def load_sample_records(url: str, team: str) -> None:
     """Fill a database whose team has no such records yet; what people made of them since stays."""
     database = Database(url, pool_size=1, application="threadline-devstack")
     try:
-        async with database.begin() as work:
-            await _load_what_is_booked_and_read(work, team)
-            await _load_proposals(work, team)
+        async with database.begin() as tx:
+            await _load_what_is_booked_and_read(tx, team)
+            await _load_proposals(tx, team)
     finally:
         await database.dispose()
 
 
-async def _load_what_is_booked_and_read(work: Work, team: str) -> None:
-    known = {project.name for project in await work.estimates.projects(team)}
+async def _load_what_is_booked_and_read(tx: Transaction, team: str) -> None:
+    known = {project.name for project in await EstimateStore(tx).projects(team)}
     for given in _SAMPLES["projects"]:
         if given["name"] not in known:
-            await _load_project(work, team, **given)
-    appointments = AppointmentStore(work.tx)
+            await _load_project(tx, team, **given)
+    appointments = AppointmentStore(tx)
     if not await appointments.resources(team):
         for name, time_zone, opens, closes in _SAMPLES["resources"]:
             resource = Resource(name, time_zone, time.fromisoformat(opens), time.fromisoformat(closes))
             await appointments.save_resource(team, resource)
-    knowledge = KnowledgeStore(work.tx)
+    knowledge = KnowledgeStore(tx)
     if not await knowledge.documents(team):
         for document in sample_documents():
             await knowledge.save(team, document, split_document(document))
 
 
-async def _load_proposals(work: Work, team: str) -> None:
+async def _load_proposals(tx: Transaction, team: str) -> None:
     for given in _SAMPLES["rfps"]:
         rfp_id = given["rfp_id"]
         try:
-            await RfpStore(work.tx).get(team, rfp_id)
+            await RfpStore(tx).get(team, rfp_id)
         except RfpNotFound as missing:
             if not missing.deleted:  # what people have deleted does not come back
-                await _load_rfp(work, team, **given)
-    if not await TeamMemberStore(work.tx).listed(team, limit=1):
+                await _load_rfp(tx, team, **given)
+    if not await TeamMemberStore(tx).listed(team, limit=1):
         for given in _SAMPLES["team"]:
-            await TeamMemberStore(work.tx).save(team, TeamMember(**given | {"skills": tuple(given["skills"])}))
+            await TeamMemberStore(tx).save(team, TeamMember(**given | {"skills": tuple(given["skills"])}))
 
 
 def sample_documents() -> Iterator[Document]:
@@ -70,25 +70,33 @@ def sample_documents() -> Iterator[Document]:
         yield parse_document(f"handbook/{path.name}", path.read_bytes())
 
 
-async def _load_project(work: Work, team: str, name: str, *, locked: bool) -> None:
+async def _load_project(tx: Transaction, team: str, name: str, *, locked: bool) -> None:
     plan = _SAMPLES["estimate"]
-    project = await work.estimates.get_or_create_project(team, name, "EUR")
+    project = await EstimateStore(tx).get_or_create_project(team, name, "EUR")
     for role, day_rate in plan["roles"]:
-        await work.estimates.save_role(team, project.project_id, ProjectRole(role, Decimal(day_rate)))
+        await EstimateStore(tx).save_role(team, project.project_id, ProjectRole(role, Decimal(day_rate)))
     items = [NewItem(title, role, Decimal(days)) for title, role, days in plan["items"]]
-    await work.estimates.create_items(team, project.project_id, items)
-    await work.estimates.update_quote_totals(team, project.project_id, tax_percent=Decimal(plan["tax_percent"]))
-    await work.estimates.set_locked(team, project.project_id, locked=locked)
+    await EstimateStore(tx).create_items(team, project.project_id, items)
+    await EstimateStore(tx).update_quote_totals(team, project.project_id, tax_percent=Decimal(plan["tax_percent"]))
+    await EstimateStore(tx).set_locked(team, project.project_id, locked=locked)
 
 
 async def _load_rfp(
-    work: Work, team: str, rfp_id: str, title: str, client: str, status: str, owner: str, due_in_days: int, journal: str
+    tx: Transaction,
+    team: str,
+    rfp_id: str,
+    title: str,
+    client: str,
+    status: str,
+    owner: str,
+    due_in_days: int,
+    journal: str,
 ) -> None:
     due = datetime.now(UTC).date() + timedelta(due_in_days)
     facts = RfpFacts(title, client, status=RfpStatus(status), owner=owner, due_date=due)
     author = Author("", "sample")
-    await RfpStore(work.tx).create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
-    await RfpStore(work.tx).append_entry(_change(team, rfp_id, 2), rfp_id, NewEntry(journal), author)
+    await RfpStore(tx).create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
+    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, NewEntry(journal), author)
 
 
 def _change(team: str, name: str, step: int) -> Change:

@@ -29,8 +29,8 @@ HOUR = timedelta(hours=1)
 
 
 async def save(database: Database, resource: Resource, team: str = "T1") -> None:
-    async with database.begin() as work:
-        await AppointmentStore(work.tx).save_resource(team, resource)
+    async with database.begin() as tx:
+        await AppointmentStore(tx).save_resource(team, resource)
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +47,8 @@ async def book(
     attendee: str = "U1",
     team: str = "T1",
 ) -> Appointment:
-    async with database.begin() as work:
-        store = AppointmentStore(work.tx)
+    async with database.begin() as tx:
+        store = AppointmentStore(tx)
         booked = await store.resource(team, resource)
         return await store.book(team, booked, starts_at, minutes, "Review", attendee, NOW)
 
@@ -56,18 +56,18 @@ async def book(
 async def move(
     database: Database, to: datetime, minutes: int | None = None, *, appointment_id: str = "APT-1"
 ) -> Appointment:
-    async with database.begin() as work:
-        return await AppointmentStore(work.tx).move("T1", appointment_id, to, minutes, NOW)
+    async with database.begin() as tx:
+        return await AppointmentStore(tx).move("T1", appointment_id, to, minutes, NOW)
 
 
 async def cancel(database: Database, appointment_id: str = "APT-1") -> Appointment:
-    async with database.begin() as work:
-        return await AppointmentStore(work.tx).cancel("T1", appointment_id, NOW)
+    async with database.begin() as tx:
+        return await AppointmentStore(tx).cancel("T1", appointment_id, NOW)
 
 
 async def slots(database: Database, resource: Resource, after: datetime, minutes: int, days: int = 1) -> list[Slot]:
-    async with database.begin() as work:
-        return await AppointmentStore(work.tx).free_slots("T1", resource, after, minutes, days)
+    async with database.begin() as tx:
+        return await AppointmentStore(tx).free_slots("T1", resource, after, minutes, days)
 
 
 async def free(database: Database, after: datetime, minutes: int, days: int = 1) -> list[str]:
@@ -79,15 +79,15 @@ async def test_booked_appointment_is_upcoming(database: Database) -> None:
     assert made == Appointment(
         "APT-1", "room", MONDAY_10, MONDAY_10 + HOUR, "2026-03-02 10:00", "Review", "U1", cancelled=False
     )
-    async with database.begin() as work:
-        store = AppointmentStore(work.tx)
+    async with database.begin() as tx:
+        store = AppointmentStore(tx)
         assert await store.upcoming("T1", NOW) == [await store.get("T1", "APT-1")] == [made]
 
 
 async def test_appointment_of_somebody_else_is_not_found(database: Database) -> None:
     made = await book(database)
-    async with database.begin() as work:
-        store = AppointmentStore(work.tx)
+    async with database.begin() as tx:
+        store = AppointmentStore(tx)
         assert await store.get("T1", "APT-1", "U1") == made
         with pytest.raises(AppointmentNotFound, match="no appointment APT-1"):
             await store.get("T1", "APT-1", "U2")
@@ -101,8 +101,8 @@ async def test_one_of_fifty_concurrent_bookings_succeeds(database: Database, dat
     finally:
         await other.dispose()
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Appointment"] + ["SlotTaken"] * 49
-    async with database.begin() as work:
-        assert len(await AppointmentStore(work.tx).upcoming("T1", NOW)) == 1
+    async with database.begin() as tx:
+        assert len(await AppointmentStore(tx).upcoming("T1", NOW)) == 1
 
 
 async def test_one_of_many_concurrent_moves_to_a_time_succeeds(database: Database) -> None:
@@ -117,13 +117,13 @@ async def test_database_constraint_refuses_overlaps_except_with_cancelled(databa
     await book(database)
 
     async def insert(*, cancelled: bool) -> None:
-        async with database.begin() as work:
+        async with database.begin() as tx:
             query = text(
                 "INSERT INTO appointments (team, resource, during, title, attendee, created_at, cancelled_at)"
                 " VALUES ('T1', 'room', '[2026-03-02 10:59+01, 2026-03-02 11:59+01)', '', '', now(),"
                 " CASE WHEN :cancelled THEN now() END)"
             )
-            await work.tx.execute(query, {"cancelled": cancelled})
+            await tx.execute(query, {"cancelled": cancelled})
 
     with pytest.raises(Permanent, match="appointments_one_at_a_time") as caught:
         await insert(cancelled=False)
@@ -166,8 +166,8 @@ async def test_move_keeps_the_length_and_may_overlap_its_old_time(database: Data
     assert shorter.ends_at == MONDAY_10 + timedelta(minutes=45)
     with pytest.raises(SlotTaken):
         await move(database, MONDAY_10)
-    async with database.begin() as work:
-        assert await AppointmentStore(work.tx).get("T1", "APT-1") == shorter
+    async with database.begin() as tx:
+        assert await AppointmentStore(tx).get("T1", "APT-1") == shorter
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ async def test_impossible_time_is_refused(database: Database, starts_at: datetim
 async def test_unknown_resource_is_refused_with_the_known_ones(database: Database) -> None:
     with pytest.raises(ResourceNotFound, match="there are: room"):
         await book(database, resource="roof\x00")
-    async with database.begin() as work:
-        store = AppointmentStore(work.tx)
+    async with database.begin() as tx:
+        store = AppointmentStore(tx)
         with pytest.raises(ResourceNotFound):
             await store.resource("T9", "room")
         with pytest.raises(AppointmentNotFound):
@@ -236,8 +236,8 @@ async def test_free_slots_follow_the_clock_when_it_changes(database: Database) -
 async def test_upcoming_appointments_are_found_by_attendee_resource_and_time(database: Database) -> None:
     await book(database, MONDAY_10 + HOUR, attendee="U2")
     await book(database, MONDAY_10, attendee="U1")
-    async with database.begin() as work:
-        find = AppointmentStore(work.tx).upcoming
+    async with database.begin() as tx:
+        find = AppointmentStore(tx).upcoming
         assert [each.appointment_id for each in await find("T1", NOW)] == ["APT-2", "APT-1"]
         assert [each.appointment_id for each in await find("T1", NOW, attendee="U2")] == ["APT-1"]
         assert await find("T1", NOW, resource="doctor") == []

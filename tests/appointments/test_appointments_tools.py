@@ -18,8 +18,8 @@ MONDAY = "2026-03-02"
 
 @pytest.fixture(autouse=True)
 async def resources(database: Database) -> None:
-    async with database.begin() as work:
-        store = AppointmentStore(work.tx)
+    async with database.begin() as tx:
+        store = AppointmentStore(tx)
         await store.save_resource("T1", Resource("Meeting room", "Europe/Berlin", time(9), time(17)))
         await store.save_resource("T1", Resource("Doctor", "America/New_York", time(8), time(12)))
         await store.save_resource("T2", Resource("Meeting room", "Asia/Tokyo", time(9), time(17)))
@@ -81,14 +81,14 @@ async def test_local_time_follows_summer_and_winter(
 ) -> None:
     result = await book(desk, f"{day}T08:00", resource="Doctor")
     assert result.data["starts_at"] == f"{day}T08:00{offset}"
-    async with database.begin() as work:
-        stored = await AppointmentStore(work.tx).get("T1", "APT-1")
+    async with database.begin() as tx:
+        stored = await AppointmentStore(tx).get("T1", "APT-1")
     assert stored.starts_at == datetime.fromisoformat(day).replace(hour=hour, tzinfo=UTC)
 
 
 async def test_time_skipped_by_the_clock_is_refused(desk: ToolScene, database: Database) -> None:
-    async with database.begin() as work:
-        await AppointmentStore(work.tx).save_resource("T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,)))
+    async with database.begin() as tx:
+        await AppointmentStore(tx).save_resource("T1", Resource("Gym", "Europe/Berlin", time(0), time(5), (7,)))
     result = await book(desk, "2026-03-29T02:30", resource="Gym")
     assert "2026-03-29 02:30 does not exist in Europe/Berlin" in message(result)
 

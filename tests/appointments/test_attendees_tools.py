@@ -21,8 +21,8 @@ TOGETHER: dict[str, Any] = {"user_id": "UGUEST", "co_requesters": {"U2": "Ben (U
 
 @pytest.fixture
 async def desk(database: Database) -> ToolScene:
-    async with database.begin() as work:
-        await AppointmentStore(work.tx).save_resource("T1", Resource("Room", "Europe/Berlin", time(9), time(17)))
+    async with database.begin() as tx:
+        await AppointmentStore(tx).save_resource("T1", Resource("Room", "Europe/Berlin", time(9), time(17)))
     return ToolScene(database, appointments.TOOLS, guests=("UGUEST",))
 
 

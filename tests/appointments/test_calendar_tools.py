@@ -39,9 +39,9 @@ class Office:
     people: Directory
 
     async def can_be_booked(self, *names: str) -> None:
-        async with self.database.begin() as work:
+        async with self.database.begin() as tx:
             for name in names:
-                await AppointmentStore(work.tx).save_resource("T1", Resource(name, "Europe/Berlin", time(9), time(17)))
+                await AppointmentStore(tx).save_resource("T1", Resource(name, "Europe/Berlin", time(9), time(17)))
 
     async def ask(self, tool: str, **given: Any) -> ToolResult:
         return await self.desk.ask(tool, **{"channel": GENERAL, "thread_ts": self.root, **given})
@@ -146,9 +146,9 @@ async def test_guest_is_not_shown_the_attendee_of_another_meeting(office: Office
 
 async def test_attendee_whom_slack_does_not_show_is_named_from_the_customer_record(office: Office) -> None:
     await office.can_be_booked("Sales call")
-    async with office.database.begin() as work:
+    async with office.database.begin() as tx:
         query = "INSERT INTO crm_leads (team, user_id, email, name, created_at) VALUES ('T1', 'U7', :at, 'Eva', now())"
-        await work.tx.execute(text(query), {"at": "eva@shop.example"})
+        await tx.execute(text(query), {"at": "eva@shop.example"})
     await office.ask("calendar.book", starts_at=TEN, attendee_id="U7")
     made = event(office.files()[-1])
     assert (made["ATTENDEE"], made["ATTENDEE"].params["CN"]) == ("mailto:eva@shop.example", "Eva")
@@ -189,7 +189,7 @@ async def test_taken_time_names_free_ones_and_invites_nobody(office: Office) -> 
 
 
 async def test_meeting_is_booked_without_a_sender_of_invitations(database: Database) -> None:
-    async with database.begin() as work:
-        await AppointmentStore(work.tx).save_resource("T1", Resource("Sales call", "Europe/Berlin", time(9), time(17)))
+    async with database.begin() as tx:
+        await AppointmentStore(tx).save_resource("T1", Resource("Sales call", "Europe/Berlin", time(9), time(17)))
     booked = await ToolScene(database, appointments.TOOLS).ask("calendar.book", starts_at=TEN)
     assert (booked.success, booked.notes) == (True, ())

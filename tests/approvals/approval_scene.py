@@ -242,8 +242,8 @@ class ApprovalScene:
         return [each for each in self.talk.posted() if not _OUTCOME.match(each.text)][-1]
 
     async def action(self, action_id: str = "ACT-1") -> ProposedAction:
-        async with self.talk.database.begin() as work:
-            return await ApprovalStore(work.tx).get(TEAM, action_id)
+        async with self.talk.database.begin() as tx:
+            return await ApprovalStore(tx).get(TEAM, action_id)
 
     def thread(self) -> list[str]:
         """What the bot has said in the thread, in order."""

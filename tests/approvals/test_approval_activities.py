@@ -13,6 +13,7 @@ from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_va
 from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.db.rate_limit_rules import MUTATION_RATE
+from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import NewRfp, RfpFacts
@@ -242,9 +243,9 @@ async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(
     await desk.say()
     await click(desk, APPROVER)
     scope = f"{TEAM}:thread:{desk.talk.thread.key}"
-    async with desk.talk.database.begin() as work:
+    async with desk.talk.database.begin() as tx:
         changes = itertools.count()
-        while await work.limits.allows_mutation(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
+        while await Limits(tx).allows_mutation(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
             pass
     with pytest.raises(Transient, match="too often") as busy:
         await execute_action(desk)
@@ -335,9 +336,9 @@ async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalSc
 
 async def test_decision_and_execution_are_logged_as_events_once(desk: ApprovalScene) -> None:
     thread = desk.talk.thread
-    async with desk.talk.database.begin() as work:
+    async with desk.talk.database.begin() as tx:
         change = Change(Operation(thread, 0, 0, "create"), time.time())
-        made = (await RfpStore(work.tx).create(change, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"))).rfp
+        made = (await RfpStore(tx).create(change, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"))).rfp
     given = {"rfp_id": made.rfp_id, "patch": json.dumps({"status": "won"})}
     state = ProtocolState(scope=made.rfp_id, loaded=(made.rfp_id,), did_load=True)
     await desk.propose("opportunity_patch", given, state=state, calls=2)

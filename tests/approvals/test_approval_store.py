@@ -40,8 +40,8 @@ async def propose(
 ) -> ProposedAction:
     new = NewAction(more.pop("action", ACTION), risk, AUTHOR, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
     proposed, expires_at = change(call_id, now=more.pop("now", NOW)), more.pop("expires_at", NOW + 3600)
-    async with database.begin() as work:
-        return await ApprovalStore(work.tx).propose(proposed, new, approvers, expires_at)
+    async with database.begin() as tx:
+        return await ApprovalStore(tx).propose(proposed, new, approvers, expires_at)
 
 
 async def click(
@@ -49,26 +49,24 @@ async def click(
 ) -> DecidedAction:
     made_for, now = more.get("made_for", action.action_hash), more.get("now", NOW + 1)
     pressed = Click(user_id, made_for, more.get("approve", True), key, now)
-    async with database.begin() as work:
-        return await ApprovalStore(work.tx).decide(
-            "T1", action.action_id, pressed, more.get("approvers_now", APPROVERS)
-        )
+    async with database.begin() as tx:
+        return await ApprovalStore(tx).decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
 
 
 async def open_actions(database: Database) -> list[str]:
-    async with database.begin() as work:
-        return [each.action_id for each in await ApprovalStore(work.tx).unfinished_after(0, 10)]
+    async with database.begin() as tx:
+        return [each.action_id for each in await ApprovalStore(tx).unfinished_after(0, 10)]
 
 
 async def test_old_decisions_are_pruned_and_open_actions_kept(database: Database) -> None:
     done, pending = await propose(database), await propose(database, call_id="a2")
     await click(database, done)
-    async with database.begin() as work:
-        assert await ApprovalStore(work.tx).prune(NOW + 1) == 0
-        assert await ApprovalStore(work.tx).prune(NOW + 2) == 1
-        assert await ApprovalStore(work.tx).get("T1", pending.action_id) == pending
+    async with database.begin() as tx:
+        assert await ApprovalStore(tx).prune(NOW + 1) == 0
+        assert await ApprovalStore(tx).prune(NOW + 2) == 1
+        assert await ApprovalStore(tx).get("T1", pending.action_id) == pending
         with pytest.raises(ActionNotFound):
-            await ApprovalStore(work.tx).get("T1", done.action_id)
+            await ApprovalStore(tx).get("T1", done.action_id)
 
 
 @pytest.mark.parametrize(
@@ -91,11 +89,11 @@ async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
         await click(database, action, approve=approve, now=now)
     assert await open_actions(database) == [action.action_id] * is_open
     key = outcome_key(action)
-    async with database.begin() as work:
-        await PostStore(work.tx).claim(key, "C1", None, now, 1)
+    async with database.begin() as tx:
+        await PostStore(tx).claim(key, "C1", None, now, 1)
     assert await open_actions(database) == [action.action_id] * is_open
-    async with database.begin() as work:
-        await PostStore(work.tx).record_posted(key, "17.1")
+    async with database.begin() as tx:
+        await PostStore(tx).record_posted(key, "17.1")
     assert await open_actions(database) == []
 
 
@@ -108,11 +106,11 @@ async def test_action_is_proposed_once_per_call(database: Database) -> None:
     assert action.action == {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "ab"}}
     assert action.action_hash == action_hash(action.action)
     assert (action.created_at.timestamp(), action.expires_at.timestamp()) == (NOW, NOW + 3600)
-    async with database.begin() as work:
-        assert await ApprovalStore(work.tx).get("T1", "ACT-1") == action
+    async with database.begin() as tx:
+        assert await ApprovalStore(tx).get("T1", "ACT-1") == action
         for team, action_id in (("T2", "ACT-1"), ("T1", "ACT-2"), ("T1", "\x00")):
             with pytest.raises(ActionNotFound):
-                await ApprovalStore(work.tx).get(team, action_id)
+                await ApprovalStore(tx).get(team, action_id)
 
 
 def test_hash_of_an_action_ignores_the_order_of_fields() -> None:
@@ -143,11 +141,11 @@ async def test_impossible_action_is_refused(database: Database, given: dict[str,
 
 async def test_click_that_waited_for_another_gets_its_decision(database: Database) -> None:
     action = await propose(database)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         pressed = Click("U2", action.action_hash, approve=False, key="k1", now=NOW + 1)
-        first = await ApprovalStore(work.tx).decide("T1", action.action_id, pressed, APPROVERS)
+        first = await ApprovalStore(tx).decide("T1", action.action_id, pressed, APPROVERS)
         second = asyncio.create_task(click(database, action, "U3", key="k2"))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     assert await second == DecidedAction(first.action, decided_by_this_press=False)
     assert (first.decided_by_this_press, first.action.decision, first.action.decided_by) == (
         True,
@@ -197,15 +195,15 @@ async def test_action_expires_by_a_click_or_by_the_clock(database: Database) -> 
         ApprovalDecision.EXPIRED,
         "",
     )
-    async with database.begin() as work:
-        assert (await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 3599)).decision is None
-        over = await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 3600)
+    async with database.begin() as tx:
+        assert (await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3599)).decision is None
+        over = await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3600)
         assert (over.decision, over.decision_key) == (ApprovalDecision.EXPIRED, "expiry")
-        assert await ApprovalStore(work.tx).expire("T1", waited.action_id, NOW + 9999) == over
+        assert await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 9999) == over
     assert (await click(database, waited)).action == over
     decided = (await click(database, await propose(database, call_id="a3"))).action
-    async with database.begin() as work:
-        assert await ApprovalStore(work.tx).expire("T1", decided.action_id, NOW + 9999) == decided
+    async with database.begin() as tx:
+        assert await ApprovalStore(tx).expire("T1", decided.action_id, NOW + 9999) == decided
 
 
 @pytest.mark.parametrize(
@@ -218,8 +216,8 @@ async def test_decided_action_is_not_rewritten(database: Database, change_: str)
         await click(database, action)
 
     async def attempt() -> None:
-        async with database.begin() as work:
-            await work.tx.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
+        async with database.begin() as tx:
+            await tx.execute(text(f"UPDATE proposed_actions SET {change_}"))  # noqa: S608 - written here
 
     with pytest.raises(AppendOnly, match="decided once"):
         await attempt()
@@ -232,10 +230,10 @@ async def test_queries_use_an_index(database: Database) -> None:
     SELECT 'T1', 'C1', n::text, '', '{}', repeat('0', 64), 'low', 'U1', '{}', 'c', 'k' || n, now(), now() + '1h'
     FROM generate_series(1, 20000) n
     """
-    async with database.begin() as work:
-        await work.tx.execute(text(many))
-        await work.tx.execute(text("ANALYZE proposed_actions"))
-    async with explained(database) as (work, asked):
-        await ApprovalStore(work.tx).get("T1", "ACT-1")
+    async with database.begin() as tx:
+        await tx.execute(text(many))
+        await tx.execute(text("ANALYZE proposed_actions"))
+    async with explained(database) as (tx, asked):
+        await ApprovalStore(tx).get("T1", "ACT-1")
     for plan in asked.plans:
         assert "Index Scan" in plan, plan

@@ -177,9 +177,9 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
         raise fault
 
     desk.works.hooks.append(broken)
-    async with desk.talk.database.begin() as work:
+    async with desk.talk.database.begin() as tx:
         made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
-        await RfpStore(work.tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
+        await RfpStore(tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
     given = {"rfp_id": "rfp_abc", "text": "hello"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error

@@ -48,8 +48,8 @@ Kept = dict[str, list[tuple[Any, ...]]]
 
 async def kept(under: Ground, thread: Thread) -> Kept:
     """By what it is; without ids and times, which are each way's own."""
-    async with under.database.begin() as work:
+    async with under.database.begin() as tx:
         return {
-            what: [tuple(row) for row in await work.tx.execute(text(query), {"ts": thread.ts})]
+            what: [tuple(row) for row in await tx.execute(text(query), {"ts": thread.ts})]
             for what, query in (_TALKED | _OPERATED).items()
         }

@@ -101,8 +101,8 @@ async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(start_
         await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("resolved")
         await scene.result()
-        async with scene.database.begin() as work:
-            unsure = await work.tx.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
+        async with scene.database.begin() as tx:
+            unsure = await tx.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
         assert unsure == 0
         assert scene.times_said("found it", identity.SUMMARIES) == 2
 
@@ -113,8 +113,8 @@ async def test_burst_that_comes_while_its_first_message_is_stored_is_one_turn(st
         await scene.report()
         await scene.until_status("pending_verification")
         await scene.until_quiet()
-        async with scene.database.begin() as work:
-            await work.tx.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
+        async with scene.database.begin() as tx:
+            await tx.execute(text("SELECT FROM cases FOR UPDATE"))  # the first flush waits for its row
             await scene.reporter("first")
 
             async def storing() -> bool:

@@ -47,10 +47,10 @@ UPDATE cases SET status = CAST(:to AS text),
 
 async def allowed(scene: Scene, to: CaseStatus) -> bool:
     """Whether the database lets anyone take this step; it is taken back."""
-    async with scene.database.begin() as work:
-        savepoint = await work.tx.begin_nested()
+    async with scene.database.begin() as tx:
+        savepoint = await tx.begin_nested()
         try:
-            await work.tx.execute(STEP, {"to": to})
+            await tx.execute(STEP, {"to": to})
         except DBAPIError as error:
             if sqlstate(error) != "TL003":
                 raise
@@ -90,8 +90,8 @@ async def test_repeated_step_is_recorded_once(scene: Scene) -> None:
     again = await scene.become(CaseStatus.AWAITING_REPORTER, Reason.QUESTION_ASKED, wait_until=200.0)
     assert (first.wait_until, again.wait_until) == (100.0, 200.0)
     assert again.rev > first.rev
-    async with scene.database.begin() as work:
-        steps = [step.to for step in await CaseLists(work.tx).transitions("BUG-1")]
+    async with scene.database.begin() as tx:
+        steps = [step.to for step in await CaseLists(tx).transitions("BUG-1")]
     assert steps == ["new", "investigating", "awaiting_reporter"]
 
 
@@ -130,15 +130,15 @@ async def test_repeated_flush_starts_a_turn_once(scene: Scene) -> None:
     """The answer of the first flush was lost."""
     flushed = []
     for _ in range(2):
-        async with scene.database.begin() as work:
-            flushed.append(await CaseMessageStore(work.tx).flush(THREAD, [report()], start_turn=True))
+        async with scene.database.begin() as tx:
+            flushed.append(await CaseMessageStore(tx).flush(THREAD, [report()], start_turn=True))
     first, again = flushed
     assert (first.turn_started, again.turn_started) == (True, False)
     assert first.case.status is again.case.status is CaseStatus.INVESTIGATING
     assert again.case.has_unread
     assert again.case.title
-    async with scene.database.begin() as work:
-        assert [step.to for step in await CaseLists(work.tx).transitions("BUG-1")] == ["new", "investigating"]
+    async with scene.database.begin() as tx:
+        assert [step.to for step in await CaseLists(tx).transitions("BUG-1")] == ["new", "investigating"]
 
 
 @pytest.mark.parametrize("reason", [Reason.AGENT_RESOLVED, Reason.NO_REPLY, Reason.FIX_MERGED])
@@ -245,8 +245,8 @@ async def test_reopened_case_keeps_its_conversation_and_the_agents_memory(scene:
     await scene.flush(said(20, "broken again"))
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
     assert reopened.bug_id == ended.bug_id
-    async with scene.database.begin() as work:
-        case = await CaseStore(work.tx).get("BUG-1")
+    async with scene.database.begin() as tx:
+        case = await CaseStore(tx).get("BUG-1")
     assert (case.close_reason, case.resolved_at) == ("", None)
     assert (await scene.claim(2)).parent_session == memory != ""
     assert await scene.texts() == ["The cart total is wrong", "broken again"]
@@ -274,12 +274,12 @@ async def test_first_description_by_rule_is_kept(scene: Scene) -> None:
 async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
     await scene.flush(report())
     for _ in range(2):
-        async with scene.database.begin() as work:
-            await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(1))
-    async with scene.database.begin() as work:
-        case = await CaseStore(work.tx).get("BUG-1")
+        async with scene.database.begin() as tx:
+            await ThreadStore(tx).register(case_owner(THREAD, SUMMARY), "C9", ts(1))
+    async with scene.database.begin() as tx:
+        case = await CaseStore(tx).get("BUG-1")
         assert case.summary is not None
-        owner = await ThreadStore(work.tx).owner(case.summary)
+        owner = await ThreadStore(tx).owner(case.summary)
         assert owner == ThreadOwner(f"bug:{THREAD.key}", "case:summary")
         assert (owner.feature, owner.thread) == ("case", THREAD)
 
@@ -287,32 +287,32 @@ async def test_summary_thread_leads_to_its_case(scene: Scene) -> None:
 async def test_second_copy_of_a_summary_is_the_cases_thread_and_not_its_summary(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
-    async with scene.database.begin() as work:
+    async with scene.database.begin() as tx:
         for at in (2, 1):
-            await ThreadStore(work.tx).register(case_owner(THREAD, SUMMARY), "C9", ts(at))
-    async with scene.database.begin() as work:
-        store = CaseStore(work.tx)
-        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await CaseLists(work.tx).list()]
+            await ThreadStore(tx).register(case_owner(THREAD, SUMMARY), "C9", ts(at))
+    async with scene.database.begin() as tx:
+        store = CaseStore(tx)
+        cases = [await store.get("BUG-1"), (await store.for_post("BUG-1", 1)).case, *await CaseLists(tx).list()]
         assert [case.summary for case in cases] == [replace(THREAD, channel="C9", ts=ts(1))] * 3
-        assert await ThreadStore(work.tx).owner(replace(THREAD, channel="C9", ts=ts(2))) is not None
+        assert await ThreadStore(tx).owner(replace(THREAD, channel="C9", ts=ts(2))) is not None
 
 
 async def test_sla_event_is_recorded_once(scene: Scene) -> None:
     await scene.flush(report())
-    async with scene.database.begin() as work:
+    async with scene.database.begin() as tx:
         kinds = (SlaEventKind.ACKNOWLEDGE_REMINDER, SlaEventKind.ACKNOWLEDGE_BREACH, SlaEventKind.RESOLVE_BREACH)
         for ordinal, kind in enumerate(kinds, start=1):
-            assert await CaseStore(work.tx).record_sla_event("BUG-1", 1, ordinal, kind, 0)
-        assert not await CaseStore(work.tx).record_sla_event("BUG-1", 1, 1, kinds[0], 0)
-        assert await CaseStore(work.tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
+            assert await CaseStore(tx).record_sla_event("BUG-1", 1, ordinal, kind, 0)
+        assert not await CaseStore(tx).record_sla_event("BUG-1", 1, 1, kinds[0], 0)
+        assert await CaseStore(tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
 
 
 async def test_cases_are_listed(scene: Scene) -> None:
     await scene.opened()
-    async with scene.database.begin() as work:
-        assert [case.bug_id for case in await CaseLists(work.tx).list(open_only=True)] == ["BUG-1"]
-        assert await CaseLists(work.tx).list(status=CaseStatus.RESOLVED) == []
-        assert await CaseLists(work.tx).list(reporter_id="somebody else") == []
+    async with scene.database.begin() as tx:
+        assert [case.bug_id for case in await CaseLists(tx).list(open_only=True)] == ["BUG-1"]
+        assert await CaseLists(tx).list(status=CaseStatus.RESOLVED) == []
+        assert await CaseLists(tx).list(reporter_id="somebody else") == []
 
 
 async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: Scene) -> None:
@@ -320,11 +320,11 @@ async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: S
     both = asyncio.Barrier(2)
 
     async def write_and_lock(at: int) -> None:
-        async with scene.database.begin() as work:
-            await CaseMessageStore(work.tx).record_bot_message(
+        async with scene.database.begin() as tx:
+            await CaseMessageStore(tx).record_bot_message(
                 "BUG-1", "findings", "words", replace(THREAD, channel="C9", ts=ts(at))
             )
             await both.wait()
-            await CaseStore(work.tx).lock("BUG-1")
+            await CaseStore(tx).lock("BUG-1")
 
     await asyncio.gather(write_and_lock(1), write_and_lock(2))

@@ -339,8 +339,8 @@ async def test_unreadable_signal_is_kept_and_the_case_goes_on(start_case: StartC
         await scene.developer("and now?")
         await scene.until_said("went on", SUMMARIES)
         kept = text("SELECT count(*) FROM quarantine")
-        async with scene.database.begin() as work:
-            assert await work.tx.scalar(kept) == 4
+        async with scene.database.begin() as tx:
+            assert await tx.scalar(kept) == 4
 
 
 async def test_continue_as_new_at_every_point_loses_nothing(start_case: StartCase) -> None:

@@ -24,15 +24,15 @@ SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname
 
 @asynccontextmanager
 async def _holding(scene: CaseScene, lock: str) -> AsyncIterator[None]:
-    async with scene.database.begin() as work:
-        await work.tx.execute(text(lock))
+    async with scene.database.begin() as tx:
+        await tx.execute(text(lock))
         yield
 
 
 async def _until_waiting(scene: CaseScene, count: int) -> None:
     async def waiting() -> bool:
-        async with scene.database.begin() as work:
-            return int(await work.tx.scalar(_WAITING) or 0) >= count
+        async with scene.database.begin() as tx:
+            return int(await tx.scalar(_WAITING) or 0) >= count
 
     await scene.until(waiting, f"{count} wait for a lock")
 

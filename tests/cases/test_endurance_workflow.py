@@ -39,8 +39,8 @@ async def test_storing_is_tried_again_after_a_fault_that_looks_permanent(start_c
 
 
 async def _rename(scene: CaseScene, table: str, to: str) -> None:
-    async with scene.database.begin() as work:
-        await work.tx.execute(text(f"ALTER TABLE {table} RENAME TO {to}"))
+    async with scene.database.begin() as tx:
+        await tx.execute(text(f"ALTER TABLE {table} RENAME TO {to}"))
 
 
 async def test_unforeseen_fault_fails_the_task_and_never_the_run(

@@ -202,9 +202,9 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             bot_id=identity.BOT_ID,
             metadata={"event_type": POST_EVENT, "event_payload": {"key": "BUG-1:summary"} | asdict(owner)},
         )
-        async with scene.database.begin() as work:
+        async with scene.database.begin() as tx:
             unsure = text("UPDATE posts SET ts = NULL WHERE key = 'BUG-1:summary'")
-            assert (await work.tx.execute(unsure)).rowcount == 1
+            assert (await tx.execute(unsure)).rowcount == 1
         reply = scene.message(
             MessageKind.MESSAGE, SenderType.DEVELOPER, identity.DEVELOPER, "the quantity?", "1.5", SUMMARIES
         )
@@ -217,8 +217,8 @@ async def test_reply_under_a_root_whose_post_was_never_confirmed_is_stored(start
             return "the quantity?" in await scene.texts()
 
         await scene.until(stored, "the reply is stored with the case")
-        async with scene.database.begin() as work:
-            assert await PostStore(work.tx).ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
+        async with scene.database.begin() as tx:
+            assert await PostStore(tx).ts_of("BUG-1:summary") == root.ts, "and nobody looks for the root any more"
 
 
 async def test_running_clock_is_told_of_the_end_after_a_dropped_escalation(start_case: StartCase) -> None:

@@ -52,16 +52,16 @@ OPEN = PullRequest("shop", "threadline/bug-1", "https://git.example/shop/1", 1, 
 
 async def test_case_has_one_pull_request_and_shows_whether_it_is_open(scene: Scene) -> None:
     before = await scene.opened()
-    async with scene.database.begin() as work:
-        assert await CaseStore(work.tx).pull_request("BUG-1") is None
-        opened = await CaseStore(work.tx).save_pull_request("BUG-1", OPEN)
+    async with scene.database.begin() as tx:
+        assert await CaseStore(tx).pull_request("BUG-1") is None
+        opened = await CaseStore(tx).save_pull_request("BUG-1", OPEN)
     assert opened.pull_request_open
     assert opened.rev > before.rev
     later = replace(OPEN, commit="def", turn=2)
-    async with scene.database.begin() as work:
-        await CaseStore(work.tx).save_pull_request("BUG-1", later)
-        assert await CaseStore(work.tx).pull_request("BUG-1") == later
-        merged = await CaseStore(work.tx).save_pull_request("BUG-1", replace(later, state="merged"))
+    async with scene.database.begin() as tx:
+        await CaseStore(tx).save_pull_request("BUG-1", later)
+        assert await CaseStore(tx).pull_request("BUG-1") == later
+        merged = await CaseStore(tx).save_pull_request("BUG-1", replace(later, state="merged"))
     assert not merged.pull_request_open
     [row] = await scene.rows("SELECT merged_at, opened_at FROM pull_requests")
     assert row["merged_at"] >= row["opened_at"]

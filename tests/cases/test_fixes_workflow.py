@@ -25,8 +25,8 @@ def _repositories(repository: GitRepository) -> dict[str, str]:
 
 
 async def _pull_request(scene: CaseScene) -> PullRequest | None:
-    async with scene.database.begin() as work:
-        return await CaseStore(work.tx).pull_request("BUG-1")
+    async with scene.database.begin() as tx:
+        return await CaseStore(tx).pull_request("BUG-1")
 
 
 async def _asked_for_a_fix(scene: CaseScene) -> None:

@@ -45,9 +45,9 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     assert snapshot.has_unread
     assert snapshot.reporter_wrote
     assert not snapshot.developer_wrote
-    async with scene.database.begin() as work:
-        assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
-        assert [(step.before, step.to) for step in await CaseLists(work.tx).transitions("BUG-1")] == [(None, "new")]
+    async with scene.database.begin() as tx:
+        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"bug:{THREAD.key}", "case:report")
+        assert [(step.before, step.to) for step in await CaseLists(tx).transitions("BUG-1")] == [(None, "new")]
 
 
 @pytest.mark.parametrize("kind", [MessageKind.MESSAGE, MessageKind.CLOSE])
@@ -142,14 +142,14 @@ async def test_edit_in_the_opening_batch_is_applied(scene: Scene) -> None:
 async def test_files_of_a_deleted_message_are_deleted_also_when_fetched_later(scene: Scene) -> None:
     picture = FileRef("F1", "screen.png", "image/png", 3)
     await scene.flush(report(), said(1, files=(picture,)), said(2, files=(FileRef("F2", "log.txt"),)))
-    async with scene.database.begin() as work:
-        first, second = await CaseMessageStore(work.tx).pending_files("BUG-1")
-        await CaseMessageStore(work.tx).store_file(second.id, b"log")
+    async with scene.database.begin() as tx:
+        first, second = await CaseMessageStore(tx).pending_files("BUG-1")
+        await CaseMessageStore(tx).store_file(second.id, b"log")
     await scene.flush(deletion(1), deletion(2))
-    async with scene.database.begin() as work:
-        assert await CaseMessageStore(work.tx).pending_files("BUG-1") == []
-        await CaseMessageStore(work.tx).store_file(first.id, b"png")
-        assert await CaseMessageStore(work.tx).readable_files("BUG-1") == 0
+    async with scene.database.begin() as tx:
+        assert await CaseMessageStore(tx).pending_files("BUG-1") == []
+        await CaseMessageStore(tx).store_file(first.id, b"png")
+        assert await CaseMessageStore(tx).readable_files("BUG-1") == 0
 
 
 async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
@@ -237,24 +237,24 @@ async def test_close_is_due_only_as_the_reporters_last_message(scene: Scene) -> 
 async def test_pages_cover_the_messages_once_and_a_foreign_cursor_is_refused(scene: Scene) -> None:
     await scene.flush(report("0"), *(said(at, str(at)) for at in range(1, 8)))
     seen, cursor = [], None
-    async with scene.database.begin() as work:
+    async with scene.database.begin() as tx:
         while True:
-            page = await CaseMessageStore(work.tx).page("BUG-1", cursor, limit=3)
+            page = await CaseMessageStore(tx).page("BUG-1", cursor, limit=3)
             seen += [entry.text for entry in page.entries]
             cursor = page.next_cursor
             if cursor is None:
                 break
         assert seen == [str(at) for at in range(8)]
         with pytest.raises(Permanent):
-            await CaseMessageStore(work.tx).page("BUG-1", "elsewhere")
+            await CaseMessageStore(tx).page("BUG-1", "elsewhere")
 
 
 async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Scene) -> None:
     await scene.opened()
     await scene.turn(1)
     for _ in range(2):
-        async with scene.database.begin() as work:
-            await CaseMessageStore(work.tx).record_bot_message(
+        async with scene.database.begin() as tx:
+            await CaseMessageStore(tx).record_bot_message(
                 "BUG-1", "question", "Which browser?", replace(THREAD, ts=ts(3))
             )
     snapshot = await scene.flush(said(4, "Firefox", by=SenderType.DEVELOPER))
@@ -266,8 +266,8 @@ async def test_posts_of_the_bot_are_read_but_neither_numbered_nor_due(scene: Sce
 async def test_messages_used_by_a_turn_are_known_for_their_reactions(scene: Scene) -> None:
     await scene.opened(said(1), said(2), deletion(2), edit(1, "x", 3))
     await scene.turn(1)
-    async with scene.database.begin() as work:
-        assert await CaseMessageStore(work.tx).messages_of_turn("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
+    async with scene.database.begin() as tx:
+        assert await CaseMessageStore(tx).messages_of_turn("BUG-1", 1) == [("C1", ts(0)), ("C1", ts(1))]
 
 
 async def test_another_thread_opens_another_case(scene: Scene) -> None:
@@ -306,13 +306,13 @@ SELECT 'BUG-1', 'b' || n, 'bot', '', 'findings', 'words', 'C1', n::text, n FROM 
 async def test_unused_messages_are_found_by_an_index(scene: Scene, asked: str) -> None:
     """A plan, and no time: of one long thread among many short ones no row is read that is not wanted."""
     await scene.opened()
-    async with scene.database.begin() as work:
-        await work.tx.execute(text(_MANY_SHORT))
-        await work.tx.execute(text("ANALYZE bug_conversations"))
-        await work.tx.execute(text(_ONE_LONG))
-        await work.tx.execute(text(_OF_THE_BOT))
-        await work.tx.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
+    async with scene.database.begin() as tx:
+        await tx.execute(text(_MANY_SHORT))
+        await tx.execute(text("ANALYZE bug_conversations"))
+        await tx.execute(text(_ONE_LONG))
+        await tx.execute(text(_OF_THE_BOT))
+        await tx.execute(text("UPDATE cases SET turn = 149, rev = rev + 1 WHERE bug_id = 'BUG-1'"))
         given = re.sub(":bug_id|[$]1", "'BUG-1'", asked).replace("$2", "150")
-        plan = "\n".join((await work.tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
+        plan = "\n".join((await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + given))).scalars())
     assert "bug_conversations_turn_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

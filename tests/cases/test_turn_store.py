@@ -144,10 +144,10 @@ async def test_settling_copies_the_outcome_to_the_case(scene: Scene) -> None:
         "ask_reporter",
     )
     assert snapshot.session_id == session_id("BUG-1", 1, 1)
-    async with scene.database.begin() as work:
-        assert (await CaseStore(work.tx).get("BUG-1")).components == ["cart"]
+    async with scene.database.begin() as tx:
+        assert (await CaseStore(tx).get("BUG-1")).components == ["cart"]
         with pytest.raises(Permanent):
-            await CaseStore(work.tx).turn("BUG-1", 2)
+            await CaseStore(tx).turn("BUG-1", 2)
     claim = await scene.claim(2)
     assert (claim.parent_session, claim.base, claim.cost_usd) == (snapshot.session_id, {"shop": "abc"}, 0.25)
     assert (claim.state, claim.questions) == (WorkflowState.AWAITING_REPORTER, 1)
@@ -181,8 +181,8 @@ async def test_failed_turn_is_settled_as_an_escalation(scene: Scene, claimed: bo
     assert (settled.action, snapshot.turn, snapshot.escalations, snapshot.escalated) == (Action.ESCALATE, 2, 1, True)
     assert not snapshot.has_unread, "people have it now; it would escalate for ever otherwise"
     assert snapshot.session_id == head
-    async with scene.database.begin() as work:
-        assert (await CaseStore(work.tx).turn("BUG-1", 2)).result == {"summary": "the model refused"}
+    async with scene.database.begin() as tx:
+        assert (await CaseStore(tx).turn("BUG-1", 2)).result == {"summary": "the model refused"}
     if zombie:
         with pytest.raises(ClaimLost):
             await scene.agent.finish(zombie, DONE)
@@ -207,9 +207,9 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_comes_again
     claim = await scene.claim(1)
     developer = said(2, "please fix it", by=SenderType.DEVELOPER)
     await scene.flush(said(1, "Firefox"), developer)
-    async with scene.database.begin() as work:
+    async with scene.database.begin() as tx:
         open_fix = PullRequest("shop", "threadline/bug-1", "https://forge.example/1", 1, "abc", 1)
-        await CaseStore(work.tx).save_pull_request("BUG-1", open_fix)
+        await CaseStore(tx).save_pull_request("BUG-1", open_fix)
     resolved = replace(DONE, action=Action.RESOLVED)
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))
     settled = await scene.settle(1)
@@ -238,10 +238,10 @@ async def test_outcome_is_stored_without_unstorable_characters(scene: Scene) -> 
 async def test_agent_gets_files_and_the_reason_for_missing_ones(scene: Scene) -> None:
     files = (FileRef("F1", "screen.png", "image/png", 3), FileRef("F2", "huge.zip", "application/zip", 9))
     await scene.opened(said(1, files=files))
-    async with scene.database.begin() as work:
-        first, second = await CaseMessageStore(work.tx).pending_files("BUG-1")
-        await CaseMessageStore(work.tx).store_file(first.id, b"png")
-        await CaseMessageStore(work.tx).fail_file(second.id, "larger than 20 MB")
+    async with scene.database.begin() as tx:
+        first, second = await CaseMessageStore(tx).pending_files("BUG-1")
+        await CaseMessageStore(tx).store_file(first.id, b"png")
+        await CaseMessageStore(tx).fail_file(second.id, "larger than 20 MB")
     got = await scene.agent.attachments("BUG-1")
     assert [(file.name, file.content, file.error) for file in got] == [
         ("screen.png", b"png", ""),

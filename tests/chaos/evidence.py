@@ -216,10 +216,10 @@ async def gather(
 
 
 async def _gather_rows(stack: ChaosStack, people: People, evidence: Evidence, since: datetime) -> None:
-    async with stack.database.begin() as work:
+    async with stack.database.begin() as tx:
 
         async def rows(query: TextClause, **given: object) -> list[Any]:
-            return list(await work.tx.execute(query, given))
+            return list(await tx.execute(query, given))
 
         evidence.cases = await rows(CASES, places=[each.place for each in people.cases])
         cases = [row.thread for row in evidence.cases]
@@ -239,7 +239,7 @@ async def _gather_rows(stack: ChaosStack, people: People, evidence: Evidence, si
         evidence.calls = await rows(_CALLS, places=places)
         items = await rows(_ITEMS, project=people.project, rfp=people.rfp)
         evidence.items = {row.title: row.times for row in items}
-        evidence.empty_versions = int(await work.tx.scalar(_EMPTY_VERSIONS, {"rfp": people.rfp}) or 0)
+        evidence.empty_versions = int(await tx.scalar(_EMPTY_VERSIONS, {"rfp": people.rfp}) or 0)
         (counted,) = await rows(_COUNTS, since=since)
         evidence.counts = dict(counted._mapping)
 

@@ -156,8 +156,8 @@ class Faults:
 
     async def _turn_is_running(self) -> bool:
         try:
-            async with self.stack.database.begin() as work:
-                return bool(await work.tx.scalar(_RUNNING))
+            async with self.stack.database.begin() as tx:
+                return bool(await tx.scalar(_RUNNING))
         except (Permanent, Transient):  # another fault may have hit Postgres
             return False
 

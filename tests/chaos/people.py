@@ -20,6 +20,7 @@ from tests.chaos.plan import (
 from tests.chaos.scripted import ASIDE, ROLE
 from tests.chaos.stack import ChaosStack, key_of
 from threadline.estimates.model import ProjectRole
+from threadline.estimates.store import EstimateStore
 from threadline.handovers.model import CLOSE
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
@@ -205,11 +206,11 @@ class People:
     async def _open_project(self) -> None:
         if not self._plan.conversations:
             return
-        async with self._stack.database.begin() as work:
-            project = await work.estimates.get_or_create_project(identity.TEAM, self.project, "EUR")
-            await work.estimates.save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
+        async with self._stack.database.begin() as tx:
+            project = await EstimateStore(tx).get_or_create_project(identity.TEAM, self.project, "EUR")
+            await EstimateStore(tx).save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
             created = Change(Operation(Thread(identity.TEAM, identity.GENERAL, "1.0"), 1, 1, self.rfp), time.time())
-            await RfpStore(work.tx).create(created, NewRfp(RfpFacts(self.project)), Author("", self.rfp), self.rfp)
+            await RfpStore(tx).create(created, NewRfp(RfpFacts(self.project)), Author("", self.rfp), self.rfp)
 
     async def _play_case(self, case: CaseThread) -> None:
         await asyncio.sleep(case.begins)

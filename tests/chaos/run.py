@@ -166,10 +166,10 @@ class _Settling:
         """
         cases = {"places": [each.place for each in self._people.cases]}
         conversations = {"places": [each.place for each in self._people.conversations]}
-        async with self._stack.database.begin() as work:
-            known = list(await work.tx.execute(evidences.CASES, cases))
-            due = int(await work.tx.scalar(_UNSAID_ENDS, cases) or 0)
-            due += int(await work.tx.scalar(_UNFINISHED_CONVERSATIONS, conversations) or 0)
+        async with self._stack.database.begin() as tx:
+            known = list(await tx.execute(evidences.CASES, cases))
+            due = int(await tx.scalar(_UNSAID_ENDS, cases) or 0)
+            due += int(await tx.scalar(_UNFINISHED_CONVERSATIONS, conversations) or 0)
         unresolved = [row for row in known if row.status != "resolved"]
         for row in unresolved:
             if row.escalated and row.status in ("escalated", "pending_verification"):

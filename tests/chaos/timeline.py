@@ -83,9 +83,9 @@ async def timeline_of(
 async def _of_thread(stack: ChaosStack, runs: Sequence[WorkflowExecution], thread: str, place: str) -> str:
     root = place.rpartition(":")[2] if ":" in place else ""
     moments = [*_slack(stack, thread, root), *(Moment(at, "chaos", words) for at, words in stack.log)]
-    async with stack.database.begin() as work:
+    async with stack.database.begin() as tx:
         query = _CONVERSATION_ROWS if ":" in thread else _CASE_ROWS
-        rows = list(await work.tx.execute(query, {"thread": thread}))
+        rows = list(await tx.execute(query, {"thread": thread}))
     moments += [Moment(row.at.timestamp(), row.what, str(row.words)) for row in rows]
     for run in runs:
         if root and run.id.endswith(root):

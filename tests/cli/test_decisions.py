@@ -58,15 +58,15 @@ async def decided(
     made = DecisionRound(
         1, Decision(DecisionType.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more
     )
-    async with talk.database.begin() as work:
-        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+    async with talk.database.begin() as tx:
+        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
         await store.add(row.id, turn, made)
         told = verdict or Judgement(NextStep.PROCEED, confidence)
         await store.add_judgement(row.id, turn, 1, surely(confidence), told)
         await store.close(row.id, turn, outcome, 0.01)
         key, ts = f"talk:{THREAD.key}:turn:{turn}", f"1700001000.{turn:06}"
-        await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 1.0, 60.0)
-        await PostStore(work.tx).record_posted(key, ts)
+        await PostStore(tx).claim(key, THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await PostStore(tx).record_posted(key, ts)
     if thumb:
         about = message_id(THREAD.team, THREAD.channel, ts)
         moment = f"1700002000.{turn:06}"

@@ -15,7 +15,9 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.contract import FinishRequest, Word
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind, WordKind
+from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import NewEvent
@@ -78,12 +80,12 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     question = talk.message(f"what is the status of {CITY}?")
     await talk.said(question)
     await talk.begin()
-    async with talk.database.begin() as work:
-        await work.turn_plans.prepared(talk.thread, 1, "Everything about the city.", "", LAYERS)
-        await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
+    async with talk.database.begin() as tx:
+        await TurnPlans(tx).prepared(talk.thread, 1, "Everything about the city.", "", LAYERS)
+        await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
-        await RfpStore(work.tx).append_event(change, CITY, NewEvent("looked", {"at": "status"}), author)
+        await RfpStore(tx).append_event(change, CITY, NewEvent("looked", {"at": "status"}), author)
 
     async def work_on_it(turn: ScriptTurn) -> None:
         await turn.call_together(("lamps_list", {}), ("lamps_create", {"title": f"A lamp for {SECRET}"}))
@@ -190,9 +192,9 @@ async def test_forgotten_conversation_is_reported(
     talk: ConversationActivityScene, asked: IncomingMessage, explain: Explain
 ) -> None:
     answer = answer_of(talk)
-    async with talk.database.begin() as work:
-        await work.tx.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
-        assert await work.conversations.prune(talk.at - 86_400) == 1
+    async with talk.database.begin() as tx:
+        await tx.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
+        assert await ConversationStore(tx).prune(talk.at - 86_400) == 1
     assert await talk.rows("SELECT * FROM turn_plans") == []
     assert "is forgotten" in explain.refused(link(answer, talk.thread.ts))
     assert "Nothing is on record" in explain.refused(f"{GENERAL}/{answer}"), "a bare address names no thread"
@@ -200,11 +202,11 @@ async def test_forgotten_conversation_is_reported(
 
 @pytest.mark.parametrize("ts", [REPORT.ts, "1700000900.000100"])
 async def test_message_of_a_case_names_the_command_that_shows_it(database: Database, explain: Explain, ts: str) -> None:
-    async with database.begin() as work:
-        await CaseMessageStore(work.tx).flush(CASE_THREAD, [REPORT])
-        claimed = await PostStore(work.tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
+    async with database.begin() as tx:
+        await CaseMessageStore(tx).flush(CASE_THREAD, [REPORT])
+        claimed = await PostStore(tx).claim("BUG-1:ack", REPORT.channel, REPORT.ts, 1.0, 45.0)
         assert claimed.state == "ours"
-        await PostStore(work.tx).record_posted("BUG-1:ack", "1700000900.000100")
+        await PostStore(tx).record_posted("BUG-1:ack", "1700000900.000100")
     done = explain(f"{REPORT.channel}/{ts}")
     assert (done.returncode, "`threadline cases show BUG-1`" in done.stdout) == (0, True)
     told = explain.told(f"{REPORT.channel}/{ts}")

@@ -56,8 +56,8 @@ async def test_missing_path_is_named_and_nothing_is_stored(run: Command, databas
     done = run("ingest", "fine.md", "nowhere.md")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "There is no nowhere.md" in done.stderr
-    async with database.begin() as work:
-        assert await KnowledgeStore(work.tx).documents("T1") == []
+    async with database.begin() as tx:
+        assert await KnowledgeStore(tx).documents("T1") == []
 
 
 @pytest.mark.parametrize("name", ["two  blanks", "no\u00a0break", "a\u202fnarrow one"])

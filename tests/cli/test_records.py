@@ -12,9 +12,11 @@ from threadline.appointments.store import AppointmentStore
 from threadline.approvals.model import NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
+from threadline.estimates.store import EstimateStore
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 from threadline.rfps.model import NewEntry, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.model import Author, Risk
@@ -73,10 +75,10 @@ async def test_loaded_again_a_project_gets_the_new_rates(run: Command, database:
     assert resource.startswith("Meeting room: 09:00 to 17:00 Europe/Berlin, Monday, Tuesday")
     write(run, FILE.replace("800", "810"))
     assert run("load", "records.toml").returncode == 0
-    async with database.begin() as work:
-        roles = await work.estimates.roles("T1", "PRJ-1")
+    async with database.begin() as tx:
+        roles = await EstimateStore(tx).roles("T1", "PRJ-1")
         assert {role.name: role.day_rate for role in roles} == {"designer": Decimal(810), "developer": Decimal("900.5")}
-        assert await work.estimates.projects("T2") == []
+        assert await EstimateStore(tx).projects("T2") == []
 
 
 def test_locked_project_keeps_its_rates_until_it_is_unlocked(run: Command) -> None:
@@ -98,11 +100,11 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
     loaded = run("load", "records.toml")
     assert (loaded.returncode, loaded.stderr) == (0, "")
     assert "RFPs: 2 new, 0 there before" in loaded.stdout
-    async with database.begin() as work:
-        first, crane = await RfpStore(work.tx).listed("T1")
-        state = await RfpStore(work.tx).ensure_state_exists("T1", first.rfp_id)
+    async with database.begin() as tx:
+        first, crane = await RfpStore(tx).listed("T1")
+        state = await RfpStore(tx).ensure_state_exists("T1", first.rfp_id)
         assert (state.document["status"], state.document["due_date"]) == ("proposal_submitted", "2026-03-31")
-        assert await RfpStore(work.tx).listed("T2") == []
+        assert await RfpStore(tx).listed("T2") == []
     listed = [
         "rfp_abc123: Website relaunch, Acme, proposal submitted, due 2026-03-31, Ida",
         f"{crane.rfp_id}: Crane, new",
@@ -111,8 +113,8 @@ async def test_loaded_again_rfps_stay_as_they_are_and_people_change(run: Command
     assert run("list").stdout.splitlines() == listed
     assert "RFPs: 0 new, 2 there before" in run("load", "records.toml").stdout
     assert run("list").stdout.splitlines() == listed
-    async with database.begin() as work:
-        await RfpStore(work.tx).patch_state(change(), "rfp_abc123", {"status": "won"}, AUTHOR)
+    async with database.begin() as tx:
+        await RfpStore(tx).patch_state(change(), "rfp_abc123", {"status": "won"}, AUTHOR)
     write(run, PROPOSALS.replace("= 16", "= 20"))
     assert run("load", "records.toml").returncode == 0
     assert "rfp_abc123: Website relaunch, Acme, won, due 2026-03-31, Ida" in run("list").stdout
@@ -142,11 +144,11 @@ async def test_file_with_a_fault_is_not_loaded_at_all(
     write(run, (FILE + PROPOSALS).replace(changed, to))
     refused = run("load", "records.toml")
     assert (refused.returncode, fault in refused.stderr) == (1, True), refused.stderr
-    async with database.begin() as work:
-        assert await work.estimates.projects("T1") == []
-        assert await AppointmentStore(work.tx).resources("T1") == []
-        assert await RfpStore(work.tx).listed("T1") == []
-        assert await TeamMemberStore(work.tx).listed("T1") == []
+    async with database.begin() as tx:
+        assert await EstimateStore(tx).projects("T1") == []
+        assert await AppointmentStore(tx).resources("T1") == []
+        assert await RfpStore(tx).listed("T1") == []
+        assert await TeamMemberStore(tx).listed("T1") == []
 
 
 async def test_rfp_is_loaded_though_another_team_has_its_id(run: Command, database: Database) -> None:
@@ -156,15 +158,15 @@ async def test_rfp_is_loaded_though_another_team_has_its_id(run: Command, databa
     assert (loaded.returncode, loaded.stderr) == (0, "")
     assert "RFPs: 2 new" in loaded.stdout
     assert "rfp_abc123: Website relaunch, Acme" in run("list").stdout
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).listed("T2") == [theirs]
+    async with database.begin() as tx:
+        assert await RfpStore(tx).listed("T2") == [theirs]
 
 
 async def test_deleted_rfp_cannot_be_loaded_by_its_id(run: Command, database: Database) -> None:
     write(run, PROPOSALS)
     run("load", "records.toml")
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", "rfp_abc123")
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", "rfp_abc123")
     assert "rfp_abc123 was deleted" in run("load", "records.toml").stderr
 
 
@@ -176,15 +178,15 @@ def test_unknown_project_or_file_is_named(run: Command) -> None:
 
 async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Command, database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
-    async with database.begin() as work:
-        await RfpStore(work.tx).append_entry(change("j"), rfp.rfp_id, NewEntry("A decision"), AUTHOR)
-        await RfpStore(work.tx).bind(THREAD, rfp.rfp_id, "U1")
+    async with database.begin() as tx:
+        await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, NewEntry("A decision"), AUTHOR)
+        await RfpStore(tx).bind(THREAD, rfp.rfp_id, "U1")
         fact = NewMemory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
-        await work.memories.remember("T1", fact, "turn-1", NOW)
+        await MemoryStore(tx).remember("T1", fact, "turn-1", NOW)
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp.rfp_id)
-        await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
+        await JobStore(tx).schedule(change("job"), job, AUTHOR)
         action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)
-        await ApprovalStore(work.tx).propose(change("action"), action, ("U2",), NOW + 60)
+        await ApprovalStore(tx).propose(change("action"), action, ("U2",), NOW + 60)
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 6)
@@ -192,14 +194,14 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
     for part in (*parts, f"{THREAD.channel}/{THREAD.ts}", "JOB-1", "ACT-1"):
         assert part in preview.stdout
     assert f"`threadline records delete {rfp.rfp_id} --yes`" in hint
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).text_of("T1", rfp.rfp_id) == "A crane for the harbour."
-        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 1
+    async with database.begin() as tx:
+        assert await RfpStore(tx).text_of("T1", rfp.rfp_id) == "A crane for the harbour."
+        assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 1
     done = run("delete", rfp.rfp_id, "--yes")
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, told)
     assert "There is nothing yet" in run("list").stdout
-    async with database.begin() as work:
-        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 0
+    async with database.begin() as tx:
+        assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 0
     for arguments in ((), ("--yes",)):
         again = run("delete", rfp.rfp_id, *arguments)
         assert (again.returncode, f"{rfp.rfp_id} is gone already" in again.stdout) == (0, True)
@@ -216,8 +218,8 @@ async def test_unknown_rfp_is_not_deleted_and_the_nearest_id_is_named(run: Comma
 
 
 async def test_person_is_forgotten_only_with_yes(run: Command, database: Database) -> None:
-    async with database.begin() as work:
-        await TeamMemberStore(work.tx).save("T1", IDA)
+    async with database.begin() as tx:
+        await TeamMemberStore(tx).save("T1", IDA)
     preview = run("forget-person", "ida")
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 3)
@@ -226,20 +228,20 @@ async def test_person_is_forgotten_only_with_yes(run: Command, database: Databas
     assert "`threadline records forget-person U7 --yes`" in hint
     done = run("forget-person", "U7", "--yes")
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, told)
-    async with database.begin() as work:
-        assert await TeamMemberStore(work.tx).listed("T1") == []
+    async with database.begin() as tx:
+        assert await TeamMemberStore(tx).listed("T1") == []
     again = run("forget-person", "U7", "--yes")
     assert (again.returncode, again.stdout) == (1, "")
     assert "no team member is called 'U7'" in again.stderr
 
 
 async def test_ambiguous_name_forgets_nobody(run: Command, database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for each in (IDA, TeamMember("U8", "Bo Olsen"), TeamMember("U9", "bo olsen")):
-            await TeamMemberStore(work.tx).save("T1", each)
+            await TeamMemberStore(tx).save("T1", each)
     several = run("forget-person", "Bo Olsen", "--yes")
     assert (several.returncode, several.stdout) == (1, "")
     assert "give U8 or U9" in several.stderr
     assert "did you mean Ida (U7)?" in run("forget-person", "Idda", "--yes").stderr
-    async with database.begin() as work:
-        assert len(await TeamMemberStore(work.tx).listed("T1")) == 3
+    async with database.begin() as tx:
+        assert len(await TeamMemberStore(tx).listed("T1")) == 3

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.text import is_blank
@@ -74,8 +76,8 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
         await talk.answer()
     marks = await marks_of(talk)
     assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(talk.thread, 1)
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(talk.thread, 1)
     assert settled is not None
     assert (settled.kind, settled.said) == (OutcomeKind.ANSWERED, False)
     assert settled.answer
@@ -101,8 +103,8 @@ async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: 
     [looked] = (await talk.think()).reply.calls
     await talk.act(looked)
     unreadable = Message(Role.ASSISTANT, calls=(ToolCall("call_2", "lamps.create", '{title: "Milk"'),))
-    async with talk.database.begin() as work:
-        await work.transcripts.append(talk.thread, 1, 2, [("a:1:2", unreadable)])
+    async with talk.database.begin() as tx:
+        await TranscriptStore(tx).append(talk.thread, 1, 2, [("a:1:2", unreadable)])
     [call] = (await talk.think(step=2)).reply.calls
     done = await talk.act(call, step=2)
     assert done.status is ExecutionStatus.ERROR

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import CONVERSATION
 from threadline.db.engine import Database
 from threadline.gateway.router import ThreadResolver
@@ -47,13 +48,13 @@ class Memory:
         WHERE v.channel = :channel AND v.thread_ts = :ts AND m.message_type = 'message' AND m.redacted_at IS NULL
         ORDER BY m.said_at
         """
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             where = {"channel": thread.channel, "ts": thread.ts}
-            return list((await work.tx.execute(text(query), where)).scalars())
+            return list((await tx.execute(text(query), where)).scalars())
 
     async def keep(self, thread: Thread, message: IncomingMessage) -> None:
-        async with self._database.begin() as work:
-            await work.conversations.store(thread, [message])
+        async with self._database.begin() as tx:
+            await ConversationStore(tx).store(thread, [message])
 
 
 class CatchUpWorkspace:
@@ -275,16 +276,16 @@ async def test_channel_that_the_bot_was_removed_from_is_no_error(house: CatchUpW
 
     assert await house.look() == ["message"]
 
-    async with house.database.begin() as work:
-        assert await CatchUpStore(work.tx, identity.TEAM).failed_threads(0) == []
+    async with house.database.begin() as tx:
+        assert await CatchUpStore(tx, identity.TEAM).failed_threads(0) == []
 
 
 async def test_followed_thread_is_still_followed_after_a_restart(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.look()
-    async with house.database.begin() as work:
-        await CatchUpStore(work.tx, identity.TEAM, CHANNELS, [CONVERSATION]).unfollow_others(CHANNELS)
-        rows = await work.tx.execute(text("SELECT channel, thread_ts FROM catch_up_threads"))
+    async with house.database.begin() as tx:
+        await CatchUpStore(tx, identity.TEAM, CHANNELS, [CONVERSATION]).unfollow_others(CHANNELS)
+        rows = await tx.execute(text("SELECT channel, thread_ts FROM catch_up_threads"))
         assert [tuple(row) for row in rows] == [(GENERAL, root.ts)]
 
 
@@ -304,9 +305,9 @@ async def test_shallow_pass_compares_the_thread_compared_longest_ago(
 async def test_pruned_conversation_is_not_followed(house: CatchUpWorkspace) -> None:
     root = await house.say(f"{CALL} add three items")
     await house.say("for the shop", root, kept=False)
-    async with house.database.begin() as work:
-        await work.tx.execute(text("DELETE FROM conversation_messages"))
-        await work.tx.execute(text("UPDATE conversations SET stored = 0"))
+    async with house.database.begin() as tx:
+        await tx.execute(text("DELETE FROM conversation_messages"))
+        await tx.execute(text("UPDATE conversations SET stored = 0"))
 
     assert await house.look() == []
 
@@ -320,8 +321,8 @@ async def test_conversation_that_begins_anew_after_it_was_pruned_is_compared_fro
     posts[ts] = root = replace(posts.pop(first.ts), ts=ts)
     await house.memory.keep(house.thread(root), house.message(root))
     await house.look()
-    async with house.database.begin() as work:
-        assert await work.conversations.prune(time.time() + 60) == 1
+    async with house.database.begin() as tx:
+        assert await ConversationStore(tx).prune(time.time() + 60) == 1
     await house.say("for the shop", root, kept=False)
     assert await house.look() == [], "nobody owns the thread"
 

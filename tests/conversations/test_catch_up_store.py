@@ -3,6 +3,8 @@
 from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
@@ -30,17 +32,17 @@ async def talk(
     hours: int = 0,
 ) -> Thread:
     """A conversation with one message, which the turn `used` has taken up; `turn` is the last settled one."""
-    async with database.begin() as work:
+    async with database.begin() as tx:
         opening = {"team": team, "channel": channel, "ts": ts, "turn": turn, "hours": hours}
-        conversation_id = (await work.tx.execute(text(_OPEN), opening)).scalar_one()
+        conversation_id = (await tx.execute(text(_OPEN), opening)).scalar_one()
         said = {"conversation_id": conversation_id, "id": f"{team}:{channel}:{ts}", "channel": channel}
-        await work.tx.execute(text(_SAY), said | {"wants_turn": wants_turn, "used": used})
+        await tx.execute(text(_SAY), said | {"wants_turn": wants_turn, "used": used})
     return Thread(team, channel, ts)
 
 
 async def at_work(database: Database) -> Thread | None:
-    async with database.begin() as work:
-        return await work.talked.working_in("T1", "D1")
+    async with database.begin() as tx:
+        return await Talked(tx).working_in("T1", "D1")
 
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:
@@ -60,21 +62,21 @@ async def test_working_conversation_has_something_to_answer(database: Database) 
 
 async def test_conversation_began_with_its_first_message(database: Database) -> None:
     thread = await talk(database, "1.0")
-    async with database.begin() as work:
-        assert await work.talked.begun_at(thread) == 1
-        assert await work.talked.begun_at(Thread("T1", "D1", "2.0")) is None
+    async with database.begin() as tx:
+        assert await Talked(tx).begun_at(thread) == 1
+        assert await Talked(tx).begun_at(Thread("T1", "D1", "2.0")) is None
 
 
 async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Database) -> None:
     for ts, channel in (("1.0", "D1"), ("2.0", "D1"), ("3.0", "D2")):
         thread = await talk(database, ts, channel=channel, turn=0)
         for turn, words in enumerate(("first", "second " * 5, "not posted"), start=1):
-            async with database.begin() as work:
-                await work.conversations.settle(thread, turn, OutcomeKind.ANSWERED, words, "U1", False, 1, "")
+            async with database.begin() as tx:
+                await ConversationStore(tx).settle(thread, turn, OutcomeKind.ANSWERED, words, "U1", False, 1, "")
                 if turn < 3:
-                    await work.conversations.said(thread, turn)
-    async with database.begin() as work:
-        found = await work.talked.last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
+                    await ConversationStore(tx).said(thread, turn)
+    async with database.begin() as tx:
+        found = await Talked(tx).last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
     assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}
 
 
@@ -85,6 +87,6 @@ async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(databas
     await people.hear(mention(10, "my salary is 90k"))
     await people.turn(2, "Noted: 90k.")
     await people.hear(deletion(10))
-    async with database.begin() as work:
-        found = await work.talked.last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
+    async with database.begin() as tx:
+        found = await Talked(tx).last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
     assert [each.answer for each in found.values()] == ["A crane."]

@@ -8,8 +8,11 @@ from structlog.testing import capture_logs
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.errors import Permanent
+from threadline.estimates.store import EstimateStore
+from threadline.threads.store import ThreadBindingStore
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER
 
@@ -33,10 +36,10 @@ async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: Conver
 
 async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: ConversationActivityScene) -> None:
     await talk.said("what is this about, please?")
-    async with talk.database.begin() as work:
-        project = await work.estimates.get_or_create_project(talk.thread.team, "Shop", "EUR")
-        await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
-        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
+    async with talk.database.begin() as tx:
+        project = await EstimateStore(tx).get_or_create_project(talk.thread.team, "Shop", "EUR")
+        await ThreadBindingStore(tx).bind(talk.thread, "project", project.project_id, REPORTER)
+        await EstimateStore(tx).set_locked(talk.thread.team, project.project_id, locked=True)
     await talk.think()
     note = next(str(each["content"]) for each in talk.sent() if each.get("role") == "developer")
     assert f"reporter ({REPORTER}) wrote what follows." in note
@@ -98,8 +101,8 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
     await talk.said("List the lamps.")
     await talk.think()
     await talk.said("And the chairs!")
-    async with talk.database.begin() as work:
-        await work.conversations.take_up(talk.thread, 1, 2)
+    async with talk.database.begin() as tx:
+        await ConversationStore(tx).take_up(talk.thread, 1, 2)
     for _ in range(2):
         await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
     keys = [(key[:2], message.content) for key, message in await talk.transcript()]

@@ -23,12 +23,14 @@ from tests.support.conversation_store import (
     ts,
 )
 from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
 from threadline.threads.model import IncomingMessage, MessageKind, ThreadOwner, parse_message
-from threadline.threads.store import PostStore, Quarantine, ThreadStore
+from threadline.threads.store import PostStore, Quarantine, ThreadBindingStore, ThreadStore
 
 
 async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversation) -> None:
@@ -37,8 +39,8 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
     stored = await talk.store(*batch)
     assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
-    async with talk.database.begin() as work:
-        assert await ThreadStore(work.tx).owner(THREAD) is None
+    async with talk.database.begin() as tx:
+        assert await ThreadStore(tx).owner(THREAD) is None
 
 
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
@@ -49,21 +51,21 @@ async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: Store
         ("and this", REPORTER, ts(2)),
     ]
     assert stored.unjudged[0].said_at == float(ts(1))
-    async with talk.database.begin() as work:
-        owner = ThreadStore(work.tx).owner
+    async with talk.database.begin() as tx:
+        owner = ThreadStore(tx).owner
         assert await owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
         assert await owner(replace(THREAD, team="T2")) is None
         assert await owner(replace(THREAD, ts=ts(1))) is None
 
 
 async def test_conversation_takes_over_a_thread_that_was_a_cases(talk: StoredConversation) -> None:
-    async with talk.database.begin() as work:
+    async with talk.database.begin() as tx:
         case = ThreadOwner(f"bug:{THREAD.key}", "case:report")
-        await ThreadStore(work.tx).register(case, THREAD.channel, THREAD.ts)
+        await ThreadStore(tx).register(case, THREAD.channel, THREAD.ts)
     await talk.store(mention(1, "hi"))
-    async with talk.database.begin() as work:
-        await ThreadStore(work.tx).register(case, THREAD.channel, THREAD.ts)
-        assert await ThreadStore(work.tx).owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
+    async with talk.database.begin() as tx:
+        await ThreadStore(tx).register(case, THREAD.channel, THREAD.ts)
+        assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(f"talk:{THREAD.key}", "conversation")
 
 
 async def test_message_is_due_once_it_is_judged(talk: StoredConversation) -> None:
@@ -83,8 +85,8 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     assert flags(marks) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
     assert texts(await talk.take_up(1)) == ["hello"]
-    async with talk.database.begin() as work:
-        refused = await work.conversations.refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
+    async with talk.database.begin() as tx:
+        refused = await ConversationStore(tx).refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
     assert refused == (
         Refused("C1", ts(2), REPORTER, Refusal.DUPLICATE),
         Refused("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
@@ -150,8 +152,8 @@ async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(tal
 
 async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
     async def overheard(*numbers: int) -> set[str]:
-        async with talk.database.begin() as work:
-            return set(await work.conversations.overheard(talk.thread, [identity(each) for each in numbers]))
+        async with talk.database.begin() as tx:
+            return set(await ConversationStore(tx).overheard(talk.thread, [identity(each) for each in numbers]))
 
     await talk.hear(mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
     assert await overheard(1, 2, 3, 4) == {identity(3)}
@@ -195,9 +197,9 @@ async def test_message_that_postgres_refuses_is_quarantined(
     assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
     again = await talk.store(*batch)
     assert (again.marks.stored, again.quarantined) == (2, ())
-    async with talk.database.begin() as work:
-        [kept] = await Quarantine(work.tx).messages(10)
-        assert (await Quarantine(work.tx).count()).count == 1
+    async with talk.database.begin() as tx:
+        [kept] = await Quarantine(tx).messages(10)
+        assert (await Quarantine(tx).count()).count == 1
     assert (kept.thread, kept.message_id) == (THREAD, stored.quarantined[0])
     assert kept.error.startswith("the database refused this message")
 
@@ -206,16 +208,16 @@ async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredCon
     stored = await talk.store(parse_message([{"no": "id"}]))
     assert len(stored.quarantined) == 1
     assert not stored.marks.opened
-    async with talk.database.begin() as work:
-        assert [each.thread for each in await Quarantine(work.tx).messages(10)] == [THREAD]
+    async with talk.database.begin() as tx:
+        assert [each.thread for each in await Quarantine(tx).messages(10)] == [THREAD]
 
 
 async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
-        async with talk.database.begin() as work:
-            await work.conversations.spent(THREAD, 1, step, purpose, usage, 1_234)
+        async with talk.database.begin() as tx:
+            await ConversationStore(tx).spent(THREAD, 1, step, purpose, usage, 1_234)
     assert (await talk.marks()).cost_usd == 0.75
     rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
     assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
@@ -238,12 +240,12 @@ async def test_changes_without_a_conversation_are_refused(talk: StoredConversati
 async def test_thread_of_a_message_or_post_is_found(talk: StoredConversation) -> None:
     await talk.hear(mention(0), says(1))
     await talk.turn(1)
-    async with talk.database.begin() as work:
+    async with talk.database.begin() as tx:
         for key, at in ((f"talk:{THREAD.key}:turn:1", 2), ("BUG-1:turn:1:findings", 3)):
-            await PostStore(work.tx).claim(key, THREAD.channel, THREAD.ts, 0.0, 1.0)
-            await PostStore(work.tx).record_posted(key, ts(at))
-    async with talk.database.begin() as work:
-        of = work.conversations.thread_of_message
+            await PostStore(tx).claim(key, THREAD.channel, THREAD.ts, 0.0, 1.0)
+            await PostStore(tx).record_posted(key, ts(at))
+    async with talk.database.begin() as tx:
+        of = ConversationStore(tx).thread_of_message
         found = {at: await of(THREAD.team, THREAD.channel, ts(at)) for at in range(5)}
         assert found == {0: THREAD, 1: THREAD, 2: THREAD, 3: None, 4: None}
         for at in (1, 2):
@@ -262,17 +264,17 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
     for number, talk in enumerate(talks):
         await talk.hear(mention(number, "secret words"))
         await talk.turn(1, "a secret answer")
-        async with database.begin() as work:
-            await work.conversations.spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
-            await work.transcripts.summarise(talk.thread, "secret", 1)
+        async with database.begin() as tx:
+            await ConversationStore(tx).spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
+            await TranscriptStore(tx).summarise(talk.thread, "secret", 1)
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
-        async with database.begin() as work:
-            await work.bindings.bind(talk.thread, "project", "PRJ-1", "U1")
+        async with database.begin() as tx:
+            await ThreadBindingStore(tx).bind(talk.thread, "project", "PRJ-1", "U1")
             for key in (f"talk:{talk.thread.key}:turn:1", f"talk:{talk.thread.key}5:turn:1"):
                 post = {"key": key, "channel": "C1", "ts": talk.thread.ts}
-                await work.tx.execute(text(_POST), post)
-    async with database.begin() as work:
-        assert [await work.conversations.prune(3, 2) for _ in range(3)] == [2, 1, 0]
+                await tx.execute(text(_POST), post)
+    async with database.begin() as tx:
+        assert [await ConversationStore(tx).prune(3, 2) for _ in range(3)] == [2, 1, 0]
     assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
     for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
@@ -286,9 +288,9 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     await talk.hear(mention(1, "before"))
     await talk.turn(1, "Which?", question="Which?")
     before = await talk.marks()
-    async with talk.database.begin() as work:
-        assert await work.conversations.prune(before=2_000_000_000_000.0) == 1
-        assert await ThreadStore(work.tx).owner(THREAD) is None
+    async with talk.database.begin() as tx:
+        assert await ConversationStore(tx).prune(before=2_000_000_000_000.0) == 1
+        assert await ThreadStore(tx).owner(THREAD) is None
     assert await talk.marks() == ConversationMarks()
     assert (await talk.store(says(2, "not to the bot"))).marks == ConversationMarks()
     marks = await talk.hear(mention(3, "after"))

@@ -11,6 +11,7 @@ from tests.support.conversation_scene import BEN, HANDOVERS, conversation
 from tests.support.scripted_model import SILENT, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationLimits,
@@ -137,8 +138,8 @@ async def test_author_of_a_message_refused_in_an_earlier_run_is_told(database: D
     async with conversation(database) as scene:
         await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
-        async with scene.database.begin() as work:
-            await work.conversations.store(scene.thread, many)
+        async with scene.database.begin() as tx:
+            await ConversationStore(tx).store(scene.thread, many)
         await scene.handle.terminate("by hand")
         await scene.say("hello there")
         last = many[-1].ts

@@ -16,6 +16,7 @@ from tests.support.conversation_store import (
     says,
     texts,
 )
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import parse_message
 
@@ -109,8 +110,8 @@ async def test_deletion_discards_a_summary_that_covers_the_message(
 ) -> None:
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
-    async with talk.database.begin() as work:
-        await work.transcripts.summarise(THREAD, "It is about a secret.", 1)
+    async with talk.database.begin() as tx:
+        await TranscriptStore(tx).summarise(THREAD, "It is about a secret.", 1)
     await talk.hear(deletion(at))
     read = await talk.read()
     assert read.summary == kept

@@ -12,6 +12,7 @@ from threadline.conversations.model.conversation import Execution, ExecutionStat
 from threadline.conversations.think import Mind
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
@@ -55,8 +56,8 @@ async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     await made.begin()
     note = Briefing(1, made.at, REPORTER, "Rita", asked.id).message()
     reply = Message(Role.ASSISTANT, "", (CALL,))
-    async with made.database.begin() as work:
-        await work.transcripts.append(made.thread, 1, 1, [("c:1", note), ("a:1:1", reply)])
+    async with made.database.begin() as tx:
+        await TranscriptStore(tx).append(made.thread, 1, 1, [("c:1", note), ("a:1:1", reply)])
     return made
 
 
@@ -91,8 +92,8 @@ async def test_earlier_deletion_removes_nothing(talk: ConversationActivityScene)
 async def test_call_that_is_made_again_shows_what_is_left(talk: ConversationActivityScene, reader: Reader) -> None:
     """As if the transcript had been lost, and the deletion came before the next attempt."""
     await read(talk)
-    async with talk.database.begin() as work:
-        await work.tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+    async with talk.database.begin() as tx:
+        await tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
     await talk.said(talk.deletion(talk.message("")))
     reader.said = "(deleted)"
     await read(talk)

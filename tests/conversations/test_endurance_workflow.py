@@ -11,6 +11,7 @@ from tests.support.scripted_model import calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
@@ -172,8 +173,8 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
         assert (await scene.ask("read it all")).startswith("A long story.")
         await scene.until_idle()
         assert await size() - before < 20_000
-        async with scene.database.begin() as work:
-            kept = await work.transcripts.at(scene.thread, "a:2:3")
+        async with scene.database.begin() as tx:
+            kept = await TranscriptStore(tx).at(scene.thread, "a:2:3")
         assert kept
         assert kept.content == long.text
 

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.slack.model import FileRef
 from threadline.threads.activity_options import MAX_UNEXPECTED
@@ -22,12 +23,12 @@ __all__ = ["make_talk", "talk"]
 async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text: str) -> None:
     talk.replies(text)
     await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
-    async with talk.database.begin() as work:
-        await work.tx.execute(sql("UPDATE conversation_messages SET addressed = false"))
+    async with talk.database.begin() as tx:
+        await tx.execute(sql("UPDATE conversation_messages SET addressed = false"))
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
     assert talk.posted() == []
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(talk.thread, 1)
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(talk.thread, 1)
     assert settled
     assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 
@@ -86,8 +87,8 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationAc
 
 
 async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
-    async with talk.database.begin() as work:
-        await work.conversations.store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
+    async with talk.database.begin() as tx:
+        await ConversationStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
     opened = await talk.opened()
     assert opened.marks.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
@@ -198,8 +199,8 @@ async def test_guards_that_fail_let_messages_pass_and_are_logged(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.conversations.message_intake._DUPLICATES", sql("SELECT nonsense"))
-    async with talk.database.begin() as work:
-        await work.tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
+    async with talk.database.begin() as tx:
+        await tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("hello")
     assert stored.marks.turn_due

@@ -12,6 +12,7 @@ from tests.support.conversation_activities import RAN, ConversationActivityScene
 from threadline.conversations import blocks
 from threadline.conversations.act import Acting
 from threadline.conversations.contract import Refusal
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
@@ -68,8 +69,8 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
         said = talk.message(text, sender_id=BYSTANDER, addressed=addressed)
         await talk.said(said)
         turn = 2 + addressed
-        async with talk.database.begin() as work:
-            await work.conversations.take_up(talk.thread, turn, 1)
+        async with talk.database.begin() as tx:
+            await ConversationStore(tx).take_up(talk.thread, turn, 1)
         await talk.said(talk.deletion(said))
         await talk.answer(turn, may_be_silent=not addressed)
     assert [each.text for each in talk.posted()][1:] == [blocks.DELETED]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.conversation_store import REPORTER, STRANGER, THREAD, StoredConversation, identity, mention
 from threadline.conversations import conversation_row
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import (
     Decision,
@@ -48,14 +49,14 @@ def taken(at: float, name: str = "+1", by: str = REPORTER, on: str = ANSWER) -> 
 
 
 async def post(talk: StoredConversation, key: str, ts: str) -> None:
-    async with talk.database.begin() as work:
-        await PostStore(work.tx).claim(f"talk:{THREAD.key}:{key}", THREAD.channel, THREAD.ts, 1.0, 60.0)
-        await PostStore(work.tx).record_posted(f"talk:{THREAD.key}:{key}", ts)
+    async with talk.database.begin() as tx:
+        await PostStore(tx).claim(f"talk:{THREAD.key}:{key}", THREAD.channel, THREAD.ts, 1.0, 60.0)
+        await PostStore(tx).record_posted(f"talk:{THREAD.key}:{key}", ts)
 
 
 async def outcomes(talk: StoredConversation, team: str = "") -> list[JudgedDecision]:
-    async with talk.database.begin() as work:
-        return await judged_since(work.tx, datetime.now(UTC) - timedelta(days=1), team)
+    async with talk.database.begin() as tx:
+        return await judged_since(tx, datetime.now(UTC) - timedelta(days=1), team)
 
 
 async def votes(talk: StoredConversation) -> tuple[int, int]:
@@ -65,8 +66,8 @@ async def votes(talk: StoredConversation) -> tuple[int, int]:
 
 async def decide(talk: StoredConversation, turn: int = 1, round_: int = 1) -> None:
     made = DecisionRound(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
-    async with talk.database.begin() as work:
-        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+    async with talk.database.begin() as tx:
+        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
         await store.add(row.id, turn, made)
         await store.add_judgement(row.id, turn, round_, Factors(0.95, 0.1, 0.8), Judgement(NextStep.PROCEED, 0.905))
 
@@ -78,9 +79,9 @@ async def talk(database: Database) -> StoredConversation:
     await talk.hear(mention(0, "What does Starter cost?"))
     await talk.take_up(1)
     await decide(talk)
-    async with database.begin() as work:
-        row = await conversation_row.locked(work.tx, THREAD)
-        await DecisionStore(work.tx).close(row.id, 1, DecisionOutcome.ANSWERED, 0.25)
+    async with database.begin() as tx:
+        row = await conversation_row.locked(tx, THREAD)
+        await DecisionStore(tx).close(row.id, 1, DecisionOutcome.ANSWERED, 0.25)
     for key, ts in (("turn:1", ANSWER), ("turn:1#2", SECOND_PART), ("throttled:turn:1:x", WORD)):
         await post(talk, key, ts)
     return talk
@@ -161,6 +162,6 @@ async def test_thumb_opens_no_conversation(database: Database) -> None:
 
 async def test_thumbs_are_deleted_with_the_conversation(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
-    async with talk.database.begin() as work:
-        assert await work.conversations.prune(datetime.now(UTC).timestamp() + 60) == 1
+    async with talk.database.begin() as tx:
+        assert await ConversationStore(tx).prune(datetime.now(UTC).timestamp() + 60) == 1
     assert await talk.rows("SELECT * FROM thumbs") == []

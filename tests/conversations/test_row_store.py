@@ -29,15 +29,15 @@ def locks(connection: AsyncConnection) -> Iterator[list[str]]:
 
 async def test_row_is_locked_once_and_read_as_it_was_changed(talk: StoredConversation) -> None:
     await talk.hear(mention(0))
-    async with talk.database.begin() as work:
-        with locks(work.tx) as found:
-            before = await conversation_row.locked(work.tx, THREAD)
-            await conversation_row.write(work.tx, before.id, question="Which?")
-            after = await conversation_row.locked(work.tx, THREAD)
+    async with talk.database.begin() as tx:
+        with locks(tx) as found:
+            before = await conversation_row.locked(tx, THREAD)
+            await conversation_row.write(tx, before.id, question="Which?")
+            after = await conversation_row.locked(tx, THREAD)
         assert (len(found), after.rev, after.question) == (1, before.rev + 1, "Which?")
-    async with talk.database.begin() as work:
-        with locks(work.tx) as found:
-            assert (await conversation_row.locked(work.tx, THREAD)).question == "Which?"
+    async with talk.database.begin() as tx:
+        with locks(tx) as found:
+            assert (await conversation_row.locked(tx, THREAD)).question == "Which?"
         assert len(found) == 1, "another transaction"
 
 
@@ -45,10 +45,10 @@ async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
     talk: StoredConversation, other: StoredConversation
 ) -> None:
     await talk.hear(mention(0))
-    async with talk.database.begin() as work:
-        savepoint = await work.tx.begin_nested()
-        row = await conversation_row.locked(work.tx, THREAD)
-        await conversation_row.write(work.tx, row.id, question="Which?")
+    async with talk.database.begin() as tx:
+        savepoint = await tx.begin_nested()
+        row = await conversation_row.locked(tx, THREAD)
+        await conversation_row.write(tx, row.id, question="Which?")
         await savepoint.rollback()
         await asyncio.wait_for(other.hear(mention(1)), 10)
-        assert (await conversation_row.locked(work.tx, THREAD)).question == ""
+        assert (await conversation_row.locked(tx, THREAD)).question == ""

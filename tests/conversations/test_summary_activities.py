@@ -4,7 +4,9 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.models.errors import ModelUnavailable
 from threadline.models.model import Message, Role
 from threadline.threads.model import IncomingMessage
@@ -19,14 +21,14 @@ async def long_ago(talk: ConversationActivityScene, count: int, each: int = 10) 
     await talk.said(first)
     await talk.answer()
     entries = [(f"t:1:9:{number}", Message(Role.USER, f"{'x' * each} {number}.")) for number in range(count)]
-    async with talk.database.begin() as work:
-        await work.transcripts.append(talk.thread, 1, 9, entries)
+    async with talk.database.begin() as tx:
+        await TranscriptStore(tx).append(talk.thread, 1, 9, entries)
     return first
 
 
 async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None:
-    async with talk.database.begin() as work:
-        await work.conversations.store(talk.thread, [talk.deletion(said)])
+    async with talk.database.begin() as tx:
+        await ConversationStore(tx).store(talk.thread, [talk.deletion(said)])
 
 
 async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationMarks:

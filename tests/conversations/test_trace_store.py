@@ -6,24 +6,25 @@ from tests.support.conversation_store import THREAD, StoredConversation, deletio
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
 from threadline.conversations.contract import Refusal
-from threadline.conversations.trace_store import Found
+from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.trace_store import Found, TurnTraces
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
 from threadline.tools.model import ToolStatus
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import LoggedCall, ToolExecutionStore
 
 CHANNEL = THREAD.channel
 
 
 async def found(database: Database, at: float, channel: str = CHANNEL) -> Found | None:
-    async with database.begin() as work:
-        return await work.turn_traces.find(channel, ts(at))
+    async with database.begin() as tx:
+        return await TurnTraces(tx).find(channel, ts(at))
 
 
 async def posted(database: Database, key: str, at: float) -> None:
-    async with database.begin() as work:
-        await PostStore(work.tx).claim(key, CHANNEL, THREAD.ts, 0.0, 1.0)
-        await PostStore(work.tx).record_posted(key, ts(at))
+    async with database.begin() as tx:
+        await PostStore(tx).claim(key, CHANNEL, THREAD.ts, 0.0, 1.0)
+        await PostStore(tx).record_posted(key, ts(at))
 
 
 async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: StoredConversation) -> None:
@@ -62,8 +63,8 @@ async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(tal
         await talk.hear(mention(turn, "secret plan"))
         await talk.turn(turn)
     await talk.store(deletion(2))
-    async with talk.database.begin() as work:
-        traces = work.turn_traces
+    async with talk.database.begin() as tx:
+        traces = TurnTraces(tx)
         assert [await traces.has_read_deleted(THREAD, turn) for turn in (1, 2, 3)] == [False, True, True]
         [said] = await traces.said(THREAD, 2)
     assert (said.text, said.deleted) == ("", True)
@@ -74,16 +75,18 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
         "b": {"data": {"text": "x" * 2_000_000}},
         "a": {"data": None, "error": {"code": "PROTOCOL"}},
     }
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for at, (call_id, result) in enumerate(results.items()):
             made = LoggedCall(operation(call_id), "R1", "U1", "journal.append", {"n": at}, "f", NOW + at)
-            await work.tool_executions.intend(made)
+            await ToolExecutionStore(tx).intend(made)
             status = ToolStatus.ERROR if "error" in result else ToolStatus.OK
-            await work.tool_executions.finish(made, status, result, 7, NOW + 9)
+            await ToolExecutionStore(tx).finish(made, status, result, 7, NOW + 9)
         words = LoggedCall(operation("c"), "R1", "U1", "slack.post.summary", {}, "f", NOW + 5)
-        await work.tool_executions.finish(words, ToolStatus.OK, {"data": None, "display_text": "Said."}, None, NOW + 5)
-        await work.tool_executions.intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
-        calls = await work.turn_traces.tool_calls(THREAD, 1)
+        await ToolExecutionStore(tx).finish(
+            words, ToolStatus.OK, {"data": None, "display_text": "Said."}, None, NOW + 5
+        )
+        await ToolExecutionStore(tx).intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
+        calls = await TurnTraces(tx).tool_calls(THREAD, 1)
     told = [(each.call_id, each.status, each.milliseconds) for each in calls]
     assert told == [("b", "ok", 7), ("a", "error", 7), ("c", "ok", None), ("d", "unknown", None)]
     assert calls[0].result
@@ -96,11 +99,11 @@ async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Store
     await talk.hear(mention(0))
     await talk.turn(1)
     async with talk.database.begin() as held:
-        await held.conversations.take_up(THREAD, 2, 1)  # holds the conversation's row
-        async with asyncio.timeout(10), talk.database.begin() as work:
-            assert await work.turn_traces.find(CHANNEL, ts(0))
-            assert await work.turn_traces.ended(THREAD, 1)
-            assert await work.turn_traces.said(THREAD, 1)
+        await ConversationStore(held).take_up(THREAD, 2, 1)  # holds the conversation's row
+        async with asyncio.timeout(10), talk.database.begin() as tx:
+            assert await TurnTraces(tx).find(CHANNEL, ts(0))
+            assert await TurnTraces(tx).ended(THREAD, 1)
+            assert await TurnTraces(tx).said(THREAD, 1)
 
 
 async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
@@ -114,8 +117,8 @@ async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
         SELECT id, 1, 'T1:' || channel || ':' || thread_ts, 'unknown', 'U1', 'message', 'x', channel, thread_ts, 1
         FROM conversations WHERE id > 1""")
     await talk.do("ANALYZE conversations, conversation_messages, posts")
-    async with explained(talk.database) as (work, asked):
-        assert await work.turn_traces.find(CHANNEL, ts(0))
+    async with explained(talk.database) as (tx, asked):
+        assert await TurnTraces(tx).find(CHANNEL, ts(0))
     [plan] = [each for each in asked.plans if "conversation_messages" in each]
     assert "conversation_messages_id_idx" in plan, plan
     assert "Seq Scan on conversation_messages" not in plan, plan

@@ -12,8 +12,10 @@ from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
 from threadline.conversations.model.conversation import ExecutionStatus, Outcome, OutcomeKind
 from threadline.errors import Permanent
+from threadline.estimates.store import EstimateStore
 from threadline.models.errors import RateLimited
 from threadline.threads.model import MessageKind
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
 from threadline.tools.store import LoggedCall
@@ -47,13 +49,13 @@ async def test_project_locked_at_the_start_blocks_changes_for_the_whole_turn(tal
 
     talk.model.script(create)
     await talk.said("what now?")
-    async with talk.database.begin() as work:
-        project = await work.estimates.get_or_create_project(talk.thread.team, "Shop", "EUR")
-        await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
-        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=True)
+    async with talk.database.begin() as tx:
+        project = await EstimateStore(tx).get_or_create_project(talk.thread.team, "Shop", "EUR")
+        await ThreadBindingStore(tx).bind(talk.thread, "project", project.project_id, REPORTER)
+        await EstimateStore(tx).set_locked(talk.thread.team, project.project_id, locked=True)
     [call] = (await talk.think()).reply.calls
-    async with talk.database.begin() as work:
-        await work.estimates.set_locked(talk.thread.team, project.project_id, locked=False)
+    async with talk.database.begin() as tx:
+        await EstimateStore(tx).set_locked(talk.thread.team, project.project_id, locked=False)
     done = await talk.act(call)
     assert done.status is ExecutionStatus.BLOCKED
     assert "is locked" in done.note
@@ -89,9 +91,9 @@ async def test_lost_call_that_is_on_record_is_told_as_it_ended(talk: Conversatio
     [call] = (await talk.think()).reply.calls
     operation = Operation(talk.thread, 1, 1, call.id)
     made = LoggedCall(operation, "r", "U1", call.name, {}, "f", time.time(), has_side_effects=True)
-    async with talk.database.begin() as work:
+    async with talk.database.begin() as tx:
         ledger = PostgresToolLedger(talk.database)
-        await ledger.finish(work.tx, made, ToolResult(data="Milk is there"), time.time(), 5)
+        await ledger.finish(tx, made, ToolResult(data="Milk is there"), time.time(), 5)
     await talk.think(step=2)
     [output] = [each["output"] for each in talk.sent() if each.get("type") == "function_call_output"]
     assert json.loads(output)["data"] == "Milk is there"

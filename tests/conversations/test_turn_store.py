@@ -22,6 +22,7 @@ from tests.support.conversation_store import (
 from threadline.conversations import conversation_row
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.slack.model import FileRef
 
@@ -90,8 +91,8 @@ async def test_failed_transaction_takes_nothing_up(talk: StoredConversation) -> 
     await talk.hear(mention(1, "one"))
 
     async def fail() -> None:
-        async with talk.database.begin() as work:
-            await work.conversations.take_up(THREAD, 1, 1)
+        async with talk.database.begin() as tx:
+            await ConversationStore(tx).take_up(THREAD, 1, 1)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -105,9 +106,9 @@ async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> N
     await talk.take_up(1)
     first = await talk.settle(1, "the first")
     assert await talk.settle(1, "the second", OutcomeKind.FAILED, "really?") == first
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(THREAD, 1)
-        assert await work.conversations.settled(THREAD, 2) is None
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(THREAD, 1)
+        assert await ConversationStore(tx).settled(THREAD, 2) is None
     assert settled is not None
     assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
 
@@ -130,8 +131,8 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
     assert (await talk.said(2)).unsaid == 3
     assert (await talk.said(3)).unsaid == 0
     assert await talk.said(3) == await talk.marks()
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(THREAD, 3)
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(THREAD, 3)
     assert settled is not None
     assert settled.said
 
@@ -140,8 +141,8 @@ async def test_answer_with_any_characters_is_stored(talk: StoredConversation) ->
     await talk.hear(mention(1))
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
     assert marks.question == ("whichone? " + "x" * 500)[:200]
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(THREAD, 1)
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(THREAD, 1)
     assert settled is not None
     assert settled.answer == "ab ? 🙂"
 
@@ -264,17 +265,17 @@ async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, a
     """
     await talk.hear(mention(1))
     await talk.turn(1)
-    async with talk.database.begin() as work:
-        await work.tx.execute(text(_MANY_SHORT))
-        await work.tx.execute(text("ANALYZE conversations, conversation_messages, conversation_turns"))
-        await work.tx.execute(text(_ONE_LONG), {"somebody": REPORTER})
-        await work.tx.execute(text(_SETTLED))
-        await work.tx.execute(text("UPDATE conversations SET stored = 3001, turn = 3001 WHERE channel = 'C1'"))
+    async with talk.database.begin() as tx:
+        await tx.execute(text(_MANY_SHORT))
+        await tx.execute(text("ANALYZE conversations, conversation_messages, conversation_turns"))
+        await tx.execute(text(_ONE_LONG), {"somebody": REPORTER})
+        await tx.execute(text(_SETTLED))
+        await tx.execute(text("UPDATE conversations SET stored = 3001, turn = 3001 WHERE channel = 'C1'"))
     assert flags(await talk.hear(says(4000))) == (True, True, False)
-    async with talk.database.begin() as work:
+    async with talk.database.begin() as tx:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
         given = where | ({"messages": 20, "bytes": 1, "added": 1, "summary": 1} if ":messages" in asked else {})
-        explained = await work.tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
+        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
         plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

@@ -35,10 +35,10 @@ KEPT = (CLEAN, [CLEAN], CLEANED, CLEANED)
 
 @pytest.fixture
 async def tx(database: Database) -> AsyncIterator[AsyncConnection]:
-    async with database.begin() as work:
-        await work.tx.run_sync(bound.create)
-        yield work.tx
-        await work.tx.run_sync(bound.drop)
+    async with database.begin() as tx:
+        await tx.run_sync(bound.create)
+        yield tx
+        await tx.run_sync(bound.drop)
 
 
 async def kept(tx: AsyncConnection) -> list[tuple[Any, ...]]:

@@ -8,18 +8,19 @@ import pytest
 from tests.support.tool_store import NOW, operation
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate, Verdict
+from threadline.db.rate_limits import Limits
 
 OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
 
 
 async def of_user(database: Database, message: str, now: float, *, user: str = "U1", team: str = "T1") -> Verdict:
-    async with database.begin() as work:
-        return await work.limits.of_user(team, user, message, now)
+    async with database.begin() as tx:
+        return await Limits(tx).of_user(team, user, message, now)
 
 
 async def allows(database: Database, call_id: str, now: float, record: str = "T1:project:PRJ-1") -> bool:
-    async with database.begin() as work:
-        return await work.limits.allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
+    async with database.begin() as tx:
+        return await Limits(tx).allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
 
 
 async def test_repeated_message_keeps_its_verdict(database: Database) -> None:
@@ -105,9 +106,9 @@ async def test_of_many_changes_at_once_only_the_rate_passes(database: Database) 
 async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: int) -> None:
     for n in range(10):
         await of_user(database, f"m{n}", NOW + n)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         removed = []
-        while count := await work.limits.prune(NOW + 7, limit):
+        while count := await Limits(tx).prune(NOW + 7, limit):
             removed.append(count)
     assert sum(removed) == 7
     assert max(removed) <= limit
@@ -117,8 +118,8 @@ async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: in
 
 async def test_failed_transaction_stores_no_verdict(database: Database) -> None:
     async def fail() -> None:
-        async with database.begin() as work:
-            assert await work.limits.of_user("T1", "U1", "m1", NOW) is OK
+        async with database.begin() as tx:
+            assert await Limits(tx).of_user("T1", "U1", "m1", NOW) is OK
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

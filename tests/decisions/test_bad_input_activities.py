@@ -35,10 +35,10 @@ def engine(talk: ConversationActivityScene) -> Engine:
 
 
 async def documents(engine: Engine, **texts: str) -> None:
-    async with engine.talk.database.begin() as work:
+    async with engine.talk.database.begin() as tx:
         for name, text in texts.items():
             document = parse_document(f"kb/{name}.md", text.encode())
-            await KnowledgeStore(work.tx).save(TEAM, document, split_document(document))
+            await KnowledgeStore(tx).save(TEAM, document, split_document(document))
 
 
 async def found(engine: Engine, turn: int = 1) -> Sequence[str]:

@@ -17,10 +17,12 @@ from threadline.conversations.model.conversation import Execution, ExecutionStat
 from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import InternalError, Permanent, Transient
+from threadline.estimates.store import EstimateStore
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.knowledge import tools as qa
 from threadline.threads.model import MessageKind
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
 from threadline_devstack.models.script import ScriptTurn
@@ -163,14 +165,14 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     for call in reply.calls:
         await engine.talk.act(call, 2)
         await engine.talk.think(2, 2)
-    async with engine.talk.database.begin() as work:
-        await HandoverStore(work.tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+    async with engine.talk.database.begin() as tx:
+        await HandoverStore(tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
     answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
     for _ in range(2):  # the result of the first attempt is lost
         assert (await engine.talk.run(engine.talk.thinking.finish_turn, answered)).left_to_person is not changed
-        async with engine.talk.database.begin() as work:
-            await HandoverStore(work.tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
+        async with engine.talk.database.begin() as tx:
+            await HandoverStore(tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)
     assert len(engine.talk.posted()) - before == changed
     (row,) = await engine.talk.rows("SELECT kind, answer FROM conversation_turns WHERE turn = 2")
@@ -242,10 +244,10 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
     talk = make_talk(registry=ToolRegistry(tools), services=Services().with_service(Database, database))
     engine = engine_of(talk)
     await engine.hears("please list the lamps")
-    async with database.begin() as work:
-        project = await work.estimates.get_or_create_project(TEAM, "Lamps", "EUR")
-        await work.bindings.bind(talk.thread, "project", project.project_id, REPORTER)
-        await work.estimates.set_locked(TEAM, project.project_id, locked=True)
+    async with database.begin() as tx:
+        project = await EstimateStore(tx).get_or_create_project(TEAM, "Lamps", "EUR")
+        await ThreadBindingStore(tx).bind(talk.thread, "project", project.project_id, REPORTER)
+        await EstimateStore(tx).set_locked(TEAM, project.project_id, locked=True)
     await engine.decide()
     shown = json.loads(talk.model.forms[-1].conversation.prompts[-1])["tools"]
     assert "lamps_list" in shown

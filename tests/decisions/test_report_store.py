@@ -26,26 +26,26 @@ async def talk(database: Database) -> StoredConversation:
     await talk.hear(mention(0, "I want my money back."))
     await talk.take_up(1)
     await decide(talk)
-    async with database.begin() as work:
-        row, store = await conversation_row.locked(work.tx, THREAD), DecisionStore(work.tx)
+    async with database.begin() as tx:
+        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
         await store.escalate(row.id, 1, escalation(0.4, EscalationReason.LOW_CONFIDENCE))
         await store.close(row.id, 1, DecisionOutcome.ESCALATED, 0.25)
-        await HandoverStore(work.tx).open(THREAD, 1, REPORTER)
+        await HandoverStore(tx).open(THREAD, 1, REPORTER)
     return talk
 
 
 async def take(talk: StoredConversation, *, close: bool = False) -> None:
-    async with talk.database.begin() as work:
-        await HandoverStore(work.tx).take(REF, PERSON)
+    async with talk.database.begin() as tx:
+        await HandoverStore(tx).take(REF, PERSON)
         if close:
-            await HandoverStore(work.tx).close(REF, PERSON)
+            await HandoverStore(tx).close(REF, PERSON)
 
 
 async def answer(talk: StoredConversation, channel: str = THREAD.channel, thread_ts: str = THREAD.ts) -> None:
     key = f"handover:{REF.key}:answer:T1:{DESK}:9.5"
-    async with talk.database.begin() as work:
-        await PostStore(work.tx).claim(key, channel, thread_ts, 1.0, 60.0)
-        await PostStore(work.tx).record_posted(key, "1700000999.000100")
+    async with talk.database.begin() as tx:
+        await PostStore(tx).claim(key, channel, thread_ts, 1.0, 60.0)
+        await PostStore(tx).record_posted(key, "1700000999.000100")
 
 
 async def labels(talk: StoredConversation) -> Sequence[Label]:

@@ -16,6 +16,7 @@ from threadline.conversations.contract import TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.operator_contract import PassOn
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
 from threadline.errors import Transient
@@ -147,8 +148,8 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
 @pytest.mark.parametrize("decides", [True, False])
 async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, database: Database, decides: bool) -> None:
     plans = Document("Offers", "offers.md", "# Starter\n\nThe Starter plan has five seats.\n\n# Moving\n\nBy hand.")
-    async with database.begin() as work:
-        await KnowledgeStore(work.tx).save(TEAM, plans, split_document(plans))
+    async with database.begin() as tx:
+        await KnowledgeStore(tx).save(TEAM, plans, split_document(plans))
     talk = make_talk(registry=ToolRegistry(qa.TOOLS), services=Services().with_service(Database, database))
     engine = engine_of(talk)
     await engine.hears("please list what the Starter plan has")
@@ -168,8 +169,8 @@ async def test_passages_found_by_the_agents_tool_are_cited(make_talk: Make, data
 async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(engine: Engine) -> None:
     await engine.hears("the price of the proposal")
     assert (await engine.decide()).course is NextStep.PROCEED
-    async with engine.talk.database.begin() as work:
-        await work.transcripts.append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
+    async with engine.talk.database.begin() as tx:
+        await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
     await engine.talk.run(engine.talk.operator.pass_on, PassOn(engine.talk.thread, 1, 0))
     assert await engine.settled(OutcomeKind.ANSWERED, answered_at=1) == "It is new."
 

@@ -7,6 +7,7 @@ import pytest
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
 from threadline.estimates.model import ProjectLocked, ProjectRole, stale_quotes
+from threadline.estimates.store import EstimateStore
 from threadline.knowledge.model import SearchQuery
 from threadline.knowledge.search import search
 from threadline.knowledge.store import KnowledgeStore
@@ -18,14 +19,14 @@ PROJECT, LOCKED_PROJECT = "Web shop", "Mobile app"
 
 async def test_sample_records_are_whole_and_of_one_team(database: Database, database_url: str) -> None:
     await load_sample_records(database_url, "T1")
-    async with database.begin() as work:
-        assert await work.estimates.projects("T2") == []
-        details = await work.estimates.details("T1", PROJECT)
+    async with database.begin() as tx:
+        assert await EstimateStore(tx).projects("T2") == []
+        details = await EstimateStore(tx).details("T1", PROJECT)
         assert (details.project.project_id, len(details.roles), len(details.items)) == ("PRJ-1", 3, 3)
         assert details.quotes[0].totals.total == Decimal("14165.46")
         assert stale_quotes(details) == []
-        assert (await work.estimates.project("T1", LOCKED_PROJECT)).locked
-        assert sorted(each.name for each in await AppointmentStore(work.tx).resources("T1")) == [
+        assert (await EstimateStore(tx).project("T1", LOCKED_PROJECT)).locked
+        assert sorted(each.name for each in await AppointmentStore(tx).resources("T1")) == [
             "Meeting room",
             "Support engineer",
         ]
@@ -39,35 +40,35 @@ async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
     database: Database, database_url: str
 ) -> None:
     await load_sample_records(database_url, "T1")
-    async with database.begin() as work:
-        found = await RfpStore(work.tx).listed("T1", open_only=True)
+    async with database.begin() as tx:
+        found = await RfpStore(tx).listed("T1", open_only=True)
         assert [each.rfp_id for each in found] == ["rfp_tix456", "rfp_xyz789", "rfp_abc123"]
-        assert [each.rfp_id for each in await RfpStore(work.tx).related("T1", "rfp_abc123")] == ["rfp_xyz789"]
+        assert [each.rfp_id for each in await RfpStore(tx).related("T1", "rfp_abc123")] == ["rfp_xyz789"]
         for each in found:
-            state = await RfpStore(work.tx).ensure_state_exists("T1", each.rfp_id)
+            state = await RfpStore(tx).ensure_state_exists("T1", each.rfp_id)
             assert (state.version, state.document["title"]) == (1, each.title)
-            assert len(await RfpStore(work.tx).journal("T1", each.rfp_id)) == 1
-        members = await TeamMemberStore(work.tx).listed("T1")
+            assert len(await RfpStore(tx).journal("T1", each.rfp_id)) == 1
+        members = await TeamMemberStore(tx).listed("T1")
         assert len(members) == 3
         assert {each.owner for each in found} <= {each.name for each in members}
-        await RfpStore(work.tx).delete("T1", "rfp_tix456")
-        await TeamMemberStore(work.tx).forget("T1", members[0].user_id)
+        await RfpStore(tx).delete("T1", "rfp_tix456")
+        await TeamMemberStore(tx).forget("T1", members[0].user_id)
     await load_sample_records(database_url, "T1")
-    async with database.begin() as work:
-        assert [each.rfp_id for each in await RfpStore(work.tx).listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
-        assert len(await TeamMemberStore(work.tx).listed("T1")) == 2
+    async with database.begin() as tx:
+        assert [each.rfp_id for each in await RfpStore(tx).listed("T1")] == ["rfp_xyz789", "rfp_abc123"]
+        assert len(await TeamMemberStore(tx).listed("T1")) == 2
 
 
 async def test_laid_again_they_stay_as_people_have_made_them(database: Database, database_url: str) -> None:
     await load_sample_records(database_url, "T1")
-    async with database.begin() as work:
-        await work.estimates.save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1000)))
-        await work.estimates.set_locked("T1", "PRJ-1", locked=True)
-        await KnowledgeStore(work.tx).delete("T1", "handbook/refunds.md")
-        before = [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
+    async with database.begin() as tx:
+        await EstimateStore(tx).save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1000)))
+        await EstimateStore(tx).set_locked("T1", "PRJ-1", locked=True)
+        await KnowledgeStore(tx).delete("T1", "handbook/refunds.md")
+        before = [await EstimateStore(tx).details("T1", name) for name in (PROJECT, LOCKED_PROJECT)]
     await load_sample_records(database_url, "T1")
-    async with database.begin() as work:
-        assert [await work.estimates.details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
-        assert len(await KnowledgeStore(work.tx).documents("T1")) == 4
+    async with database.begin() as tx:
+        assert [await EstimateStore(tx).details("T1", name) for name in (PROJECT, LOCKED_PROJECT)] == before
+        assert len(await KnowledgeStore(tx).documents("T1")) == 4
         with pytest.raises(ProjectLocked):
-            await work.estimates.save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1)))
+            await EstimateStore(tx).save_role("T1", "PRJ-1", ProjectRole("designer", Decimal(1)))

@@ -9,8 +9,7 @@ from fractions import Fraction
 import pytest
 from sqlalchemy import insert
 
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.estimates.model import (
     EstimateRefused,
     ItemChange,
@@ -24,6 +23,7 @@ from threadline.estimates.model import (
     Totals,
     WbsItem,
 )
+from threadline.estimates.store import EstimateStore
 from threadline.estimates.tables import estimate_quotes
 
 DESIGN, BUILD = NewItem("Design", "designer", Decimal("2.5")), NewItem("Build", "developer", Decimal(10))
@@ -32,78 +32,78 @@ ID = "PRJ-1"
 
 @pytest.fixture(autouse=True)
 async def project(database: Database) -> None:
-    async with database.begin() as work:
-        await work.estimates.get_or_create_project("T1", "Web shop", "EUR")
-        await work.estimates.save_role("T1", ID, ProjectRole("designer", Decimal("800.50")))
-        await work.estimates.save_role("T1", ID, ProjectRole("developer", Decimal(900)))
+    async with database.begin() as tx:
+        await EstimateStore(tx).get_or_create_project("T1", "Web shop", "EUR")
+        await EstimateStore(tx).save_role("T1", ID, ProjectRole("designer", Decimal("800.50")))
+        await EstimateStore(tx).save_role("T1", ID, ProjectRole("developer", Decimal(900)))
 
 
 async def create(database: Database, *items: NewItem) -> list[WbsItem]:
-    async with database.begin() as work:
-        return await work.estimates.create_items("T1", ID, items)
+    async with database.begin() as tx:
+        return await EstimateStore(tx).create_items("T1", ID, items)
 
 
 async def update(database: Database, *changes: ItemChange) -> list[WbsItem]:
-    async with database.begin() as work:
-        return await work.estimates.update_items("T1", ID, changes)
+    async with database.begin() as tx:
+        return await EstimateStore(tx).update_items("T1", ID, changes)
 
 
 async def update_totals(database: Database, number: int = 0, **percents: Decimal) -> Quote:
-    async with database.begin() as work:
-        return await work.estimates.update_quote_totals("T1", ID, number, **percents)
+    async with database.begin() as tx:
+        return await EstimateStore(tx).update_quote_totals("T1", ID, number, **percents)
 
 
 async def set_locked(database: Database, *, locked: bool) -> None:
-    async with database.begin() as work:
-        await work.estimates.set_locked("T1", ID, locked=locked)
+    async with database.begin() as tx:
+        await EstimateStore(tx).set_locked("T1", ID, locked=locked)
 
 
 async def details(database: Database) -> ProjectDetails:
-    async with database.begin() as work:
-        return await work.estimates.details("T1", ID)
+    async with database.begin() as tx:
+        return await EstimateStore(tx).details("T1", ID)
 
 
 async def test_project_is_opened_once_and_found_by_id_or_name(database: Database) -> None:
     shop = Project(ID, "Web shop", "EUR", locked=False)
-    async with database.begin() as work:
-        assert await work.estimates.get_or_create_project("T1", " WEB shop ", "USD") == shop
+    async with database.begin() as tx:
+        assert await EstimateStore(tx).get_or_create_project("T1", " WEB shop ", "USD") == shop
         for words in ("prj-1", ID, " web SHOP"):
-            assert await work.estimates.project("T1", words) == shop
+            assert await EstimateStore(tx).project("T1", words) == shop
         for team, words in (("T1", "PRJ-2"), ("T2", ID), ("T2", "Web shop"), ("T1", "\x00"), ("T1", "")):
             with pytest.raises(ProjectNotFound):
-                await work.estimates.project(team, words)
+                await EstimateStore(tx).project(team, words)
         with pytest.raises(ProjectNotFound):
-            await work.estimates.create_items("T2", ID, [DESIGN])
-        other = await work.estimates.get_or_create_project("T2", "Web shop", "USD")
+            await EstimateStore(tx).create_items("T2", ID, [DESIGN])
+        other = await EstimateStore(tx).get_or_create_project("T2", "Web shop", "USD")
         assert (other.currency, other.project_id == ID) == ("USD", False)
-        assert await work.estimates.projects("T1") == [shop]
+        assert await EstimateStore(tx).projects("T1") == [shop]
 
 
 async def test_projects_are_listed_up_to_a_limit_if_one_is_given(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for number in range(60):
-            await work.estimates.get_or_create_project("T1", f"Shop {number}", "EUR")
-        assert len(await work.estimates.projects("T1")) == 61
-        assert len(await work.estimates.projects("T1", 10)) == 10
+            await EstimateStore(tx).get_or_create_project("T1", f"Shop {number}", "EUR")
+        assert len(await EstimateStore(tx).projects("T1")) == 61
+        assert len(await EstimateStore(tx).projects("T1", 10)) == 10
 
 
 async def test_concurrent_openings_give_one_project(database: Database) -> None:
     async def open_one(name: str) -> Project:
-        async with database.begin() as work:
-            return await work.estimates.get_or_create_project("T1", name, "EUR")
+        async with database.begin() as tx:
+            return await EstimateStore(tx).get_or_create_project("T1", name, "EUR")
 
     opened = await asyncio.gather(*(open_one(name) for name in ("App", "APP", "app") * 5))
     assert len(set(opened)) == 1
-    async with database.begin() as work:
-        assert len((await work.estimates.details("T1", "app")).quotes) == 1
+    async with database.begin() as tx:
+        assert len((await EstimateStore(tx).details("T1", "app")).quotes) == 1
 
 
 async def test_details_hold_roles_items_and_quotes(database: Database) -> None:
     await create(database, DESIGN, BUILD)
     found = await details(database)
-    async with database.begin() as work:
-        assert found.roles == await work.estimates.roles("T1", ID)
-        assert found.items == await work.estimates.items("T1", ID)
+    async with database.begin() as tx:
+        assert found.roles == await EstimateStore(tx).roles("T1", ID)
+        assert found.items == await EstimateStore(tx).items("T1", ID)
     assert found.project.name == "Web shop"
     assert found.roles == [ProjectRole("designer", Decimal("800.50")), ProjectRole("developer", Decimal(900))]
     assert [item.title for item in found.items] == ["Design", "Build"]
@@ -155,9 +155,9 @@ async def test_unfitting_item_is_refused_and_none_is_added(database: Database, i
 
 @pytest.mark.parametrize(("name", "currency"), [(" ", "EUR"), ("prj-7", "EUR"), ("New", "euro")])
 async def test_project_without_a_name_or_currency_is_refused(database: Database, name: str, currency: str) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         with pytest.raises(EstimateRefused):
-            await work.estimates.get_or_create_project("T1", name, currency)
+            await EstimateStore(tx).get_or_create_project("T1", name, currency)
 
 
 async def test_totals_change_only_when_they_are_updated(database: Database) -> None:
@@ -165,8 +165,8 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
     quote = await update_totals(database, discount_percent=Decimal(10), tax_percent=Decimal(19))
     # 11001.25, 1100.125, 1881.21375 and 11782.33875, each rounded by itself
     assert quote.totals == Totals(Decimal("11001.25"), Decimal("1100.13"), Decimal("1881.21"), Decimal("11782.34"))
-    async with database.begin() as work:
-        await work.estimates.save_role("T1", ID, ProjectRole("developer", Decimal(1000)))
+    async with database.begin() as tx:
+        await EstimateStore(tx).save_role("T1", ID, ProjectRole("developer", Decimal(1000)))
     assert (await details(database)).quotes == [quote]
     later = await update_totals(database)
     assert later.totals.subtotal == Decimal("12001.25")
@@ -174,8 +174,8 @@ async def test_totals_change_only_when_they_are_updated(database: Database) -> N
 
 
 async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> None:
-    async with database.begin() as work:
-        await work.tx.execute(insert(estimate_quotes).values(project_id=ID, number=2))
+    async with database.begin() as tx:
+        await tx.execute(insert(estimate_quotes).values(project_id=ID, number=2))
     assert (await update_totals(database)).number == 2
     assert (await update_totals(database, 1)).number == 1
     with pytest.raises(EstimateRefused, match="no quote 9999999999"):
@@ -185,8 +185,8 @@ async def test_newest_quote_is_meant_unless_one_is_named(database: Database) -> 
 
 
 async def test_largest_sums_are_exact(database: Database) -> None:
-    async with database.begin() as work:
-        await work.estimates.save_role("T1", ID, ProjectRole("king", Decimal("999999.9999")))
+    async with database.begin() as tx:
+        await EstimateStore(tx).save_role("T1", ID, ProjectRole("king", Decimal("999999.9999")))
     await create(database, *[NewItem("All", "king", Decimal("99999.9999"))] * 30)
     quote = await update_totals(database, tax_percent=Decimal("99.9999"))
     assert (await details(database)).quotes == [quote]
@@ -195,18 +195,18 @@ async def test_largest_sums_are_exact(database: Database) -> None:
     assert [quote.totals.subtotal * 100, quote.totals.total * 100] == cents
 
 
-CHANGES: dict[str, Callable[[Work], Awaitable[object]]] = {
-    "create": lambda work: work.estimates.create_items("T1", ID, [DESIGN]),
-    "update": lambda work: work.estimates.update_items("T1", ID, [ItemChange(1, days=Decimal(1))]),
-    "totals": lambda work: work.estimates.update_quote_totals("T1", ID),
+CHANGES: dict[str, Callable[[Transaction], Awaitable[object]]] = {
+    "create": lambda tx: EstimateStore(tx).create_items("T1", ID, [DESIGN]),
+    "update": lambda tx: EstimateStore(tx).update_items("T1", ID, [ItemChange(1, days=Decimal(1))]),
+    "totals": lambda tx: EstimateStore(tx).update_quote_totals("T1", ID),
 }
 
 
 @pytest.mark.parametrize("kind", CHANGES)
 async def test_locked_project_is_read_but_not_changed(database: Database, kind: str) -> None:
     async def attempt() -> object:
-        async with database.begin() as work:
-            return await CHANGES[kind](work)
+        async with database.begin() as tx:
+            return await CHANGES[kind](tx)
 
     await create(database, DESIGN)
     await set_locked(database, locked=True)
@@ -220,13 +220,13 @@ async def test_locked_project_is_read_but_not_changed(database: Database, kind: 
 
 
 async def test_lock_waits_for_a_change_under_way(database: Database) -> None:
-    async with database.begin() as work:
-        await work.estimates.create_items("T1", ID, [DESIGN])
+    async with database.begin() as tx:
+        await EstimateStore(tx).create_items("T1", ID, [DESIGN])
         locking = asyncio.create_task(set_locked(database, locked=True))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE est%'"
         async with database.begin() as other:
-            while not (await other.tx.exec_driver_sql(waiting)).scalar_one():
-                await other.tx.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
+            while not (await other.exec_driver_sql(waiting)).scalar_one():
+                await other.exec_driver_sql("SELECT pg_stat_clear_snapshot()")
         assert not locking.done()
     await locking
     assert len((await details(database)).items) == 1

@@ -12,6 +12,7 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.estimates import tools as estimates
 from threadline.estimates.model import ProjectRole
+from threadline.estimates.store import EstimateStore
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.tools.output import render_result
 
@@ -21,12 +22,12 @@ BUILD = {"title": "Build", "role": "developer", "days": "10"}
 
 @pytest.fixture(autouse=True)
 async def projects(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for team in ("T1", "T2"):
             for name in ("Web shop", "App"):
-                project = await work.estimates.get_or_create_project(team, name, "EUR")
-                await work.estimates.save_role(team, project.project_id, ProjectRole("designer", Decimal("800.50")))
-                await work.estimates.save_role(team, project.project_id, ProjectRole("developer", Decimal(900)))
+                project = await EstimateStore(tx).get_or_create_project(team, name, "EUR")
+                await EstimateStore(tx).save_role(team, project.project_id, ProjectRole("designer", Decimal("800.50")))
+                await EstimateStore(tx).save_role(team, project.project_id, ProjectRole("developer", Decimal(900)))
 
 
 @pytest.fixture
@@ -159,8 +160,8 @@ async def test_repeated_call_changes_nothing_twice_and_a_lock_blocks_new_ones(
     done, same = await asyncio.gather(*(desk.ask(tool, "once", **arguments) for _ in range(2)))
     assert done.success
     assert same == done
-    async with database.begin() as work:
-        await work.estimates.set_locked("T1", "PRJ-1", locked=True)
+    async with database.begin() as tx:
+        await EstimateStore(tx).set_locked("T1", "PRJ-1", locked=True)
     before = await desk.done("estimates.getProjectDetails")
     await desk.done("estimates.useProject", project_id="PRJ-2")
     assert await desk.ask(tool, "once", **arguments) == done

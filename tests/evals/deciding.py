@@ -121,9 +121,9 @@ async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[
 async def _kept(database: Database, turn: int, example: Example, decided: Decision) -> Decision | None:
     version = engine.prompt_version(engine.prompt("decide"))
     made = DecisionRound(1, decided, Thresholds(), example.situation.hash, version)
-    async with database.begin() as work:
-        row = await conversation_row.locked(work.tx, THREAD)
-        await DecisionStore(work.tx).add(row.id, turn, made)
-    async with database.begin() as work:
-        rounds = await DecisionStore(work.tx).rounds(row.id, turn)
+    async with database.begin() as tx:
+        row = await conversation_row.locked(tx, THREAD)
+        await DecisionStore(tx).add(row.id, turn, made)
+    async with database.begin() as tx:
+        rounds = await DecisionStore(tx).rounds(row.id, turn)
     return rounds[0].decision if rounds == [made] else None

@@ -96,16 +96,16 @@ class HandoverScene:
         await self.engine.settled(OutcomeKind.ESCALATED)
 
     async def taken(self) -> None:
-        async with self.talk.database.begin() as work:
-            await HandoverStore(work.tx).take(self.ref, PERSON)
+        async with self.talk.database.begin() as tx:
+            await HandoverStore(tx).take(self.ref, PERSON)
 
     async def closed(self) -> None:
-        async with self.talk.database.begin() as work:
-            await HandoverStore(work.tx).close(self.ref, PERSON)
+        async with self.talk.database.begin() as tx:
+            await HandoverStore(tx).close(self.ref, PERSON)
 
     async def card_ts(self) -> str:
-        async with self.talk.database.begin() as work:
-            handover = await HandoverStore(work.tx).get(self.ref)
+        async with self.talk.database.begin() as tx:
+            handover = await HandoverStore(tx).get(self.ref)
         return handover.card_ts if handover else ""
 
     async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:

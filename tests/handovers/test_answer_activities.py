@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from tests.handovers.scene import PERSON, HandoverScene, Starts, correction
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.errors import Transient
 from threadline.handovers.model import TAKE
 from threadline.handovers.store import HandoverStore
@@ -53,8 +54,8 @@ async def test_answer_presses_take_once_whichever_try_comes_to_it(waiting: Hando
 
 
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:
-    async with waiting.talk.database.begin() as work:
-        await HandoverStore(work.tx).set_card(waiting.ref, "", "")
+    async with waiting.talk.database.begin() as tx:
+        await HandoverStore(tx).set_card(waiting.ref, "", "")
     assert await waiting.talk.rows("DELETE FROM threads WHERE kind = 'handover' RETURNING 1")
     await arrives(waiting, written(waiting, "Found it."))
     assert "Found it." in waiting.said()[-1]
@@ -147,8 +148,8 @@ async def test_newest_edit_is_said_in_any_order_of_arrival(waiting: HandoverScen
 async def test_answer_whose_record_was_lost_before_the_close_is_said_once(taken: HandoverScene) -> None:
     said = written(taken, "It is on its way.")
     await arrives(taken, said)
-    async with taken.talk.database.begin() as work:
-        await work.tx.execute(sql("DELETE FROM handover_answers"))
+    async with taken.talk.database.begin() as tx:
+        await tx.execute(sql("DELETE FROM handover_answers"))
     await taken.pressed(close=True)
     await arrives(taken, said)
     assert sum("It is on its way." in each for each in taken.said()) == 1
@@ -161,7 +162,7 @@ async def test_pruned_conversation_takes_all_posts_of_its_handover(taken: Handov
     await taken.pressed(close=True)
     await taken.talk.run(taken.activities.show_handover, taken.ref)
     other = f"handover:{taken.ref.key}5:card"
-    async with taken.talk.database.begin() as work:
-        await PostStore(work.tx).claim(other, ESCALATIONS, None, 0.0, 1.0)
-        assert await work.conversations.prune(time.time() + 100_000) == 1
+    async with taken.talk.database.begin() as tx:
+        await PostStore(tx).claim(other, ESCALATIONS, None, 0.0, 1.0)
+        assert await ConversationStore(tx).prune(time.time() + 100_000) == 1
     assert await taken.talk.rows("SELECT key FROM posts") == [{"key": other}]

@@ -12,6 +12,7 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverWorkflowScene
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import real_time, until
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers import model as handovers
@@ -87,8 +88,8 @@ async def look(handover: HandoverWorkflowScene) -> int:
         bot_user_id=BOT_USER,
         settle_time=0,
     )
-    async with talk.database.begin() as work:
-        await CatchUpStore(work.tx, TEAM).follow_channels([ESCALATIONS], time.time() - 1000)
+    async with talk.database.begin() as tx:
+        await CatchUpStore(tx, TEAM).follow_channels([ESCALATIONS], time.time() - 1000)
     plan = await talk.run(activities.plan_catch_up, PlanRequest(deep=True))
     (window,) = [each for each in plan.windows if each.channel == ESCALATIONS]
     await talk.run(activities.read_history_page, PageRequest(window, plan.began, window.latest))
@@ -122,8 +123,8 @@ async def test_catch_up_finds_a_missed_answer_its_edit_and_a_deletion_once(hando
         assert await look(handover) == 0
     assert not any("We look into it." in each for each in handover.said())
     assert sum("We pay the half back." in each for each in handover.said()) == 1
-    async with handover.talk.database.begin() as work:
-        assert await unstored_messages(work.tx, TEAM, thread_sources(BOT_USER)) == []
+    async with handover.talk.database.begin() as tx:
+        assert await unstored_messages(tx, TEAM, thread_sources(BOT_USER)) == []
 
 
 async def test_events_while_all_workers_are_away_are_handled_once_later(handover: HandoverWorkflowScene) -> None:
@@ -174,8 +175,8 @@ async def test_run_ends_once_its_handover_is_deleted(
 
     async def pruned() -> bool:
         """A row that is locked is left for the next time."""
-        async with handover.talk.database.begin() as work:
-            return await work.conversations.prune(time.time() + 100_000) == 1
+        async with handover.talk.database.begin() as tx:
+            return await ConversationStore(tx).prune(time.time() + 100_000) == 1
 
     monkeypatch.setattr(handovers, "LOOK_EVERY", 0.3)
     handover.remind_every = 0.2 if reminded else 3600.0

@@ -84,10 +84,10 @@ async def test_similar_case_brings_its_last_summary(scene: Scene, agent_database
 async def test_owners_are_looked_up_in_the_directory(scene: Scene, reader: CaseReader) -> None:
     cart = Service("cart", "Totals and discounts", "Team Basket", "#basket", "shop")
     old = Service("old", "", "", "", "")
-    async with scene.database.begin() as work:
-        await CaseStore(work.tx).replace_services([old, cart])
-        await CaseStore(work.tx).replace_services([cart])
-        assert await CaseStore(work.tx).services() == [cart]
+    async with scene.database.begin() as tx:
+        await CaseStore(tx).replace_services([old, cart])
+        await CaseStore(tx).replace_services([cart])
+        assert await CaseStore(tx).services() == [cart]
     assert await reader.services() == [cart]
     assert await reader.service("Cart") == cart
     assert await reader.service("nobody's") is None

@@ -102,18 +102,18 @@ class JobScene:
 
     async def rfp(self, due: date | None = None, status: RfpStatus = RfpStatus.NEW, title: str = "A crane") -> str:
         new = NewRfp(RfpFacts(title, "Harbour", due, status))
-        async with self.database.begin() as work:
-            return (await RfpStore(work.tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
+        async with self.database.begin() as tx:
+            return (await RfpStore(tx).create(self.change(), new, AUTHOR)).rfp.rfp_id
 
     async def patch(self, rfp_id: str, **facts: str | None) -> None:
         """Change an RFP as the operator does."""
-        async with self.database.begin() as work:
-            state = await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
-            await RfpStore(work.tx).patch_state(self.change(), rfp_id, facts, AUTHOR, state.version)
+        async with self.database.begin() as tx:
+            state = await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
+            await RfpStore(tx).patch_state(self.change(), rfp_id, facts, AUTHOR, state.version)
 
     async def job(self, job_id: str = "JOB-1") -> AgentJob:
-        async with self.database.begin() as work:
-            return await JobStore(work.tx).get(TEAM, job_id)
+        async with self.database.begin() as tx:
+            return await JobStore(tx).get(TEAM, job_id)
 
     async def result(self, job: AgentJob) -> str:
         """The result of a job's workflow; a clock that skips time goes there."""

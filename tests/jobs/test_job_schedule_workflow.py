@@ -107,10 +107,10 @@ async def test_schedule_that_outlives_its_job_ends_when_it_fires(scene: JobScene
     """Temporal was away when the job was cancelled; `forgotten`: its row is pruned by then."""
     async with scene.working():
         job = await scene.schedule(**WEEKLY)
-        async with scene.database.begin() as work:
-            await JobStore(work.tx).cancel(TEAM, job.job_id, time.time())
+        async with scene.database.begin() as tx:
+            await JobStore(tx).cancel(TEAM, job.job_id, time.time())
             if forgotten:
-                await JobStore(work.tx).delete_older_than(time.time() + 60)
+                await JobStore(tx).delete_older_than(time.time() + 60)
         await fire(scene, job)
 
         async def gone() -> bool:

@@ -21,13 +21,13 @@ START, LATER = datetime.fromtimestamp(NOW, UTC), datetime.fromtimestamp(NOW + 5,
 async def schedule(database: Database, call_id: str = "s1", when: JobSchedule = AT, **more: Any) -> AgentJob:
     arguments = more.get("arguments", {"channel": "C1", "nul": "a\x00b"})
     new = NewJob(more.get("job_type", "status_digest"), arguments, when, more.get("rfp_id", ""))
-    async with database.begin() as work:
-        return await JobStore(work.tx).schedule(change(call_id), new, AUTHOR)
+    async with database.begin() as tx:
+        return await JobStore(tx).schedule(change(call_id), new, AUTHOR)
 
 
 async def cancel(database: Database, job_id: str, team: str = "T1") -> AgentJob:
-    async with database.begin() as work:
-        return await JobStore(work.tx).cancel(team, job_id, NOW)
+    async with database.begin() as tx:
+        return await JobStore(tx).cancel(team, job_id, NOW)
 
 
 async def test_job_is_scheduled_once_per_call(database: Database) -> None:
@@ -36,12 +36,12 @@ async def test_job_is_scheduled_once_per_call(database: Database) -> None:
     assert job.workflow_id == f"job:T1:{job.job_id.removeprefix('JOB-')}"
     assert (job.status, job.schedule, job.arguments) == (JobStatus.SCHEDULED, AT, {"channel": "C1", "nul": "ab"})
     assert (job.author, job.channel, job.thread_ts, job.runs) == (AUTHOR, THREAD.channel, THREAD.ts, 0)
-    async with database.begin() as work:
-        assert await JobStore(work.tx).get("T1", job.job_id.lower()) == job
-        assert await JobStore(work.tx).search("T1", JobQuery()) == [job]
+    async with database.begin() as tx:
+        assert await JobStore(tx).get("T1", job.job_id.lower()) == job
+        assert await JobStore(tx).search("T1", JobQuery()) == [job]
         for team, job_id in (("T2", job.job_id), ("T1", "JOB-999"), ("T1", "\x00")):
             with pytest.raises(JobNotFound):
-                await JobStore(work.tx).get(team, job_id)
+                await JobStore(tx).get(team, job_id)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ async def test_invalid_job_is_refused(database: Database, given: dict[str, Any],
 
 async def test_job_runs_once_and_is_done_or_failed(database: Database) -> None:
     job, failing = await schedule(database), await schedule(database, "s2")
-    async with database.begin() as work:
-        jobs = JobStore(work.tx)
+    async with database.begin() as tx:
+        jobs = JobStore(tx)
         running = await jobs.begin("T1", job.job_id, "run-1", NOW)
         assert running
         assert (running.status, running.runs) == (JobStatus.RUNNING, 1)
@@ -80,28 +80,28 @@ async def test_job_runs_once_and_is_done_or_failed(database: Database) -> None:
 
 async def test_cron_waits_for_its_next_time_after_each_run(database: Database) -> None:
     job = await schedule(database, when=WEEKLY)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for number, error in enumerate(("", "no such channel", ""), 1):
-            await JobStore(work.tx).begin("T1", job.job_id, f"run-{number}", NOW)
-            after = await JobStore(work.tx).finish("T1", job.job_id, f"run-{number}", NOW + 5, error=error)
+            await JobStore(tx).begin("T1", job.job_id, f"run-{number}", NOW)
+            after = await JobStore(tx).finish("T1", job.job_id, f"run-{number}", NOW + 5, error=error)
             assert (after.status, after.runs, after.error) == (JobStatus.SCHEDULED, number, error)
-        await JobStore(work.tx).begin("T1", job.job_id, "run-4", NOW)
-        late = await JobStore(work.tx).finish("T1", job.job_id, "run-3", NOW + 9, error="late")
+        await JobStore(tx).begin("T1", job.job_id, "run-4", NOW)
+        late = await JobStore(tx).finish("T1", job.job_id, "run-3", NOW + 9, error="late")
         assert (late.status, late.error) == (JobStatus.RUNNING, ""), "only the latest run counts"
 
 
 async def test_cancelled_job_stays_cancelled(database: Database) -> None:
     job = await schedule(database)
-    async with database.begin() as work:
-        await JobStore(work.tx).begin("T1", job.job_id, "run-1", NOW)
+    async with database.begin() as tx:
+        await JobStore(tx).begin("T1", job.job_id, "run-1", NOW)
     gone = await cancel(database, f" {job.job_id.lower()} ")
     assert gone.status is JobStatus.CANCELLED
     for _ in range(2):
         assert await cancel(database, job.job_id) == gone
-    async with database.begin() as work:
-        late = await JobStore(work.tx).finish("T1", job.job_id, "run-1", NOW + 5, result=1)
+    async with database.begin() as tx:
+        late = await JobStore(tx).finish("T1", job.job_id, "run-1", NOW + 5, result=1)
         assert (late.status, late.result) == (JobStatus.CANCELLED, 1)
-        again = await JobStore(work.tx).begin("T1", job.job_id, "run-2", NOW)
+        again = await JobStore(tx).begin("T1", job.job_id, "run-2", NOW)
         assert again
         assert (again.status, again.run_key) == (JobStatus.CANCELLED, "run-1")
     with pytest.raises(JobNotFound):
@@ -112,48 +112,48 @@ async def test_jobs_are_found_by_type_status_rfp_and_time(database: Database) ->
     first = await schedule(database, "s1")
     second = await schedule(database, "s2", WEEKLY, job_type="follow_up", rfp_id="rfp_abc123")
     gone = await cancel(database, first.job_id)
-    async with database.begin() as work:
-        search = JobStore(work.tx).search
+    async with database.begin() as tx:
+        search = JobStore(tx).search
         assert await search("T1", JobQuery()) == [second, gone]
         assert await search("T1", JobQuery(), 1) == [second]
         assert await search("T1", JobQuery(JobStatus.CANCELLED)) == [gone]
         assert await search("T1", JobQuery(job_type="follow_up")) == [second]
         assert await search("T1", JobQuery(rfp_id="rfp_abc123")) == [second]
         assert await search("T2", JobQuery()) == []
-        assert await JobStore(work.tx).count_open("T1") == 1
+        assert await JobStore(tx).count_open("T1") == 1
         assert await search("T1", JobQuery(open_only=True)) == [second]
         assert await search("T1", JobQuery(since=AT.at)) == [gone]
         assert await search("T1", JobQuery(since=START, until=AT.at)) == [second]
-        begun = await JobStore(work.tx).begin("T1", second.job_id, "run-1", NOW + 10**6)
+        begun = await JobStore(tx).begin("T1", second.job_id, "run-1", NOW + 10**6)
         assert await search("T1", JobQuery(since=AT.at)) == [begun, gone]
 
 
 async def test_open_jobs_of_all_teams_come_page_by_page(database: Database) -> None:
     first, gone, last = [await schedule(database, call) for call in ("s1", "s2", "s3")]
     await cancel(database, gone.job_id)
-    async with database.begin() as work:
-        (one,) = await JobStore(work.tx).open_jobs(0, 1)
+    async with database.begin() as tx:
+        (one,) = await JobStore(tx).open_jobs(0, 1)
         assert one == first
-        assert await JobStore(work.tx).open_jobs(one.id, 10) == [last]
+        assert await JobStore(tx).open_jobs(one.id, 10) == [last]
 
 
 async def test_only_a_waiting_job_is_postponed(database: Database) -> None:
     once, cron = await schedule(database, "s1"), await schedule(database, "s2", WEEKLY)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for job in (once, cron):
-            await JobStore(work.tx).postpone("T1", job.job_id, LATER)
-        assert (await JobStore(work.tx).get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
-        assert (await JobStore(work.tx).get("T1", cron.job_id)).schedule == WEEKLY
-        await JobStore(work.tx).begin("T1", once.job_id, "run-1", NOW)
-        await JobStore(work.tx).postpone("T1", once.job_id, START)
-        assert (await JobStore(work.tx).get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
+            await JobStore(tx).postpone("T1", job.job_id, LATER)
+        assert (await JobStore(tx).get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
+        assert (await JobStore(tx).get("T1", cron.job_id)).schedule == WEEKLY
+        await JobStore(tx).begin("T1", once.job_id, "run-1", NOW)
+        await JobStore(tx).postpone("T1", once.job_id, START)
+        assert (await JobStore(tx).get("T1", once.job_id)).schedule == JobSchedule(at=LATER)
 
 
 async def test_only_ended_jobs_are_forgotten_by_when_they_ended(database: Database) -> None:
     waiting, done = await schedule(database, "s1"), await schedule(database, "s2")
     idle, working = await schedule(database, "s3", WEEKLY), await schedule(database, "s4", WEEKLY)
-    async with database.begin() as work:
-        jobs = JobStore(work.tx)
+    async with database.begin() as tx:
+        jobs = JobStore(tx)
         await jobs.begin("T1", done.job_id, "run-1", NOW)
         await jobs.finish("T1", done.job_id, "run-1", NOW + 100)
         await jobs.begin("T1", working.job_id, "run-1", NOW)
@@ -188,13 +188,13 @@ async def test_lists_read_by_an_index(database: Database) -> None:
            'C1', '1', 'U1', 'c', 'k' || n, now()
     FROM generate_series(1, 20000) n
     """
-    async with database.begin() as work:
-        await work.tx.execute(text(many))
-        await work.tx.execute(text("ANALYZE agent_jobs"))
-    async with explained(database) as (work, asked):
-        await JobStore(work.tx).search("T1", JobQuery(), 10)
-        await JobStore(work.tx).search("T1", JobQuery(JobStatus.RUNNING), 10)
-        await JobStore(work.tx).search("T1", JobQuery(rfp_id="rfp_7"), 10)
-        await JobStore(work.tx).get("T1", "JOB-7")
+    async with database.begin() as tx:
+        await tx.execute(text(many))
+        await tx.execute(text("ANALYZE agent_jobs"))
+    async with explained(database) as (tx, asked):
+        await JobStore(tx).search("T1", JobQuery(), 10)
+        await JobStore(tx).search("T1", JobQuery(JobStatus.RUNNING), 10)
+        await JobStore(tx).search("T1", JobQuery(rfp_id="rfp_7"), 10)
+        await JobStore(tx).get("T1", "JOB-7")
     assert [plan for plan in asked.plans if "Seq Scan" in plan] == []
     assert len(asked.plans) == 4

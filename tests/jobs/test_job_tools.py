@@ -88,8 +88,8 @@ async def refusal(desk: ToolScene, tool: str, **given: Any) -> str:
 
 
 async def count(database: Database) -> int:
-    async with database.begin() as work:
-        return len(await JobStore(work.tx).search("T1", JobQuery()))
+    async with database.begin() as tx:
+        return len(await JobStore(tx).search("T1", JobQuery()))
 
 
 async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, database: Database) -> None:
@@ -101,8 +101,8 @@ async def test_schedule_returns_the_next_runs(desk: ToolScene, runner: Runner, d
     assert (len(result.data["next_runs"]), result.data["arguments"]) == (5, {"channel": "C1"})
     assert [each.kind for each in result.structured] == ["jobs"]
     assert runner.running == {"JOB-1": 1}
-    async with database.begin() as work:
-        job = await JobStore(work.tx).get("T1", "JOB-1")
+    async with database.begin() as tx:
+        job = await JobStore(tx).get("T1", "JOB-1")
     assert (job.author.user_id, job.author.correlation_id) == ("U1", "turn-1"), "the turn's, and not the model's"
 
 
@@ -195,8 +195,8 @@ async def test_job_that_temporal_refuses_is_cancelled(desk: ToolScene, runner: R
 
 async def test_running_job_is_cancelled_once(desk: ToolScene, runner: Runner, database: Database) -> None:
     await desk.done("schedule.job", **WEEKLY)
-    async with database.begin() as work:
-        await JobStore(work.tx).begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
+    async with database.begin() as tx:
+        await JobStore(tx).begin("T1", "JOB-1", "run-1", desk.clock().timestamp())
     result = await desk.ask("agent.job.cancel", job_id=" job-1 ")
     assert result.display_text.startswith("JOB-1 is cancelled. It was at work")
     again = await desk.ask("agent.job.cancel", job_id="JOB-1")
@@ -215,8 +215,8 @@ async def test_job_is_cancelled_only_by_its_own_people(database: Database, chann
     result = await desk.ask("agent.job.cancel", channel=channel, user_id=user, job_id="JOB-1")
     assert result.success is may
     assert may or (result.error and "U1" in result.error.message)
-    async with database.begin() as work:
-        assert ((await JobStore(work.tx).get("T1", "JOB-1")).status == "cancelled") is may
+    async with database.begin() as tx:
+        assert ((await JobStore(tx).get("T1", "JOB-1")).status == "cancelled") is may
 
 
 async def test_owner_is_told_of_the_cancellation_though_temporal_is_away(database: Database) -> None:
@@ -274,9 +274,9 @@ async def test_question_and_result_are_shown_only_in_the_jobs_channel(desk: Tool
     """Also for who asked for the job: others read the answer in the other channel."""
     given = {"question": "Is Anna leaving?"}
     await desk.done("schedule.job", job_type="follow_up", arguments=given, after_minutes=30)
-    async with database.begin() as work:
-        await JobStore(work.tx).begin("T1", "JOB-1", "run-1", 0.0)
-        await JobStore(work.tx).finish("T1", "JOB-1", "run-1", 0.0, result={"said": "Anna stays."}, error="Anna hid.")
+    async with database.begin() as tx:
+        await JobStore(tx).begin("T1", "JOB-1", "run-1", 0.0)
+        await JobStore(tx).finish("T1", "JOB-1", "run-1", 0.0, result={"said": "Anna stays."}, error="Anna hid.")
     for user in ("U1", "U2"):
         here = await desk.ask("agent.job.status", channel="C1", user_id=user, job_id="JOB-1")
         there = await desk.ask("agent.job.status", channel="C2", user_id=user, job_id="JOB-1")

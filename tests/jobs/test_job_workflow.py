@@ -12,8 +12,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Transient
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
@@ -49,8 +48,8 @@ async def test_digest_is_posted_once_at_its_time(scene: JobScene) -> None:
     await scene.rfp(due, title="A *crane*")
     overdue = await scene.rfp(late, RfpStatus.IN_PROGRESS, title="<!channel> bridge")
     await scene.rfp(due, RfpStatus.WON, title="Done")
-    async with scene.database.begin() as work:
-        await UserStore(work.tx).save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
+    async with scene.database.begin() as tx:
+        await UserStore(tx).save(TEAM, UserProfile(DEVELOPER, "", "Dora *Dee*", "", 0.0))
     job = await scene.schedule(after_minutes=90)
     shown = await scene.environment.client.get_workflow_handle(job.workflow_id).describe()
     assert await shown.memo() == {"job": "JOB-1", "type": DIGEST, "correlation_id": "turn-1", "rfp": ""}
@@ -102,8 +101,8 @@ async def test_reminder_of_an_ended_rfp_is_not_posted(scene: JobScene, deleted: 
     rfp_id = await scene.rfp(days_from_now(30))
     job = await scene.schedule("deadline_reminder", rfp_id=rfp_id, time_zone="UTC")
     if deleted:
-        async with scene.database.begin() as work:
-            await RfpStore(work.tx).delete(TEAM, rfp_id)
+        async with scene.database.begin() as tx:
+            await RfpStore(tx).delete(TEAM, rfp_id)
     else:
         await scene.patch(rfp_id, status="won")
     assert reason in await scene.result(job)
@@ -130,8 +129,8 @@ async def test_repeated_run_posts_and_asks_nothing_twice(scene: JobScene) -> Non
     """Temporal has lost the workflow after its run, and it is started anew."""
     job = await scene.schedule("follow_up", question="How far is it?", after_minutes=0)
     await scene.result(job)
-    async with scene.database.begin() as work:
-        await work.tx.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
+    async with scene.database.begin() as tx:
+        await tx.exec_driver_sql("UPDATE agent_jobs SET status = 'running', finished_at = NULL")
     assert await scene.sweep() == 1
     done = await scene.until_status(JobStatus.DONE)
     await scene.until_answered()
@@ -188,9 +187,9 @@ async def test_run_cancelled_as_it_began_is_at_work_and_comes_to_its_end(scene: 
 
     class Lossy:
         @contextlib.asynccontextmanager
-        async def begin(self) -> AsyncIterator[Work]:
-            async with database.begin() as work:
-                yield work
+        async def begin(self) -> AsyncIterator[Transaction]:
+            async with database.begin() as tx:
+                yield tx
             if (await scene.job()).status is JobStatus.RUNNING:
                 activities._database = database
                 assert (await scene.cancel("JOB-1", "x")).is_running
@@ -222,8 +221,8 @@ async def test_cancelled_job_does_not_run(scene: JobScene) -> None:
 
 
 async def test_requester_is_told_once_who_cancelled_the_job(scene: JobScene) -> None:
-    async with scene.database.begin() as work:
-        await UserStore(work.tx).save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
+    async with scene.database.begin() as tx:
+        await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rita *R*", "", 0.0))
     job = await scene.schedule(after_minutes=60)
     for _ in range(2):  # the answer was lost
         await scene.cancel(job.job_id, "x", REPORTER, ELSEWHERE)

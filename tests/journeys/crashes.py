@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from sqlalchemy import Row, TextClause, text
 
+from threadline.conversations.conversation_store import ConversationStore
 from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.stack import Stack
@@ -35,14 +36,14 @@ class CrashScene(Scene):
 
     async def executions(self, root: str) -> list[Row[Any]]:
         """The calls of tools that are on record, each with its status; None is that of an intent."""
-        async with self._database.begin() as work:
-            return list(await work.tx.execute(_EXECUTIONS, {"root": root}))
+        async with self._database.begin() as tx:
+            return list(await tx.execute(_EXECUTIONS, {"root": root}))
 
     async def paid(self, root: str) -> list[tuple[int, int]]:
         """The calls of the model that are on record, by turn and step."""
         where = {"team": TEAM, "channel": self.channel, "root": root}
-        async with self._database.begin() as work:
-            return [tuple(row) for row in await work.tx.execute(_PAID, where)]
+        async with self._database.begin() as tx:
+            return [tuple(row) for row in await tx.execute(_PAID, where)]
 
     async def asked(self, words: str) -> Counter[int]:
         """How often the model was asked in conversations that hold the words, by the replies that it had given."""
@@ -52,16 +53,16 @@ class CrashScene(Scene):
     @asynccontextmanager
     async def held(self, lock: TextClause, name: str = "") -> AsyncIterator[int]:
         """What a statement locks, a row by its name or a table; gives the holder, for `until_waited_for`."""
-        async with self._database.begin() as work:
-            found = await work.tx.execute(lock, {"name": name} if name else {})
+        async with self._database.begin() as tx:
+            found = await tx.execute(lock, {"name": name} if name else {})
             if found.returns_rows:
                 found.one()
-            yield int(await work.tx.scalar(text("SELECT pg_backend_pid()")) or 0)
+            yield int(await tx.scalar(text("SELECT pg_backend_pid()")) or 0)
 
     async def until_waited_for(self, holder: int) -> None:
         async def look() -> bool:
-            async with self._database.begin() as work:
-                return bool(await work.tx.scalar(_WAITING, {"holder": holder}))
+            async with self._database.begin() as tx:
+                return bool(await tx.scalar(_WAITING, {"holder": holder}))
 
         await self.until("somebody waits for what is held", look)
 
@@ -69,8 +70,8 @@ class CrashScene(Scene):
         """What the bot has said in a thread once its last turn is over and said: one message for each turn."""
 
         async def look() -> bool:
-            async with self._database.begin() as work:
-                settled = await work.conversations.settled(self.slack_thread(root), turns)
+            async with self._database.begin() as tx:
+                settled = await ConversationStore(tx).settled(self.slack_thread(root), turns)
             return settled is not None and settled.said
 
         await self.until("the turn is answered", look, AGAIN)

@@ -138,9 +138,9 @@ async def test_a_session_that_is_gone_is_begun_anew_from_the_conversation(scene:
     await scene.write_report(CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     database = Database(stack.database_url, pool_size=1)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         head = (await scene.turns())[-1]
-        lost = await work.tx.execute(
+        lost = await tx.execute(
             sql("DELETE FROM agent_sessions USING agent_turns t WHERE agent_sessions.session_id = t.session_id"
                 " AND t.bug_id = :bug_id AND t.turn = :turn"),
             {"bug_id": scene.bug_id, "turn": head.turn},

@@ -56,8 +56,8 @@ class Outage:
             "SELECT message_text FROM bug_conversations WHERE sender_type <> :bot"
             " AND message_type IN ('report', 'message', 'close')"
         )
-        async with self._database.begin() as work:
-            return Counter((await work.tx.execute(query, {"bot": SenderType.BOT})).scalars())
+        async with self._database.begin() as tx:
+            return Counter((await tx.execute(query, {"bot": SenderType.BOT})).scalars())
 
     async def found(self) -> bool:
         said = await self.people_said()
@@ -66,19 +66,19 @@ class Outage:
         )
 
     async def resent(self) -> Counter[str]:
-        async with self._database.begin() as work:
-            rows = await work.tx.execute(text("SELECT message_id, sends FROM catch_up_messages WHERE sends > 0"))
+        async with self._database.begin() as tx:
+            rows = await tx.execute(text("SELECT message_id, sends FROM catch_up_messages WHERE sends > 0"))
             return Counter({row.message_id: row.sends for row in rows})
 
     async def is_answered(self, scene: Scene) -> bool:
         """Whether every message of a case was used by a turn, or by the case's end."""
-        async with self._database.begin() as work:
-            snapshot = await CaseStore(work.tx).snapshot(scene.bug_id)
+        async with self._database.begin() as tx:
+            snapshot = await CaseStore(tx).snapshot(scene.bug_id)
         return not snapshot.has_unread and snapshot.status is not CaseStatus.INVESTIGATING
 
     async def case_of(self, report: str) -> str:
-        async with self._database.begin() as work:
-            found = await CaseStore(work.tx).snapshot_of(Thread(TEAM, REPORTS, report))
+        async with self._database.begin() as tx:
+            found = await CaseStore(tx).snapshot_of(Thread(TEAM, REPORTS, report))
         return found.bug_id
 
 
@@ -165,16 +165,16 @@ async def _went(scene: Scene, reason: Reason) -> bool:
 
 
 async def _is_all_shown(database: Database) -> bool:
-    async with database.begin() as work:
-        waiting = await work.tx.execute(
+    async with database.begin() as tx:
+        waiting = await tx.execute(
             text("SELECT key FROM posts WHERE ts IS NULL AND key !~ '^BUG-[0-9]+:[a-z_]+:[0-9]+(\\:why)?$'")
         )
         return not waiting.scalars().all()
 
 
 async def _assert_stored_once(database: Database) -> None:
-    async with database.begin() as work:
-        twice = await work.tx.execute(
+    async with database.begin() as tx:
+        twice = await tx.execute(
             text("SELECT message_id FROM bug_conversations GROUP BY message_id HAVING count(*) > 1")
         )
         assert twice.scalars().all() == []

@@ -39,9 +39,9 @@ class PriceScene(CrashScene):
 
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
-        async with self._database.begin() as work:
-            conversation = await conversation_row.id_of(work.tx, self.slack_thread(root))
-            rounds = await DecisionStore(work.tx).rounds(conversation, 1)
+        async with self._database.begin() as tx:
+            conversation = await conversation_row.id_of(tx, self.slack_thread(root))
+            rounds = await DecisionStore(tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None
         return made is not None, bool(made and made.sources), bool(made and made.judgement)

@@ -52,8 +52,8 @@ class RecordScene(CrashScene):
         """Its id; its state has version 1, and nothing is in its journal."""
         name = f"Crash {time.time_ns()}"
         change = Change(Operation(Thread(TEAM, "crash", name), 0, 1, "crash"), time.time())
-        async with self._database.begin() as work:
-            made = await RfpStore(work.tx).create(
+        async with self._database.begin() as tx:
+            made = await RfpStore(tx).create(
                 change, NewRfp(RfpFacts(name, status=RfpStatus.IN_PROGRESS)), Author("", "crash")
             )
         return made.rfp.rfp_id
@@ -62,12 +62,12 @@ class RecordScene(CrashScene):
         return await self.mention(DEVELOPER, ORDER.format(rfp_id))
 
     async def journal(self, rfp_id: str) -> Sequence[JournalEntry]:
-        async with self._database.begin() as work:
-            return await RfpStore(work.tx).journal(TEAM, rfp_id)
+        async with self._database.begin() as tx:
+            return await RfpStore(tx).journal(TEAM, rfp_id)
 
     async def events(self, rfp_id: str) -> Sequence[Event]:
-        async with self._database.begin() as work:
-            return await RfpStore(work.tx).events(TEAM, rfp_id)
+        async with self._database.begin() as tx:
+            return await RfpStore(tx).events(TEAM, rfp_id)
 
     @asynccontextmanager
     async def model_held(self) -> AsyncIterator[None]:

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from tests.journeys.crashes import CrashScene, statuses
 from threadline.estimates.model import ProjectRole
+from threadline.estimates.store import EstimateStore
 from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import message_text
@@ -34,14 +35,14 @@ class ProjectScene(CrashScene):
 
     async def begin_project(self) -> str:
         """Its id; it has one role and no item."""
-        async with self._database.begin() as work:
-            project = await work.estimates.get_or_create_project(TEAM, f"Crash {time.time_ns()}", "EUR")
-            await work.estimates.save_role(TEAM, project.project_id, ProjectRole("tester", Decimal(650)))
+        async with self._database.begin() as tx:
+            project = await EstimateStore(tx).get_or_create_project(TEAM, f"Crash {time.time_ns()}", "EUR")
+            await EstimateStore(tx).save_role(TEAM, project.project_id, ProjectRole("tester", Decimal(650)))
         return project.project_id
 
     async def items(self, project: str) -> list[str]:
-        async with self._database.begin() as work:
-            return [item.title for item in await work.estimates.items(TEAM, project)]
+        async with self._database.begin() as tx:
+            return [item.title for item in await EstimateStore(tx).items(TEAM, project)]
 
     async def only_answer(self, root: str) -> str:
         [answer] = await self.answered(root)

@@ -51,20 +51,20 @@ async def ingest_paths(
 
 async def documents(database: Database) -> dict[str, Document]:
     """What is stored, by source."""
-    async with database.begin() as work:
-        return {each.source: each for each in await KnowledgeStore(work.tx).documents("T1")}
+    async with database.begin() as tx:
+        return {each.source: each for each in await KnowledgeStore(tx).documents("T1")}
 
 
 async def models(database: Database) -> dict[str, str]:
     """By source, the model whose vectors are stored."""
-    async with database.begin() as work:
-        return {source: each.model for source, each in (await KnowledgeStore(work.tx).sources("T1")).items()}
+    async with database.begin() as tx:
+        return {source: each.model for source, each in (await KnowledgeStore(tx).sources("T1")).items()}
 
 
 async def changes(database: Database) -> dict[str, datetime]:
     """By source, when the document was stored last."""
-    async with database.begin() as work:
-        rows = await work.tx.execute(text("SELECT source, updated_at FROM knowledge_documents"))
+    async with database.begin() as tx:
+        rows = await tx.execute(text("SELECT source, updated_at FROM knowledge_documents"))
         return {row.source: row.updated_at for row in rows}
 
 

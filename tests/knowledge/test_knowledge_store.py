@@ -16,8 +16,8 @@ TODAY = date(2026, 6, 1)
 
 
 async def keep(database: Database, document: Document, team: str = "T1", root: str = "") -> None:
-    async with database.begin() as work:
-        await KnowledgeStore(work.tx).save(team, document, split_document(document), StoredSource(root, "hash"))
+    async with database.begin() as tx:
+        await KnowledgeStore(tx).save(team, document, split_document(document), StoredSource(root, "hash"))
 
 
 async def ask(
@@ -30,35 +30,35 @@ async def test_document_replaces_the_one_of_the_same_source(database: Database) 
     await keep(database, Document("Old", "a.md", "Cats purr."))
     await keep(database, Document(" New\n title", " a.md ", "Dogs bark.\r\n\r\nLoudly.\x00"))
     await keep(database, Document("Theirs", "a.md", "Birds sing."), "T2")
-    async with database.begin() as work:
-        assert await KnowledgeStore(work.tx).documents("T1") == [Document("New title", "a.md", "Dogs bark.\n\nLoudly.")]
+    async with database.begin() as tx:
+        assert await KnowledgeStore(tx).documents("T1") == [Document("New title", "a.md", "Dogs bark.\n\nLoudly.")]
     assert await ask(database, "cats") == ()
     [found] = await ask(database, "Which dog barks?")
     assert (found.title, found.section, found.text.split()) == ("New title", "", ["Dogs", "bark.", "Loudly."])
     assert await ask(database, "birds") == ()
-    async with database.begin() as work:
-        assert await KnowledgeStore(work.tx).delete("T1", "a.md")
-        assert not await KnowledgeStore(work.tx).delete("T1", "a.md")
-        assert await KnowledgeStore(work.tx).documents("T1") == []
-        assert len(await KnowledgeStore(work.tx).documents("T2")) == 1
+    async with database.begin() as tx:
+        assert await KnowledgeStore(tx).delete("T1", "a.md")
+        assert not await KnowledgeStore(tx).delete("T1", "a.md")
+        assert await KnowledgeStore(tx).documents("T1") == []
+        assert len(await KnowledgeStore(tx).documents("T2")) == 1
     assert await ask(database, "dogs") == ()
 
 
 async def test_only_missing_documents_of_a_folder_are_deleted(database: Database) -> None:
     for source, root in (("kb/a.md", "kb"), ("kb/b.md", "kb"), ("https://c", "kb/c.urls"), ("kb2/d.md", "kb2")):
         await keep(database, Document("T", source, "Text."), root=root)
-    async with database.begin() as work:
-        assert await KnowledgeStore(work.tx).delete_missing("T2", "kb", []) == []
-        assert await KnowledgeStore(work.tx).delete_missing("T1", "kb", ["kb/a.md"]) == ["https://c", "kb/b.md"]
-        assert list(await KnowledgeStore(work.tx).sources("T1")) == ["kb/a.md", "kb2/d.md"]
+    async with database.begin() as tx:
+        assert await KnowledgeStore(tx).delete_missing("T2", "kb", []) == []
+        assert await KnowledgeStore(tx).delete_missing("T1", "kb", ["kb/a.md"]) == ["https://c", "kb/b.md"]
+        assert list(await KnowledgeStore(tx).sources("T1")) == ["kb/a.md", "kb2/d.md"]
 
 
 async def test_any_number_of_sources_can_be_kept(database: Database) -> None:
     for source in ("kb/a.md", "kb/b.md"):
         await keep(database, Document("T", source, "Text."), root="kb")
     sources = ["kb/a.md", *(f"kb/{number}.md" for number in range(33_000))]
-    async with database.begin() as work:
-        assert await KnowledgeStore(work.tx).delete_missing("T1", "kb", sources) == ["kb/b.md"]
+    async with database.begin() as tx:
+        assert await KnowledgeStore(tx).delete_missing("T1", "kb", sources) == ["kb/b.md"]
 
 
 async def test_passage_with_most_of_the_words_comes_first(database: Database) -> None:

@@ -19,10 +19,10 @@ SHIPPING = Document("Shipping", "handbook/shipping.md", "Parcels of fifty euros 
 
 @pytest.fixture
 async def desk(database: Database) -> ToolScene:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         secret = Document("Secret", "theirs.md", "Money is kept under the mattress.")
         for team, document in (("T1", REFUNDS), ("T1", SHIPPING), ("T2", secret)):
-            await KnowledgeStore(work.tx).save(team, document, split_document(document))
+            await KnowledgeStore(tx).save(team, document, split_document(document))
     return ToolScene(database, qa.TOOLS)
 
 

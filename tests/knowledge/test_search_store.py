@@ -53,8 +53,8 @@ async def keep(
 ) -> None:
     document = Document("Title", source, words, terms or DocumentTerms(DocumentType.FAQ, 1.0))
     stored = StoredSource(model=model if vector else "")
-    async with database.begin() as work:
-        await KnowledgeStore(work.tx).save("T1", document, split_document(document), stored, [vector] if vector else [])
+    async with database.begin() as tx:
+        await KnowledgeStore(tx).save("T1", document, split_document(document), stored, [vector] if vector else [])
 
 
 def sources(found: SearchResult) -> list[str]:
@@ -112,8 +112,8 @@ async def test_only_vectors_of_the_same_model_are_compared(database: Database) -
     assert sources(await search(database, Model(), ASKED)) == ["near"]
     found = await search(database, Model(), SearchQuery("T1", "text", limit=10))
     assert sources(found) == ["far", "near", "longer", "none", "nothing", "other"]
-    async with database.begin() as work:
-        assert (await KnowledgeStore(work.tx).sources("T1"))["near"] == StoredSource("", "", "small")
+    async with database.begin() as tx:
+        assert (await KnowledgeStore(tx).sources("T1"))["near"] == StoredSource("", "", "small")
 
 
 @pytest.mark.parametrize("error", [Transient("It is down."), Permanent("It refuses.")])
@@ -151,8 +151,8 @@ async def test_all_types_are_searched_if_the_wanted_ones_hold_nothing(database: 
 
 async def test_postgres_without_pgvector_finds_words(database: Database) -> None:
     await keep(database, "a", "The walrus.", [1.0, 0.0])
-    async with database.begin() as work:
-        await work.tx.exec_driver_sql("DROP EXTENSION vector")
+    async with database.begin() as tx:
+        await tx.exec_driver_sql("DROP EXTENSION vector")
     found = await search(database, Model(), ASKED)
     assert (sources(found), found.used_vectors) == (["a"], False)
 

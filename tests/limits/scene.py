@@ -169,16 +169,16 @@ class LoadScene:
         """Wait until all is stored that was accepted, and all of it was used that wants to be."""
 
         async def all_used() -> bool:
-            async with self.database.begin() as work:
-                stored = {row.message_id for row in await work.tx.execute(_STORED)}
-                return self.sent.keys() <= stored and not await work.tx.scalar(_UNUSED)
+            async with self.database.begin() as tx:
+                stored = {row.message_id for row in await tx.execute(_STORED)}
+                return self.sent.keys() <= stored and not await tx.scalar(_UNUSED)
 
         await self.until(all_used, f"{len(self.sent)} messages are stored and used", seconds)
 
     async def lost(self) -> list[str]:
         """Messages that were not stored exactly once."""
-        async with self.database.begin() as work:
-            times = Counter(row.message_id for row in await work.tx.execute(_STORED))
+        async with self.database.begin() as tx:
+            times = Counter(row.message_id for row in await tx.execute(_STORED))
         return [f"{identity} was stored {times[identity]} times" for identity in self.sent if times[identity] != 1]
 
     async def faults(self) -> list[str]:

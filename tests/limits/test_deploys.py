@@ -46,8 +46,8 @@ async def _begun(ground: LoadScene) -> Thread:
 
 
 async def _rests(ground: LoadScene) -> bool:
-    async with ground.database.begin() as work:
-        return [case.status for case in await CaseLists(work.tx).list()] == ["pending_verification"]
+    async with ground.database.begin() as tx:
+        return [case.status for case in await CaseLists(tx).list()] == ["pending_verification"]
 
 
 async def test_a_case_goes_on_under_newer_code_whose_change_is_gated(ground: LoadScene) -> None:

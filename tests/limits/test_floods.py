@@ -97,8 +97,8 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
     async with ground.working(reactions=False, agents=False):
         await ground.deliver_all([(thread, ground.report(thread)) for thread in threads], SENDERS)
         await ground.until(lambda: _all_are(ground, "investigating"), "each waits for an agent", 300)
-        async with ground.database.begin() as work:
-            assert {case.thread for case in await CaseLists(work.tx).list(limit=2 * THREADS)} == set(threads)
+        async with ground.database.begin() as tx:
+            assert {case.thread for case in await CaseLists(tx).list(limit=2 * THREADS)} == set(threads)
         assert await ground.runs("Running") == THREADS
     async with ground.working(reactions=False):
         await ground.until(
@@ -112,5 +112,5 @@ async def test_many_threads_at_once_are_as_many_cases_and_each_is_answered_once(
 
 
 async def _all_are(ground: LoadScene, status: str) -> bool:
-    async with ground.database.begin() as work:
-        return bool(await work.tx.scalar(_CASES, {"status": status}) == THREADS)
+    async with ground.database.begin() as tx:
+        return bool(await tx.scalar(_CASES, {"status": status}) == THREADS)

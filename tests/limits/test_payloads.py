@@ -38,8 +38,8 @@ async def _signal(ground: LoadScene, workflow_id: str, name: str, *payloads: Pay
 
 
 async def _quarantine(ground: LoadScene) -> list[QuarantinedMessage]:
-    async with ground.database.begin() as work:
-        return await Quarantine(work.tx).messages(100)
+    async with ground.database.begin() as tx:
+        return await Quarantine(tx).messages(100)
 
 
 def _payload(encoding: str, data: bytes) -> Payload:
@@ -188,8 +188,8 @@ async def test_what_just_passes_the_server_is_cut_and_stored(ground: LoadScene) 
         await ground.until_stored()
         assert await ground.faults() == []
         assert await ground.runs("ContinuedAsNew") > 0
-    async with ground.database.begin() as work:
-        lengths = [len(entry.text) for entry in (await CaseMessageStore(work.tx).page("BUG-1")).entries]
+    async with ground.database.begin() as tx:
+        lengths = [len(entry.text) for entry in (await CaseMessageStore(tx).page("BUG-1")).entries]
     assert max(lengths) == MAX_TEXT
     assert [kept.thread for kept in await _quarantine(ground)] == [thread] * 3
 

@@ -84,8 +84,8 @@ async def test_signals_while_a_run_completes_are_stored_once(ground: LoadScene) 
 
 
 async def _open_cases(ground: LoadScene, count: int) -> bool:
-    async with ground.database.begin() as work:
-        return len(await CaseLists(work.tx).list(limit=2 * THREADS)) == count
+    async with ground.database.begin() as tx:
+        return len(await CaseLists(tx).list(limit=2 * THREADS)) == count
 
 
 async def test_signals_while_a_run_continues_as_new_are_stored_once(ground: LoadScene) -> None:
@@ -135,7 +135,7 @@ async def test_the_same_report_from_two_gateways_at_once_is_one_case(ground: Loa
         ground.sent = {route.message.id: route.message for route in routes}
         await ground.until_stored()
         assert await ground.faults() == []
-        async with ground.database.begin() as work:
-            assert len(await CaseLists(work.tx).list(limit=100)) == len(threads)
+        async with ground.database.begin() as tx:
+            assert len(await CaseLists(tx).list(limit=100)) == len(threads)
         assert len(ground.agent.requests) == len(threads)
         assert len([run async for run in ground.client.list_workflows()]) == len(threads)

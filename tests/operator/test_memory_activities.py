@@ -9,7 +9,9 @@ from tests.support.conversation_store import THREAD, StoredConversation, deletio
 from tests.support.recording import create
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.thread_reads import GONE
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, TurnRoute
@@ -19,7 +21,7 @@ from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, turn_id
 from threadline.tools.model import ErrorCode, Operation, ToolStatus
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import LoggedCall, ToolExecutionStore
 
 REQUEST = "Update the status of rfp_abc123 to won"
 
@@ -39,8 +41,8 @@ async def called(
     at = 1_772_000_000.0 + step
     call = LoggedCall(Operation(THREAD, 1, step, f"call {step}"), "r", "U1", tool, {}, f"{tool}{step}", at)
     result = {"error": {"code": code} if code else None, "data": "x" * 1_000}
-    async with talk.database.begin() as work:
-        await work.tool_executions.finish(call, status, result, 5, at)
+    async with talk.database.begin() as tx:
+        await ToolExecutionStore(tx).finish(call, status, result, 5, at)
 
 
 async def done(talk: StoredConversation, request: str = REQUEST, *others: IncomingMessage) -> None:
@@ -62,8 +64,8 @@ async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
 
 async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
-    async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
+    async with talk.database.begin() as tx:
+        await TurnPlans(tx).keep(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
@@ -87,13 +89,13 @@ async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: StoredConv
 
 async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: StoredConversation) -> None:
     await create(talk.database, rfp_id="rfp_bound1")
-    async with talk.database.begin() as work:
-        await RfpStore(work.tx).bind(THREAD, "rfp_bound1", "U1")
+    async with talk.database.begin() as tx:
+        await RfpStore(tx).bind(THREAD, "rfp_bound1", "U1")
     await talk.hear(mention(0, "What's the status?"))
     await talk.turn(1, "New.")
     await talk.hear(mention(10, "March 5"))
-    async with talk.database.begin() as work:
-        await work.turn_plans.keep(
+    async with talk.database.begin() as tx:
+        await TurnPlans(tx).keep(
             THREAD, 2, TurnRoute(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE))
         )
     await talk.turn(2)
@@ -105,16 +107,16 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Stor
 async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: StoredConversation) -> None:
     await create(talk.database, rfp_id="rfp_abc123")
     await done(talk, "remember that rfp_abc123 needs two cranes")
-    async with talk.database.begin() as work:
-        await RfpStore(work.tx).delete(THREAD.team, "rfp_abc123")
+    async with talk.database.begin() as tx:
+        await RfpStore(tx).delete(THREAD.team, "rfp_abc123")
     assert await remembering(talk).remember(THREAD, 1) == 2
     assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
 
 
 async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(talk: StoredConversation) -> None:
     await talk.hear(mention(0, REQUEST))
-    async with talk.database.begin() as work:
-        await work.tool_executions.intend(
+    async with talk.database.begin() as tx:
+        await ToolExecutionStore(tx).intend(
             LoggedCall(Operation(THREAD, 1, 1, "c"), "r", "U1", "schedule.job", {}, "f", 1.0)
         )
     await called(talk, 2, "obey.me", ToolStatus.ERROR, ErrorCode.UNKNOWN_TOOL)
@@ -164,11 +166,11 @@ async def read_the_thread(talk: StoredConversation) -> None:
     words = [(f"t:1:1:{each}", Message(Role.TOOL, f"salary in {each}", call_id=each)) for each in ("c1", "c2")]
     await talk.append(("a:1:1", asks), *words)
     result = {"status": "ok", "data": {"messages": [{"text": "salary"}]}, "display_text": "1 message."}
-    async with talk.database.begin() as work:
+    async with talk.database.begin() as tx:
         for call, tool in (("c1", "slack.get.thread"), ("c2", "team.list")):
             made = LoggedCall(Operation(THREAD, 1, 1, call), "r", "U1", tool, {}, call, 1_772_000_000.0)
             kept = None if tool == "slack.get.thread" else result
-            await work.tool_executions.finish(made, ToolStatus.OK, kept, 5, made.now)
+            await ToolExecutionStore(tx).finish(made, ToolStatus.OK, kept, 5, made.now)
 
 
 @pytest.mark.parametrize("which", [0, -60], ids=["stored", "never stored"])
@@ -178,8 +180,8 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredC
     await read_the_thread(talk)
     await talk.settle(1, "It is about a salary.")
     await remembering(talk).remember(THREAD, 1)
-    async with talk.database.begin() as work:
-        await work.transcripts.summarise(THREAD, "There is a salary.", 4)
+    async with talk.database.begin() as tx:
+        await TranscriptStore(tx).summarise(THREAD, "There is a salary.", 4)
     await talk.hear(deletion(which))
     read = await talk.read()
     assert (read.summary, read.summary_until) == ("", 0)

@@ -6,6 +6,7 @@ from tests.support.recording import explained
 from tests.support.tool_store import NOW
 from threadline.db.engine import Database
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 
 EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
 DONE = NewMemory(
@@ -14,20 +15,20 @@ DONE = NewMemory(
 
 
 async def keep(database: Database, *memories: NewMemory) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for number, memory in enumerate(memories):
-            await work.memories.remember("T1", memory, f"k{number}", NOW + number)
+            await MemoryStore(tx).remember("T1", memory, f"k{number}", NOW + number)
 
 
 async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
     await keep(database, DONE)
     await keep(database, DONE)
     failed = NewMemory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
-    async with database.begin() as work:
-        await work.memories.remember("T1", failed, "other", NOW)
-        found = (await work.memories.recall("T1", "what updates a status to be won"))[PROCEDURAL]
-        well = await work.memories.recall("T1", "what updates a status", with_failures=False)
-        lessons = await work.memories.recall("T1", "what updates a status", with_successes=False)
+    async with database.begin() as tx:
+        await MemoryStore(tx).remember("T1", failed, "other", NOW)
+        found = (await MemoryStore(tx).recall("T1", "what updates a status to be won"))[PROCEDURAL]
+        well = await MemoryStore(tx).recall("T1", "what updates a status", with_failures=False)
+        lessons = await MemoryStore(tx).recall("T1", "what updates a status", with_successes=False)
     assert [(each.cue, each.text, each.error_class, each.rfp_id) for each in found] == [
         (DONE.cue, DONE.text, "", ""),
         ("Update the status", "x", "StateMoved", "rfp_abc123"),
@@ -42,15 +43,15 @@ async def test_recall_finds_the_most_similar_of_each_kind(database: Database) ->
     await keep(
         database, *likely, NewMemory(EPISODIC, "bridge budget", "."), NewMemory(SEMANTIC, "bridge", "Made of steel.")
     )
-    async with database.begin() as work:
-        found = await work.memories.recall("T1", "What is the bridge's budget?", limit=3)
+    async with database.begin() as tx:
+        found = await MemoryStore(tx).recall("T1", "What is the bridge's budget?", limit=3)
         assert set(found) == set(MemoryKind)
         assert len(found[EPISODIC]) == 3
         assert [each.text for each in found[SEMANTIC]] == ["Made of steel."]
         assert found[PROCEDURAL] == []
-        assert await work.memories.recall("T1", "the bridge", [SEMANTIC]) == {SEMANTIC: found[SEMANTIC]}
+        assert await MemoryStore(tx).recall("T1", "the bridge", [SEMANTIC]) == {SEMANTIC: found[SEMANTIC]}
         for nothing in ("", "of the", "zebra", "\x00", "' & !"):
-            assert not any((await work.memories.recall("T1", nothing)).values())
+            assert not any((await MemoryStore(tx).recall("T1", nothing)).values())
 
 
 async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Database) -> None:
@@ -59,10 +60,10 @@ async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Databa
         NewMemory(EPISODIC, "bridge", "Everywhere.", "U1"),
         NewMemory(EPISODIC, "bridge", "In C1.", "U2", channel="C1"),
     )
-    async with database.begin() as work:
+    async with database.begin() as tx:
 
         async def told(team: str, **where: str) -> set[str]:
-            return {each.text for each in (await work.memories.recall(team, "bridge", **where))[EPISODIC]}  # type: ignore[arg-type]
+            return {each.text for each in (await MemoryStore(tx).recall(team, "bridge", **where))[EPISODIC]}  # type: ignore[arg-type]
 
         assert await told("T1", channel="C1") == {"Everywhere.", "In C1."}
         assert await told("T1", channel="C2") == {"Everywhere."}
@@ -73,17 +74,17 @@ async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Databa
 
 async def test_long_or_odd_words_are_stored_cut(database: Database) -> None:
     await keep(database, NewMemory(EPISODIC, "c\x00ue " * 2_000, "bridge\ud800 " * 2_000), NewMemory(EPISODIC, "", " "))
-    async with database.begin() as work:
-        [found] = (await work.memories.recall("T1", "bridge"))[EPISODIC]
+    async with database.begin() as tx:
+        [found] = (await MemoryStore(tx).recall("T1", "bridge"))[EPISODIC]
     assert (len(found.cue), len(found.text)) == (1_000, 4_000)
 
 
 async def test_old_memories_are_pruned(database: Database) -> None:
     await keep(database, NewMemory(EPISODIC, "bridge", "Old."), NewMemory(EPISODIC, "bridge", "New."))
-    async with database.begin() as work:
-        assert await work.memories.prune(NOW + 1) == 1
-        assert await work.memories.prune(NOW + 1) == 0
-        assert [each.text for each in (await work.memories.recall("T1", "bridge"))[EPISODIC]] == ["New."]
+    async with database.begin() as tx:
+        assert await MemoryStore(tx).prune(NOW + 1) == 1
+        assert await MemoryStore(tx).prune(NOW + 1) == 0
+        assert [each.text for each in (await MemoryStore(tx).recall("T1", "bridge"))[EPISODIC]] == ["New."]
 
 
 async def test_recall_uses_the_word_index(database: Database) -> None:
@@ -92,24 +93,24 @@ async def test_recall_uses_the_word_index(database: Database) -> None:
     SELECT 'T1', 'episodic', md5(n::text), md5((n * 7)::text), '', 'U1', '', '', 'm' || n, now()
     FROM generate_series(1, 20000) n
     """
-    async with database.begin() as work:
-        await work.tx.execute(text(many))
-        await work.tx.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
-        await work.tx.execute(text("ANALYZE memories"))
-    async with explained(database) as (work, asked):
-        await work.memories.recall("T1", "bridge budget")
+    async with database.begin() as tx:
+        await tx.execute(text(many))
+        await tx.execute(text("SELECT gin_clean_pending_list('memories_words_idx')"))
+        await tx.execute(text("ANALYZE memories"))
+    async with explained(database) as (tx, asked):
+        await MemoryStore(tx).recall("T1", "bridge budget")
     [plan] = asked.plans
     assert "memories_words_idx" in plan, plan
 
 
 async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for kind in MemoryKind:
             for key in ("mine", "other", "x" * 300):
-                await work.memories.remember("T1", NewMemory(kind, "bridge", "It was told."), key, NOW)
-        assert await work.memories.forget_said("T2", ["mine"]) == 0
-        assert await work.memories.forget_said("T1", ["mine", "x" * 300]) == 4
-        assert await work.memories.forget_said("T1", []) == 0
-        rows = await work.tx.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
+                await MemoryStore(tx).remember("T1", NewMemory(kind, "bridge", "It was told."), key, NOW)
+        assert await MemoryStore(tx).forget_said("T2", ["mine"]) == 0
+        assert await MemoryStore(tx).forget_said("T1", ["mine", "x" * 300]) == 4
+        assert await MemoryStore(tx).forget_said("T1", []) == 0
+        rows = await tx.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
     kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
     assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

@@ -25,6 +25,7 @@ from threadline.operator.context import (
     read_records,
 )
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, Raw
@@ -62,9 +63,9 @@ async def prepare(
     database: Database, question: str = QUESTION, rfp_id: str = "", heard: Heard | None = None
 ) -> Context:
     """What a turn of U1 is to know."""
-    async with database.begin() as work:
-        request = await context_request(work, THREAD, "U1", question, rfp_id)
-        records = await read_records(work.tx, request)
+    async with database.begin() as tx:
+        request = await context_request(tx, THREAD, "U1", question, rfp_id)
+        records = await read_records(tx, request)
     users = UserDirectory(find_user)
     slack = SlackContext(UserProfiles(database, users), heard or Heard(), AuthorPolicy(users))
     return await build_context(request, records, slack, {each.wire_name for each in TOOLS})
@@ -79,16 +80,16 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
     await create(database, f"create {rfp_id}", rfp_id=rfp_id)
     for n in range(first, first + rows):
         await create(database, f"create {n}", rfp_id=f"rfp_like{n:03}")
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for n in range(first, first + rows):
-            await RfpStore(work.tx).append_entry(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
-            await RfpStore(work.tx).append_event(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
-            await TeamMemberStore(work.tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
+            await RfpStore(tx).append_entry(change(f"j{n}"), rfp_id, NewEntry(f"Entry {n}"), AUTHOR)
+            await RfpStore(tx).append_event(change(f"e{n}"), rfp_id, NewEvent("viewed", {"n": n}), AUTHOR)
+            await TeamMemberStore(tx).save("T1", TeamMember(f"U{n}", f"Member {n}", skills=("Rust",)))
             thread = Thread("T1", f"C9{n}", f"16{n:08}.000000")
-            await RfpStore(work.tx).bind(thread, rfp_id, "U1")
+            await RfpStore(tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
                 new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
-                await work.memories.remember("T1", new, f"{kind}{n}", NOW + n)
+                await MemoryStore(tx).remember("T1", new, f"{kind}{n}", NOW + n)
 
 
 @asynccontextmanager
@@ -219,8 +220,8 @@ async def begun(talk: ConversationActivityScene) -> IncomingMessage:
     await talk.begin()
     key = turn_id(talk.thread, 1)
     words = NewMemory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
-    async with talk.database.begin() as work:
-        await work.memories.remember(talk.thread.team, words, key, NOW)
+    async with talk.database.begin() as tx:
+        await MemoryStore(tx).remember(talk.thread.team, words, key, NOW)
     return said
 
 
@@ -236,9 +237,9 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         await talk.hear(mention(1, id=f"{channel}{ts}", channel=channel))
         await talk.turn(1, words)
         remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
-        async with database.begin() as work:
-            await RfpStore(work.tx).bind(thread, "rfp_abc123", "U1")
-            await work.memories.remember("T1", remembered, channel, NOW)
+        async with database.begin() as tx:
+            await RfpStore(tx).bind(thread, "rfp_abc123", "U1")
+            await MemoryStore(tx).remember("T1", remembered, channel, NOW)
     prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
         assert told in prepared.text
@@ -246,10 +247,10 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
 
 
 async def test_own_patterns_come_first(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
             new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
-            await work.memories.remember("T1", new, user, NOW - 60 * (user == "U1"))
+            await MemoryStore(tx).remember("T1", new, user, NOW - 60 * (user == "U1"))
     told = (await prepare(database, "update the status")).patterns
     assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
 
@@ -284,18 +285,18 @@ async def test_unknown_or_deleted_rfp_is_missing_with_its_records(database: Data
     await fill(database, 1)
     unknown = await prepare(database, "Hello", "rfp_abc124")
     assert "did you mean rfp_abc123?" in report(unknown, "rfp_state").missing
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", "rfp_abc123")
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", "rfp_abc123")
     deleted = await prepare(database, QUESTION, "rfp_abc123")
     assert "Entry 0" not in deleted.text
     assert all(report(deleted, name).missing for name in ("rfp_state", "journal", "events"))
 
 
 async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for n in range(9):
             kind = "validation" if n == 0 else ""
             new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
-            await work.memories.remember("T1", new, f"k{n}", NOW + n)
+            await MemoryStore(tx).remember("T1", new, f"k{n}", NOW + n)
     prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

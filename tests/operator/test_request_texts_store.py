@@ -2,6 +2,7 @@
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
 from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
+from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.operator.model import scope as questions
 from threadline.operator.model.routing import Agent, TurnRoute
@@ -9,14 +10,14 @@ from threadline.operator.model.scope import Branch
 
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
-    async with talk.database.begin() as work:
-        await work.turn_plans.keep(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
+    async with talk.database.begin() as tx:
+        await TurnPlans(tx).keep(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
     await talk.turn(number)
 
 
 async def asked(talk: StoredConversation, number: int) -> list[str]:
-    async with talk.database.begin() as work:
-        return await asked_in(work, THREAD, number)
+    async with talk.database.begin() as tx:
+        return await asked_in(tx, THREAD, number)
 
 
 async def test_a_request_that_was_asked_about_twice_is_whole(database: Database) -> None:

@@ -9,8 +9,11 @@ from tests.support.conversation_activities import KEY, ConversationActivityScene
 from tests.support.recording import create
 from threadline.conversations import blocks
 from threadline.conversations.contract import FinishRequest, ThinkRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.turn_plans import TurnPlans
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import ProtocolState
@@ -47,8 +50,8 @@ async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str 
 
 
 async def journal(talk: ConversationActivityScene) -> list[tuple[EntryKind, str, str]]:
-    async with talk.database.begin() as work:
-        entries = await RfpStore(work.tx).journal(TEAM, CITY)
+    async with talk.database.begin() as tx:
+        entries = await RfpStore(tx).journal(TEAM, CITY)
     return [(each.kind, each.text, each.author.correlation_id) for each in entries]
 
 
@@ -58,8 +61,8 @@ async def journal(talk: ConversationActivityScene) -> list[tuple[EntryKind, str,
 )
 async def test_words_of_a_status_turn_are_journalled_once(desk: ConversationActivityScene, kind: OutcomeKind) -> None:
     """An answer's words are in the transcript, others come with the request."""
-    async with desk.database.begin() as work:
-        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
+    async with desk.database.begin() as tx:
+        await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
     given: dict[str, Any] = {"answered_at": 1, "text": ""} if kind is OutcomeKind.ANSWERED else {}
     assert await settled(desk, kind, protocol=STATUS_TURN, **given) == "It is new."
     assert await journal(desk) == [(EntryKind.SAID, "It is new.", f"{desk.thread.key}:1")]
@@ -85,8 +88,8 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
     if entered and kind is EntryKind.SAID:
         change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
         author = Author("U1", f"{desk.thread.key}:1")
-        async with desk.database.begin() as work:
-            await RfpStore(work.tx).append_entry(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
+        async with desk.database.begin() as tx:
+            await RfpStore(tx).append_entry(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
     lost = replace(state, did_post=True)
     failures = "" if state is STATUS_TURN else "No change has succeeded."
     spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}
@@ -119,8 +122,8 @@ async def test_turn_that_needs_no_entry_leaves_none(
 
 
 async def test_words_are_posted_although_the_rfp_was_deleted(desk: ConversationActivityScene) -> None:
-    async with desk.database.begin() as work:
-        await RfpStore(work.tx).delete(TEAM, CITY)
+    async with desk.database.begin() as tx:
+        await RfpStore(tx).delete(TEAM, CITY)
     assert await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN) == "It is new."
     assert await journal(desk) == []
 
@@ -135,9 +138,9 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
     said = await settled(desk, kind, "", answered_at=1, spoken_by="call_1", protocol=spoke)
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
-    async with desk.database.begin() as work:
-        marks = await work.conversations.marks(desk.thread)
-        plan = await work.turn_plans.of(desk.thread, 1)
+    async with desk.database.begin() as tx:
+        marks = await ConversationStore(tx).marks(desk.thread)
+        plan = await TurnPlans(tx).of(desk.thread, 1)
     assert bool(marks.question) == (kind is OutcomeKind.ASKED)
     assert plan
     assert plan.result
@@ -148,17 +151,17 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
 
 
 async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: ConversationActivityScene) -> None:
-    async with desk.database.begin() as work:
-        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
-        await work.turn_plans.prepared(desk.thread, 1, "Something else.", "", [])
-        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
-        before = await work.turn_plans.of(desk.thread, 1)
+    async with desk.database.begin() as tx:
+        await TurnPlans(tx).prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
+        await TurnPlans(tx).prepared(desk.thread, 1, "Something else.", "", [])
+        await TurnPlans(tx).analysed(desk.thread, 1, "They want to know.")
+        before = await TurnPlans(tx).of(desk.thread, 1)
     assert before
     assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
     request = FinishRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
     finished = await desk.run(desk.thinking.finish_turn, request)
-    async with desk.database.begin() as work:
-        plan = await work.turn_plans.of(desk.thread, 1)
+    async with desk.database.begin() as tx:
+        plan = await TurnPlans(tx).of(desk.thread, 1)
     assert plan
     assert plan.result
     assert (plan.context, plan.analysis, len(plan.layers)) == ("", "", 1)
@@ -173,22 +176,22 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
     assert plan.result["did_post"] is True
     assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in finished.summary
     assert KEY not in str(plan.result)
-    async with desk.database.begin() as work:
-        await work.turn_plans.prepared(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
-        await work.turn_plans.analysed(desk.thread, 1, "It comes late.")
-        assert await work.turn_plans.of(desk.thread, 1) == plan
+    async with desk.database.begin() as tx:
+        await TurnPlans(tx).prepared(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
+        await TurnPlans(tx).analysed(desk.thread, 1, "It comes late.")
+        assert await TurnPlans(tx).of(desk.thread, 1) == plan
 
 
 async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
     """The model's reply as the transcript has it."""
-    async with desk.database.begin() as work:
-        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+    async with desk.database.begin() as tx:
+        await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
 
 
 async def test_writer_of_a_long_message_during_the_turn_is_told(desk: ConversationActivityScene) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
-    async with desk.database.begin() as work:
-        await work.conversations.take_up(desk.thread, 1, 2)
+    async with desk.database.begin() as tx:
+        await ConversationStore(tx).take_up(desk.thread, 1, 2)
     assert (
         await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
         == f"{questions.truncation_notice()}\n\nIt is new."
@@ -198,12 +201,12 @@ async def test_writer_of_a_long_message_during_the_turn_is_told(desk: Conversati
 async def test_deleted_request_clears_the_context_and_asks_no_model(desk: ConversationActivityScene) -> None:
     (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
     gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
-    async with desk.database.begin() as work:
-        await work.turn_plans.prepared(desk.thread, 1, "Everything about the city.", "", [])
-        await work.turn_plans.analysed(desk.thread, 1, "They want to know.")
+    async with desk.database.begin() as tx:
+        await TurnPlans(tx).prepared(desk.thread, 1, "Everything about the city.", "", [])
+        await TurnPlans(tx).analysed(desk.thread, 1, "They want to know.")
     await desk.said(desk.message("", **gone, correction_of=kept["message_id"]))
-    async with desk.database.begin() as work:
-        plan = await work.turn_plans.of(desk.thread, 1)
+    async with desk.database.begin() as tx:
+        plan = await TurnPlans(tx).of(desk.thread, 1)
     assert plan
     assert (plan.context, plan.analysis) == ("", "")
     request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
@@ -218,11 +221,11 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     assert begun.ends is OutcomeKind.ASKED
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
-    async with talk.database.begin() as work:
-        marks = await work.conversations.marks(talk.thread)
+    async with talk.database.begin() as tx:
+        marks = await ConversationStore(tx).marks(talk.thread)
         assert (marks.question, marks.turn_due) == ("", False)
-        assert await work.turn_plans.awaiting(talk.thread, REPORTER) == 0
-        remembered = [each.message.content for each in (await work.transcripts.read(talk.thread)).messages]
+        assert await TurnPlans(tx).awaiting(talk.thread, REPORTER) == 0
+        remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
     assert answers.stopped(()) in " ".join(remembered)
 
 

@@ -51,10 +51,10 @@ class Turn:
         if self.dies:
             self.dies = False
             raise asyncio.CancelledError
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             entry = NewEntry(speech.words, EntryKind.SAID)
             author = Author(speech.user_id, speech.correlation_id)
-            await RfpStore(work.tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+            await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
 
 def test_protocol_knows_the_real_tools() -> None:
@@ -100,9 +100,9 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
     assert (await turn.ask("slack_post_summary", text=" It is submitted now. ", rfp_id="rfp_abc123")).success
     assert turn.state.did_post
     assert not (await turn.ask("slack_post_summary", text="And again.")).success
-    async with database.begin() as work:
-        assert (await RfpStore(work.tx).get("T1", "rfp_abc123")).status == "proposal_submitted"
-        assert [each.author.correlation_id for each in await RfpStore(work.tx).journal("T1", "rfp_abc123")] == ["C1:1"]
+    async with database.begin() as tx:
+        assert (await RfpStore(tx).get("T1", "rfp_abc123")).status == "proposal_submitted"
+        assert [each.author.correlation_id for each in await RfpStore(tx).journal("T1", "rfp_abc123")] == ["C1:1"]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ async def test_lost_journal_entry_is_written_by_the_next_try(database: Database)
     with pytest.raises(asyncio.CancelledError):
         await turn.ask("slack.post.summary", "call_9", text="It is new.")
     assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
-    async with database.begin() as work:
-        entries = await RfpStore(work.tx).journal("T1", rfp.rfp_id)
+    async with database.begin() as tx:
+        entries = await RfpStore(tx).journal("T1", rfp.rfp_id)
     assert [(each.kind, each.text) for each in entries] == [(EntryKind.SAID, "It is new.")]

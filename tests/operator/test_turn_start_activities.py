@@ -9,8 +9,11 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import FinishRequest, ThinkRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.turn_plans import TurnPlans
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import scope as questions
@@ -37,8 +40,8 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 
 
 async def route(desk: ConversationActivityScene, turn: int = 1) -> TurnRoute:
-    async with desk.database.begin() as work:
-        plan = await work.turn_plans.of(desk.thread, turn)
+    async with desk.database.begin() as tx:
+        plan = await TurnPlans(tx).of(desk.thread, turn)
     assert plan
     return plan.route
 
@@ -135,8 +138,8 @@ async def test_rfp_of_the_message_goes_before_that_of_the_thread(desk: Conversat
 
 async def test_deleted_rfp_of_the_thread_is_told_where_it_matters(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, f"link {CITY}")
-    async with desk.database.begin() as work:
-        await RfpStore(work.tx).delete(TEAM, CITY)
+    async with desk.database.begin() as tx:
+        await RfpStore(tx).delete(TEAM, CITY)
     assert await begun(desk, 2, f"status of {HARBOUR}") == (HARBOUR, 0, "")
     assert (await route(desk, 2)).notes == ()
     await answered(desk, 2)
@@ -183,8 +186,8 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(desk: C
     await desk.begin()
     question = json.dumps({"question": "Search for it, or wait?"})
     call = ToolCall("call_1", "slack_ask_clarifying_question", question)
-    async with desk.database.begin() as work:
-        await work.transcripts.append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
+    async with desk.database.begin() as tx:
+        await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
     spoken = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
     await desk.run(desk.thinking.finish_turn, spoken)
     await desk.post()
@@ -231,12 +234,12 @@ async def test_message_with_a_request_of_its_own_is_no_answer(desk: Conversation
 
 async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActivityScene) -> None:
     await desk.said(ASK)
-    async with desk.database.begin() as work:
-        assert await work.turn_plans.said_in(desk.thread, 1) == []
-        await work.conversations.take_up(desk.thread, 1, 1)
-        assert await work.turn_plans.said_in(desk.thread, 1) == [ASK]
-        await work.tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
-        assert await work.turn_plans.said_in(desk.thread, 1) == []
+    async with desk.database.begin() as tx:
+        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
+        await ConversationStore(tx).take_up(desk.thread, 1, 1)
+        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
+        await tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
+        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
 
 
 async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: ConversationActivityScene) -> None:
@@ -260,8 +263,8 @@ async def test_message_without_words_is_recorded_as_such(desk: ConversationActiv
 async def test_turn_begun_again_keeps_its_route(desk: ConversationActivityScene) -> None:
     await desk.said(f"link {CITY}")
     first = await desk.begin()
-    async with desk.database.begin() as work:
-        await RfpStore(work.tx).delete(TEAM, CITY)
+    async with desk.database.begin() as tx:
+        await RfpStore(tx).delete(TEAM, CITY)
     again = await desk.begin()
     assert (again.ends, again.about) == (first.ends, first.about)
     assert "is now bound to" in await ended(desk, again, 1)
@@ -271,8 +274,8 @@ async def test_words_among_people_bind_nothing_and_are_no_request(desk: Conversa
     await desk.said(overheard(desk, f"link {CITY}"), overheard(desk, f"{HARBOUR} is lost"), ASK)
     first = await desk.begin()
     assert ((await route(desk)).scope.rfp_id, first.ends) == ("", OutcomeKind.ASKED)
-    async with desk.database.begin() as work:
-        assert await work.turn_plans.said_in(desk.thread, 1) == [ASK]
+    async with desk.database.begin() as tx:
+        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
     await ended(desk, first, 1)
     await desk.said(overheard(desk, f"link {CITY}"))
     second = await desk.begin(2)
@@ -358,8 +361,8 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     assert await begun(desk, 1, *before, stop(desk), "what can you do?") == ("", 0, "")
     assert await bound(desk) == []
     await desk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped."), 1)
-    async with desk.database.begin() as work:
-        left = await work.conversations.unused(desk.thread)
+    async with desk.database.begin() as tx:
+        left = await ConversationStore(tx).unused(desk.thread)
     assert [each.text for each in left] == ["what can you do?"]
 
 
@@ -382,8 +385,8 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     await desk.said(f"due date of {CITY}, too", f"and of {HARBOUR}", "thanks")
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
     await desk.run(desk.thinking.think, request)
-    async with desk.database.begin() as work:
-        taken = await work.conversations.take_up(desk.thread, 1, 2)
+    async with desk.database.begin() as tx:
+        taken = await ConversationStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
     assert (await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

@@ -21,8 +21,8 @@ MARK = "[redacted: GitHub token]"
 async def stored(home: CaseScene) -> str:
     """The rows of a case, as text."""
     tables = ("bug_conversations", "cases", "case_transitions", "quarantine")
-    async with home.database.begin() as work:
-        rows = [await work.tx.exec_driver_sql(f"SELECT t::text FROM {name} t") for name in tables]  # noqa: S608
+    async with home.database.begin() as tx:
+        rows = [await tx.exec_driver_sql(f"SELECT t::text FROM {name} t") for name in tables]  # noqa: S608
         return "\n".join(str(row[0]) for result in rows for row in result)
 
 

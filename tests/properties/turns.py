@@ -13,17 +13,21 @@ from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Execution
 from threadline.conversations.think import Mind
 from threadline.conversations.workflow import lost_call, no_reply, react
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Limits
 from threadline.estimates.model import PROJECT_BINDING
+from threadline.estimates.store import EstimateStore
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import ErrorCode, error_result
@@ -91,14 +95,14 @@ async def failing_turn(
     ledger.lost = RuntimeError(internal) if condition == "interrupted" else None
     talk = await new_turn(make_talk, Mind(model, ToolRegistry([made]), Services()), ledger)
     if condition == "throttled":
-        async with database.begin() as work:
+        async with database.begin() as tx:
             scope = f"{TEAM}:thread:{talk.thread.key}"
-            assert await work.limits.allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
+            assert await Limits(tx).allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
     if condition == "blocked":
-        async with database.begin() as work:
-            project = await work.estimates.get_or_create_project(TEAM, "Locked", "EUR")
-            await work.estimates.set_locked(TEAM, project.project_id, locked=True)
-            await work.bindings.bind(talk.thread, PROJECT_BINDING, project.project_id, REPORTER)
+        async with database.begin() as tx:
+            project = await EstimateStore(tx).get_or_create_project(TEAM, "Locked", "EUR")
+            await EstimateStore(tx).set_locked(TEAM, project.project_id, locked=True)
+            await ThreadBindingStore(tx).bind(talk.thread, PROJECT_BINDING, project.project_id, REPORTER)
     return talk
 
 
@@ -123,8 +127,8 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         return new
 
     await talk.settle(await react(think, act, stop_requested=lambda: stop and bool(done)))
-    async with talk.database.begin() as work:
-        settled = await work.conversations.settled(talk.thread, 1)
+    async with talk.database.begin() as tx:
+        settled = await ConversationStore(tx).settled(talk.thread, 1)
     assert settled
     return settled.answer
 

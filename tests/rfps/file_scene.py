@@ -22,6 +22,7 @@ from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ErrorCode, ToolResult
@@ -109,13 +110,13 @@ class FileScene(Caller):
     async def kept(self) -> dict[str, int]:
         """How many rows there are of everything that a file could make."""
         tables = ("rfps", "opportunity_states", "events", "thread_bindings")
-        async with self.database.begin() as work:
+        async with self.database.begin() as tx:
             rows = {each: text(f"SELECT count(*) FROM {each}") for each in tables}  # noqa: S608 - names of ours
-            return {name: (await work.tx.execute(query)).scalar_one() for name, query in rows.items()}
+            return {name: (await tx.execute(query)).scalar_one() for name, query in rows.items()}
 
     async def about(self, thread: Thread) -> str | None:
-        async with self.database.begin() as work:
-            return (await work.bindings.of(thread)).get(BINDING)
+        async with self.database.begin() as tx:
+            return (await ThreadBindingStore(tx).of(thread)).get(BINDING)
 
 
 @pytest.fixture

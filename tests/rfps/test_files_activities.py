@@ -37,10 +37,10 @@ async def test_file_becomes_an_rfp_with_state_event_and_thread(desk: FileScene) 
     }
     assert f"{rfp_id} (A crane for the harbour)" in result.display_text
     assert await desk.about(desk.thread) == rfp_id
-    async with desk.database.begin() as work:
-        state = await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
-        [event] = await RfpStore(work.tx).events(TEAM, rfp_id)
-        assert await RfpStore(work.tx).text_of(TEAM, rfp_id) == "A crane for the harbour\n\nDue on 31 March"
+    async with desk.database.begin() as tx:
+        state = await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
+        [event] = await RfpStore(tx).events(TEAM, rfp_id)
+        assert await RfpStore(tx).text_of(TEAM, rfp_id) == "A crane for the harbour\n\nDue on 31 March"
     assert (state.version, state.document["client"]) == (1, "Harbour Ltd")
     assert (event.event_type, event.author.correlation_id, event.author.user_id) == (CREATED, "turn-1", REPORTER)
     assert event.payload["sha256"] == hashlib.sha256(BRIEF).hexdigest()
@@ -60,8 +60,8 @@ async def test_same_file_twice_is_the_same_rfp(desk: FileScene) -> None:
     assert result.data["title"] == "A crane for the harbour"
     assert result.data["existed_already"]
     assert await desk.about(elsewhere) == first["rfp_id"]
-    async with desk.database.begin() as work:
-        told = await RfpStore(work.tx).events(TEAM, first["rfp_id"])
+    async with desk.database.begin() as tx:
+        told = await RfpStore(tx).events(TEAM, first["rfp_id"])
     assert [each.event_type for each in told] == [AGAIN, CREATED]
     assert (await desk.kept())["rfps"] == 1
 
@@ -81,8 +81,8 @@ async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: FileScene) -> None
     result = await desk.ask(desk.upload(b"A second harbour", "second.md").id)
     assert result.data["thread_is_about"] == first["rfp_id"]
     assert f"link {result.data['rfp_id']}" in result.display_text
-    async with desk.database.begin() as work:
-        await RfpStore(work.tx).delete(TEAM, first["rfp_id"])
+    async with desk.database.begin() as tx:
+        await RfpStore(tx).delete(TEAM, first["rfp_id"])
     third = await desk.made(desk.upload(b"A third harbour", "third.md").id)
     assert third["thread_is_about"] == third["rfp_id"] == await desk.about(desk.thread)
 
@@ -90,8 +90,8 @@ async def test_thread_keeps_its_rfp_until_it_is_deleted(desk: FileScene) -> None
 async def test_secrets_in_a_file_are_not_kept(desk: FileScene) -> None:
     data = await desk.made(desk.upload(b"Crane at postgres://shop:hunter2!@db/shop", "brief.txt").id)
     assert "hunter2" not in json.dumps(data)
-    async with desk.database.begin() as work:
-        assert "hunter2" not in await RfpStore(work.tx).text_of(TEAM, data["rfp_id"])
+    async with desk.database.begin() as tx:
+        assert "hunter2" not in await RfpStore(tx).text_of(TEAM, data["rfp_id"])
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,10 @@ async def test_call_is_retried_while_slack_is_away(desk: FileScene, method: str)
 async def test_retry_after_a_killed_worker_makes_one_rfp(desk: FileScene, database_url: str) -> None:
     file = desk.upload(BRIEF)
     given = (database_url, desk.sandbox.api_url, desk.thread.channel, desk.thread.ts, file.id)
-    async with _held(desk.database) as work:
+    async with _held(desk.database) as tx:
         worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, *given, cwd=_ROOT)
         try:
-            await until_waited_for(work)  # loaded and read, and about to be kept
+            await until_waited_for(tx)  # loaded and read, and about to be kept
         finally:
             worker.kill()
             await worker.wait()
@@ -87,9 +87,9 @@ async def test_lost_result_is_found_without_a_download(desk: FileScene, monkeypa
 async def _held(database: Database) -> AsyncIterator[Any]:
     """Another transaction makes an RFP from the same file, and is rolled back in the end."""
     digest = hashlib.sha256(BRIEF).hexdigest()
-    async with database.begin() as work, work.tx.begin_nested() as undone:
-        await RfpStore(work.tx).create(
+    async with database.begin() as tx, tx.begin_nested() as undone:
+        await RfpStore(tx).create(
             change("other", team=TEAM), NewRfp(RfpFacts("x"), SourceFile("x", digest, "x")), AUTHOR
         )
-        yield work
+        yield tx
         await undone.rollback()

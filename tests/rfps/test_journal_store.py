@@ -22,14 +22,14 @@ async def rfp(database: Database) -> None:
 
 
 async def note(database: Database, words: str = "Called the client.", call_id: str = "j1") -> JournalEntry:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         new = NewEntry(words, EntryKind.DECISION)
-        return await RfpStore(work.tx).append_entry(change(call_id), ID, new, AUTHOR)
+        return await RfpStore(tx).append_entry(change(call_id), ID, new, AUTHOR)
 
 
 async def log(database: Database, new: NewEvent) -> Event:
-    async with database.begin() as work:
-        return await RfpStore(work.tx).append_event(change("e1"), ID, new, AUTHOR)
+    async with database.begin() as tx:
+        return await RfpStore(tx).append_event(change("e1"), ID, new, AUTHOR)
 
 
 async def test_entry_is_written_once_with_its_author(database: Database) -> None:
@@ -37,11 +37,11 @@ async def test_entry_is_written_once_with_its_author(database: Database) -> None
     assert await note(database, " Called\x00 the client. ") == entry
     assert (entry.text, entry.kind, entry.author) == ("Called the client.", EntryKind.DECISION, AUTHOR)
     assert (entry.channel, entry.thread_ts, entry.at.timestamp()) == (THREAD.channel, THREAD.ts, NOW)
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
-        assert await RfpStore(work.tx).journal("T2", ID) == []
-        assert await RfpStore(work.tx).journal_of_turn("T1", "corr-1") == [entry]
-        assert await RfpStore(work.tx).journal_of_turn("T1", "corr-2") == []
+    async with database.begin() as tx:
+        assert await RfpStore(tx).journal("T1", ID) == [entry]
+        assert await RfpStore(tx).journal("T2", ID) == []
+        assert await RfpStore(tx).journal_of_turn("T1", "corr-1") == [entry]
+        assert await RfpStore(tx).journal_of_turn("T1", "corr-2") == []
 
 
 async def test_event_is_logged_once_with_its_author(database: Database) -> None:
@@ -50,32 +50,32 @@ async def test_event_is_logged_once_with_its_author(database: Database) -> None:
     assert await log(database, new) == event
     assert (event.event_type, event.payload) == ("proposal sent", {"pages": 12, "to": "ab", "nothing": None})
     assert (event.author, event.channel, event.at.timestamp()) == (AUTHOR, THREAD.channel, NOW)
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).events("T1", ID) == [event]
-        assert await RfpStore(work.tx).events("T2", ID) == []
-        assert await RfpStore(work.tx).events_of_turn("T1", "corr-1") == [event]
+    async with database.begin() as tx:
+        assert await RfpStore(tx).events("T1", ID) == [event]
+        assert await RfpStore(tx).events("T2", ID) == []
+        assert await RfpStore(tx).events_of_turn("T1", "corr-1") == [event]
 
 
 async def test_same_call_at_once_writes_once(database: Database) -> None:
     entries = await asyncio.gather(*(note(database) for _ in range(10)))
     events = await asyncio.gather(*(log(database, NewEvent("sent", {})) for _ in range(10)))
     assert len({each.id for each in entries}) == len({each.id for each in events}) == 1
-    async with database.begin() as work:
-        assert len(await RfpStore(work.tx).journal("T1", ID)) == len(await RfpStore(work.tx).events("T1", ID)) == 1
+    async with database.begin() as tx:
+        assert len(await RfpStore(tx).journal("T1", ID)) == len(await RfpStore(tx).events("T1", ID)) == 1
 
 
 async def test_call_of_another_rfp_with_the_same_key_is_refused(database: Database) -> None:
     await create(database, "other", rfp_id="rfp_xyz789")
     await note(database)
     with pytest.raises(CallIdReused):
-        async with database.begin() as work:
-            await RfpStore(work.tx).append_entry(change("j1"), "rfp_xyz789", NewEntry("x"), AUTHOR)
+        async with database.begin() as tx:
+            await RfpStore(tx).append_entry(change("j1"), "rfp_xyz789", NewEntry("x"), AUTHOR)
 
 
 async def execute(database: Database, *statements: str) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for each in statements:
-            await work.tx.execute(text(each))
+            await tx.execute(text(each))
 
 
 @pytest.mark.parametrize("table", ["journal_entries", "events"])
@@ -95,16 +95,16 @@ async def test_owner_neither_changes_nor_deletes_what_was_written(database: Data
     ):
         with pytest.raises(AppendOnly):
             await execute(database, *statement.format(table).split("; "))
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
-        assert await RfpStore(work.tx).events("T1", ID) == [event]
+    async with database.begin() as tx:
+        assert await RfpStore(tx).journal("T1", ID) == [entry]
+        assert await RfpStore(tx).events("T1", ID) == [event]
 
 
 async def test_deleted_rfp_keeps_its_journal_and_gets_no_more(database: Database) -> None:
     entry = await note(database)
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", ID)
-        assert await RfpStore(work.tx).journal("T1", ID) == [entry]
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", ID)
+        assert await RfpStore(tx).journal("T1", ID) == [entry]
     assert await note(database) == entry, "a repeated call hears what was answered"
     with pytest.raises(RfpNotFound, match="was deleted"):
         await note(database, "later", "j2")
@@ -124,10 +124,10 @@ async def test_bad_entry_and_event_are_refused(database: Database) -> None:
 
 async def test_newest_entries_come_first_in_pages(database: Database) -> None:
     written = [await note(database, f"n{number}", f"j{number}") for number in range(5)]
-    async with database.begin() as work:
-        first = await RfpStore(work.tx).journal("T1", ID, 2)
+    async with database.begin() as tx:
+        first = await RfpStore(tx).journal("T1", ID, 2)
         assert first == [written[4], written[3]]
-        assert await RfpStore(work.tx).journal("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
+        assert await RfpStore(tx).journal("T1", ID.upper(), 9, before=first[-1].id) == written[2::-1]
 
 
 async def test_lists_use_an_index(database: Database) -> None:
@@ -135,15 +135,15 @@ async def test_lists_use_an_index(database: Database) -> None:
     INSERT INTO {} (team, rfp_id, {}, user_id, correlation_id, channel, thread_ts, operation_key, at)
     SELECT 'T1', 'rfp_abc123', {}, 'U1', 'c' || n, 'C1', '1', 'k' || n, now() FROM generate_series(1, 20000) n
     """
-    async with database.begin() as work:
-        await work.tx.execute(text(many.format("journal_entries", "kind, text", "'note', 'x'")))
-        await work.tx.execute(text(many.format("events", "event_type, payload", "'x', '{}'")))
-        await work.tx.execute(text("ANALYZE journal_entries, events"))
-    async with explained(database) as (work, asked):
-        await RfpStore(work.tx).journal("T1", ID, 20, before=10_000)
-        await RfpStore(work.tx).events("T1", ID)
-        await RfpStore(work.tx).journal_of_turn("T1", "c7")
-        await RfpStore(work.tx).events_of_turn("T1", "c7")
+    async with database.begin() as tx:
+        await tx.execute(text(many.format("journal_entries", "kind, text", "'note', 'x'")))
+        await tx.execute(text(many.format("events", "event_type, payload", "'x', '{}'")))
+        await tx.execute(text("ANALYZE journal_entries, events"))
+    async with explained(database) as (tx, asked):
+        await RfpStore(tx).journal("T1", ID, 20, before=10_000)
+        await RfpStore(tx).events("T1", ID)
+        await RfpStore(tx).journal_of_turn("T1", "c7")
+        await RfpStore(tx).events_of_turn("T1", "c7")
     assert len(asked.plans) == 4
     for plan in asked.plans:
         assert "Index Scan" in plan, plan

@@ -31,13 +31,13 @@ async def rfp(database: Database) -> None:
 async def patch(
     database: Database, given: Any, based_on: int | None = 1, call_id: str = "p1", **more: Any
 ) -> OpportunityState:
-    async with database.begin() as work:
-        return await RfpStore(work.tx).patch_state(change(call_id, **more), ID, given, AUTHOR, based_on)
+    async with database.begin() as tx:
+        return await RfpStore(tx).patch_state(change(call_id, **more), ID, given, AUTHOR, based_on)
 
 
 async def state(database: Database) -> OpportunityState:
-    async with database.begin() as work:
-        return await RfpStore(work.tx).ensure_state_exists("T1", ID)
+    async with database.begin() as tx:
+        return await RfpStore(tx).ensure_state_exists("T1", ID)
 
 
 async def test_patch_changes_the_state_and_the_lists(database: Database) -> None:
@@ -58,25 +58,25 @@ async def test_patch_changes_the_state_and_the_lists(database: Database) -> None
         "budget": {"total": 1.0},
     }
     assert (after.updated_by, after.correlation_id, after.updated_at.timestamp()) == ("U1", "corr-1", NOW)
-    async with database.begin() as work:
-        rfp = await RfpStore(work.tx).get("T1", ID)
+    async with database.begin() as tx:
+        rfp = await RfpStore(tx).get("T1", ID)
     assert (rfp.status, rfp.due_date, rfp.client) == (RfpStatus.PROPOSAL_SUBMITTED, date(2026, 4, 1), "")
 
 
 async def test_patch_without_a_version_is_made_on_the_newest_state(database: Database) -> None:
-    async with database.begin() as work:
-        await RfpStore(work.tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR)
+    async with database.begin() as tx:
+        await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR)
         second = asyncio.create_task(patch(database, {"b": 2}, None, "p2"))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     after = await second
     assert (after.version, after.document["a"], after.document["b"]) == (3, 1, 2)
 
 
 async def test_later_patch_of_one_version_is_refused_and_may_be_repeated(database: Database) -> None:
-    async with database.begin() as work:
-        first = await RfpStore(work.tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR, 1)
+    async with database.begin() as tx:
+        first = await RfpStore(tx).patch_state(change("p1"), ID, {"a": 1}, AUTHOR, 1)
         second = asyncio.create_task(patch(database, {"a": 2, "b": 2}, 1, "p2"))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     with pytest.raises(VersionConflict, match=r"version 2\b.* from 1") as moved:
         await second
     assert moved.value.version == 2
@@ -128,8 +128,8 @@ async def test_any_json_of_a_model_comes_back(database: Database) -> None:
 
 
 async def test_concurrent_calls_ensure_one_state(database: Database) -> None:
-    async with database.begin() as work:
-        await work.tx.execute(text("DELETE FROM opportunity_states"))
+    async with database.begin() as tx:
+        await tx.execute(text("DELETE FROM opportunity_states"))
     found = await asyncio.gather(*(state(database) for _ in range(10)))
     assert all(each == found[0] for each in found)
     assert found[0].version == 1
@@ -138,9 +138,9 @@ async def test_concurrent_calls_ensure_one_state(database: Database) -> None:
 
 
 async def test_unknown_or_foreign_state_is_not_found(database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for team, rfp_id in (("T2", ID), ("T1", "rfp_abc124")):
             with pytest.raises(RfpNotFound):
-                await RfpStore(work.tx).ensure_state_exists(team, rfp_id)
+                await RfpStore(tx).ensure_state_exists(team, rfp_id)
     with pytest.raises(RfpNotFound):
         await patch(database, {"a": 1}, team="T2")

@@ -109,11 +109,11 @@ async def test_bad_patch_is_refused_and_changes_nothing(desk: ToolScene, patch: 
 
 
 async def test_lost_race_is_retried_on_the_newer_state(desk: ToolScene, database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         first = {"status": "won", "budget": {"total": 1}}
-        await RfpStore(work.tx).patch_state(tooling.change("other"), ID, first, Author("U2", "turn-2"))
+        await RfpStore(tx).patch_state(tooling.change("other"), ID, first, Author("U2", "turn-2"))
         late = asyncio.create_task(desk.ask("opportunity.patch", rfp_id=ID, patch='{"budget": {"currency": "EUR"}}'))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     result = await late
     assert result.data["version"] == 3
     state = (await desk.done("opportunity.load", rfp_id=ID))["state"]
@@ -163,8 +163,8 @@ async def test_call_that_is_repeated_later_gets_its_first_answer(
     assert await desk.ask(tool, "once", rfp_id=ID, **arguments) == first
     assert (await everything(desk))[1:] == after[1:]
     assert (await desk.done("opportunity.load", rfp_id=ID))["state"]["status"] == "won"
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", ID)
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", ID)
     assert await desk.ask(tool, "once", rfp_id=ID, **arguments) == first, "also of a deleted RFP"
 
 
@@ -178,12 +178,12 @@ async def test_same_call_at_once_is_made_once(desk: ToolScene, tool: str, argume
 async def test_records_have_the_correlation_id_of_their_turn(desk: ToolScene, database: Database) -> None:
     for tool, arguments in WRITES:
         await desk.done(tool, rfp_id=ID, correlation_id="another turn's", **arguments)
-    async with database.begin() as work:
-        [entry] = await RfpStore(work.tx).journal_of_turn("T1", "turn-1")
-        [logged] = await RfpStore(work.tx).events_of_turn("T1", "turn-1")
+    async with database.begin() as tx:
+        [entry] = await RfpStore(tx).journal_of_turn("T1", "turn-1")
+        [logged] = await RfpStore(tx).events_of_turn("T1", "turn-1")
         assert (entry.text, entry.author, entry.kind) == ("The proposal went out.", Author("U1", "turn-1"), "note")
         assert (logged.event_type, logged.payload) == ("proposal_sent", {"pages": 40})
-        assert (await RfpStore(work.tx).ensure_state_exists("T1", ID)).correlation_id == "turn-1"
+        assert (await RfpStore(tx).ensure_state_exists("T1", ID)).correlation_id == "turn-1"
 
 
 @pytest.mark.parametrize(("tool", "one", "many"), [("journal", "entry", "entries"), ("event", "event", "events")])
@@ -232,8 +232,8 @@ async def test_unknown_deleted_and_foreign_rfps_are_refused(
     assert code_of(unknown) is ErrorCode.REFUSED
     assert "did you mean rfp_abc123" in message_of(unknown)
     assert "no RFP rfp_abc123" in message_of(await desk.refused(tool, team="T2", rfp_id=ID, **arguments))
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", ID)
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", ID)
     assert "rfp_abc123 was deleted" in message_of(await desk.refused(tool, rfp_id=ID, **arguments))
 
 

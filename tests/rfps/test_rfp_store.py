@@ -29,10 +29,10 @@ async def test_rfp_is_made_with_its_state(database: Database) -> None:
     assert is_rfp_id(rfp.rfp_id)
     assert (rfp.title, rfp.client, rfp.status) == ("Website relaunch", "Acme", RfpStatus.NEW)
     assert rfp.due_date == date(2026, 3, 31)
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).get("T1", f" {rfp.rfp_id.upper()} ") == rfp
-        assert await RfpStore(work.tx).listed("T1") == [rfp]
-        state = await RfpStore(work.tx).ensure_state_exists("T1", rfp.rfp_id)
+    async with database.begin() as tx:
+        assert await RfpStore(tx).get("T1", f" {rfp.rfp_id.upper()} ") == rfp
+        assert await RfpStore(tx).listed("T1") == [rfp]
+        state = await RfpStore(tx).ensure_state_exists("T1", rfp.rfp_id)
     assert state.document == {
         "title": "Website relaunch",
         "client": "Acme",
@@ -58,15 +58,15 @@ async def test_same_file_is_the_same_rfp_in_one_team(database: Database) -> None
     theirs = await create_from(database, "c1", team="T2")
     assert theirs.new
     assert theirs.rfp.rfp_id != first.rfp.rfp_id
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
+    async with database.begin() as tx:
+        assert await RfpStore(tx).text_of("T1", first.rfp.rfp_id) == "A crane for the harbour."
 
 
 async def test_two_teams_may_have_the_same_id(database: Database) -> None:
     ours = await create(database, "c1", rfp_id="rfp_abc123", title="Crane", client="Harbour")
     theirs = await create(database, "c2", team="T2", rfp_id="rfp_abc123", title="Bridge", client="City")
-    async with database.begin() as work:
-        store = RfpStore(work.tx)
+    async with database.begin() as tx:
+        store = RfpStore(tx)
         await store.append_entry(change("j1", team="T2"), "rfp_abc123", NewEntry("Theirs."), AUTHOR)
         await store.patch_state(change("p1", team="T2"), "rfp_abc123", {"status": "won"}, AUTHOR)
         assert await store.get("T1", "rfp_abc123") == ours
@@ -81,14 +81,14 @@ async def test_two_teams_may_have_the_same_id(database: Database) -> None:
 
 async def test_deleted_rfp_is_not_found_and_its_file_makes_another(database: Database) -> None:
     first = (await create_from(database, "c1")).rfp
-    async with database.begin() as work:
-        assert not await RfpStore(work.tx).delete("T2", first.rfp_id)
-        assert await RfpStore(work.tx).delete("T1", first.rfp_id)
-        assert not await RfpStore(work.tx).delete("T1", first.rfp_id)
+    async with database.begin() as tx:
+        assert not await RfpStore(tx).delete("T2", first.rfp_id)
+        assert await RfpStore(tx).delete("T1", first.rfp_id)
+        assert not await RfpStore(tx).delete("T1", first.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):
-            await RfpStore(work.tx).get("T1", first.rfp_id)
-        assert await RfpStore(work.tx).listed("T1") == []
-        assert await RfpStore(work.tx).search("T1", "crane") == []
+            await RfpStore(tx).get("T1", first.rfp_id)
+        assert await RfpStore(tx).listed("T1") == []
+        assert await RfpStore(tx).search("T1", "crane") == []
     assert (await create_from(database, "c2")).new
 
 
@@ -96,13 +96,13 @@ async def test_unknown_id_is_refused_with_the_nearest(database: Database) -> Non
     for number, each in enumerate(("rfp_harbour7", "rfp_harbor8", "rfp_zzz999")):
         await create(database, f"c{number}", rfp_id=each)
     await create(database, "theirs", team="T2", rfp_id="rfp_harbour8")
-    async with database.begin() as work:
+    async with database.begin() as tx:
         with pytest.raises(RfpNotFound) as told:
-            await RfpStore(work.tx).get("T1", "rfp_harbour8")
+            await RfpStore(tx).get("T1", "rfp_harbour8")
         assert set(told.value.nearest) == {"rfp_harbour7", "rfp_harbor8"}
         for unlike in ("rfp_qqqqqq", "", "\x00", "rfp_" + "\ud800" * 500, "%_"):
             with pytest.raises(RfpNotFound) as told:
-                await RfpStore(work.tx).get("T1", unlike)
+                await RfpStore(tx).get("T1", unlike)
             assert told.value.nearest == ()
 
 
@@ -118,10 +118,10 @@ async def test_unknown_id_is_refused_with_the_nearest(database: Database) -> Non
 async def test_bad_rfp_is_refused(database: Database, facts: RfpFacts, rfp_id: str, says: str) -> None:
     await create(database, "earlier", rfp_id="rfp_taken1")
     with pytest.raises(RfpRefused, match=says):
-        async with database.begin() as work:
-            await RfpStore(work.tx).create(change(), NewRfp(facts), AUTHOR, rfp_id)
-    async with database.begin() as work:
-        assert len(await RfpStore(work.tx).listed("T1")) == 1
+        async with database.begin() as tx:
+            await RfpStore(tx).create(change(), NewRfp(facts), AUTHOR, rfp_id)
+    async with database.begin() as tx:
+        assert len(await RfpStore(tx).listed("T1")) == 1
 
 
 async def test_lists_are_by_due_date_and_filtered(database: Database) -> None:
@@ -130,30 +130,30 @@ async def test_lists_are_by_due_date_and_filtered(database: Database) -> None:
     await create(database, "c3", title="Won", due_date=date(2026, 4, 1), status=RfpStatus.WON)
     await create(database, "c4", title="Sooner", due_date=date(2026, 3, 1), status=RfpStatus.IN_PROGRESS)
     await create(database, "c5", team="T2", title="Theirs")
-    async with database.begin() as work:
-        assert [each.title for each in await RfpStore(work.tx).listed("T1")] == ["Sooner", "Won", "Later", "No date"]
-        assert [each.title for each in await RfpStore(work.tx).listed("T1", open_only=True)] == [
+    async with database.begin() as tx:
+        assert [each.title for each in await RfpStore(tx).listed("T1")] == ["Sooner", "Won", "Later", "No date"]
+        assert [each.title for each in await RfpStore(tx).listed("T1", open_only=True)] == [
             "Sooner",
             "Later",
             "No date",
         ]
-        assert [each.title for each in await RfpStore(work.tx).listed("T1", status=RfpStatus.WON)] == ["Won"]
-        assert [each.title for each in await RfpStore(work.tx).listed("T1", owner=" u2 ")] == ["Later"]
-        assert [each.title for each in await RfpStore(work.tx).listed("T1", limit=1)] == ["Sooner"]
+        assert [each.title for each in await RfpStore(tx).listed("T1", status=RfpStatus.WON)] == ["Won"]
+        assert [each.title for each in await RfpStore(tx).listed("T1", owner=" u2 ")] == ["Later"]
+        assert [each.title for each in await RfpStore(tx).listed("T1", limit=1)] == ["Sooner"]
 
 
 async def test_search_finds_words_and_misspelt_titles(database: Database) -> None:
     website = await create(database, "c1", title="Website relaunch", client="Harbour Authority")
     crane = (await create_from(database, "c2")).rfp
     await create(database, "c3", team="T2", title="Website")
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).search("T1", "the websites") == [website]
-        assert await RfpStore(work.tx).search("T1", "harbour authority crane") == [website, crane]
-        assert await RfpStore(work.tx).search("T1", "cranes") == [crane]
-        assert await RfpStore(work.tx).search("T1", "webiste relanch") == [website]
-        assert await RfpStore(work.tx).search("T1", website.rfp_id.upper()) == [website]
+    async with database.begin() as tx:
+        assert await RfpStore(tx).search("T1", "the websites") == [website]
+        assert await RfpStore(tx).search("T1", "harbour authority crane") == [website, crane]
+        assert await RfpStore(tx).search("T1", "cranes") == [crane]
+        assert await RfpStore(tx).search("T1", "webiste relanch") == [website]
+        assert await RfpStore(tx).search("T1", website.rfp_id.upper()) == [website]
         for nothing in ("", "the", "zebra", "\x00", "' | (", "\ud800"):
-            assert await RfpStore(work.tx).search("T1", nothing) == []
+            assert await RfpStore(tx).search("T1", nothing) == []
 
 
 async def test_related_rfps_share_a_client_or_have_a_similar_title(database: Database) -> None:
@@ -161,40 +161,40 @@ async def test_related_rfps_share_a_client_or_have_a_similar_title(database: Dat
     clinic = await create(database, "c2", title="Clinic software", client="CITY")
     other = await create(database, "c3", title="Bridge repairs north", client="County")
     await create(database, "c4", title="Shoes", client="")
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).related("T1", bridge.rfp_id) == [clinic, other]
-        assert await RfpStore(work.tx).related("T1", other.rfp_id) == [bridge]
+    async with database.begin() as tx:
+        assert await RfpStore(tx).related("T1", bridge.rfp_id) == [clinic, other]
+        assert await RfpStore(tx).related("T1", other.rfp_id) == [bridge]
 
 
 async def test_rfp_is_found_by_its_title_and_client(database: Database) -> None:
     bridge = await create(database, "c1", title="Bridge  repair", client="City")
     await create(database, "c2", title="Bridge repair", client="County")
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).find_by_title("T1", " bridge Repair", "CITY ") == [bridge]
-        assert await RfpStore(work.tx).find_by_title("T2", "Bridge repair", "City") == []
-        assert await RfpStore(work.tx).find_by_title("T1", "Bridge repair", "") == []
-        await RfpStore(work.tx).delete("T1", bridge.rfp_id)
-        assert await RfpStore(work.tx).find_by_title("T1", "Bridge repair", "City") == []
+    async with database.begin() as tx:
+        assert await RfpStore(tx).find_by_title("T1", " bridge Repair", "CITY ") == [bridge]
+        assert await RfpStore(tx).find_by_title("T2", "Bridge repair", "City") == []
+        assert await RfpStore(tx).find_by_title("T1", "Bridge repair", "") == []
+        await RfpStore(tx).delete("T1", bridge.rfp_id)
+        assert await RfpStore(tx).find_by_title("T1", "Bridge repair", "City") == []
 
 
 async def test_text_of_a_file_is_read_in_parts(database: Database) -> None:
     rfp = (await create_from(database, "c1")).rfp
     plain = await create(database, "c2")
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
-        assert await RfpStore(work.tx).part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
-        assert await RfpStore(work.tx).part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
+    async with database.begin() as tx:
+        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 2, 5) == ("crane", 24)
+        assert await RfpStore(tx).part_of_text("T1", rfp.rfp_id, 10**9, 5) == ("", 24)
+        assert await RfpStore(tx).part_of_text("T1", plain.rfp_id, 0, 5) == ("", 0)
         with pytest.raises(RfpNotFound):
-            await RfpStore(work.tx).part_of_text("T2", rfp.rfp_id, 0, 5)
+            await RfpStore(tx).part_of_text("T2", rfp.rfp_id, 0, 5)
 
 
 async def test_any_text_of_a_file_is_kept_and_searched(database: Database) -> None:
     told = "harbour \x00\ud800 " + " ".join(f"{number:06}é" for number in range(200_000))
     new = NewRfp(RfpFacts("Long"), SourceFile("a\x00.pdf", HASH, told))
-    async with database.begin() as work:
-        rfp = (await RfpStore(work.tx).create(change(), new, AUTHOR)).rfp
-        assert await RfpStore(work.tx).search("T1", "harbour") == [rfp]
-        assert len(await RfpStore(work.tx).text_of("T1", rfp.rfp_id)) == 1_000_000
+    async with database.begin() as tx:
+        rfp = (await RfpStore(tx).create(change(), new, AUTHOR)).rfp
+        assert await RfpStore(tx).search("T1", "harbour") == [rfp]
+        assert len(await RfpStore(tx).text_of("T1", rfp.rfp_id)) == 1_000_000
 
 
 async def test_lists_and_searches_use_an_index(database: Database) -> None:
@@ -206,17 +206,17 @@ async def test_lists_and_searches_use_an_index(database: Database) -> None:
            'U1', now()
     FROM generate_series(1, 20000) n
     """
-    async with database.begin() as work:
-        await work.tx.execute(text(many))
+    async with database.begin() as tx:
+        await tx.execute(text(many))
         for index in ("rfps_search_idx", "rfps_title_trgm_idx"):
-            await work.tx.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
-        await work.tx.execute(text("ANALYZE rfps"))
-    async with explained(database) as (work, asked):
-        await RfpStore(work.tx).listed("T1", limit=10)
-        await RfpStore(work.tx).listed("T1", open_only=True, limit=10)
-        await RfpStore(work.tx).get("T1", "rfp_many50")
-        await RfpStore(work.tx).search("T1", "harbour crane")
-        await RfpStore(work.tx).related("T1", "rfp_many50")
+            await tx.execute(text("SELECT gin_clean_pending_list(:index)"), {"index": index})
+        await tx.execute(text("ANALYZE rfps"))
+    async with explained(database) as (tx, asked):
+        await RfpStore(tx).listed("T1", limit=10)
+        await RfpStore(tx).listed("T1", open_only=True, limit=10)
+        await RfpStore(tx).get("T1", "rfp_many50")
+        await RfpStore(tx).search("T1", "harbour crane")
+        await RfpStore(tx).related("T1", "rfp_many50")
     assert len(asked.plans) == 6
     for plan in asked.plans:
         assert "Seq Scan on rfps" not in plan, plan

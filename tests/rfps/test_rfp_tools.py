@@ -12,6 +12,7 @@ from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus, SourceFile, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -66,9 +67,9 @@ async def test_rfp_is_found_by_words(desk: ToolScene, database: Database) -> Non
 
 async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) -> None:
     text = "".join(f"line {number}\n" for number in range(2_000))
-    async with database.begin() as work:
+    async with database.begin() as tx:
         new = NewRfp(RfpFacts("From a file", due_date=date(2026, 4, 1)), SourceFile("brief.pdf", HASH, text))
-        await RfpStore(work.tx).create(change("file"), new, AUTHOR, "rfp_file")
+        await RfpStore(tx).create(change("file"), new, AUTHOR, "rfp_file")
     first = await desk.ask("rfp.get", rfp_id="RFP_file")
     for fact in ("rfp_file (From a file)", "new", "2026-04-01"):
         assert fact in first.display_text
@@ -86,10 +87,10 @@ async def test_rfp_shows_its_file_in_parts(desk: ToolScene, database: Database) 
 
 async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> None:
     assert (await desk.done("team.list"))["members"] == []
-    async with database.begin() as work:
+    async with database.begin() as tx:
         ida = TeamMember("U7", "Ida", "ida@example.com", "Writer", "Wrote forty bids.", ("tenders", "law"), 16)
-        await TeamMemberStore(work.tx).save("T1", ida)
-        await TeamMemberStore(work.tx).save("T1", TeamMember("U8", "Otto"))
+        await TeamMemberStore(tx).save("T1", ida)
+        await TeamMemberStore(tx).save("T1", TeamMember("U8", "Otto"))
     listed = await desk.ask("team.list")
     assert [each["name"] for each in listed.data["members"]] == ["Ida", "Otto"]
     assert listed.data["members"][1] == {"name": "Otto", "user_id": "U8", "hours_per_week": 0}
@@ -104,12 +105,12 @@ async def test_team_is_listed_by_skill(desk: ToolScene, database: Database) -> N
 
 
 async def test_memories_are_found_by_channel_and_kind(desk: ToolScene, database: Database) -> None:
-    async with database.begin() as work:
+    async with database.begin() as tx:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
             new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
-            await work.memories.remember("T1", new, key, NOW)
+            await MemoryStore(tx).remember("T1", new, key, NOW)
         failed = NewMemory(MemoryKind.PROCEDURAL, "harbour", "opportunity_patch", error_class="REFUSED")
-        await work.memories.remember("T1", failed, "d", NOW)
+        await MemoryStore(tx).remember("T1", failed, "d", NOW)
     result = await desk.ask("memory.search", question="How is the harbour?")
     assert sorted(each["text"] for each in result.data["episodic"]) == ["said a", "said c"]
     assert (result.data["semantic"], result.data["procedural"][0]["failed_with"]) == ([], "REFUSED")

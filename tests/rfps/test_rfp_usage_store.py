@@ -15,8 +15,10 @@ from threadline.db.engine import Database
 from threadline.jobs.model import JobQuery, JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 from threadline.rfps.model import NewEntry, NewEvent, RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Risk
 
 ID = "rfp_abc123"
@@ -24,13 +26,13 @@ ID = "rfp_abc123"
 
 async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
     new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
-    async with database.begin() as work:
-        await work.memories.remember(team, new, f"of {rfp_id}", NOW)
+    async with database.begin() as tx:
+        await MemoryStore(tx).remember(team, new, f"of {rfp_id}", NOW)
 
 
 async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:
-    async with database.begin() as work:
-        return [dict(each._mapping) for each in await work.tx.execute(text(query), given)]
+    async with database.begin() as tx:
+        return [dict(each._mapping) for each in await tx.execute(text(query), given)]
 
 
 async def write(database: Database, rfp_id: str) -> None:
@@ -38,13 +40,13 @@ async def write(database: Database, rfp_id: str) -> None:
     for each in (MemoryKind.EPISODIC, MemoryKind.SEMANTIC, MemoryKind.PROCEDURAL):
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
-    async with database.begin() as work:
-        await RfpStore(work.tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
-        await RfpStore(work.tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
-        await RfpStore(work.tx).bind(THREAD, rfp_id, "U1")
+    async with database.begin() as tx:
+        await RfpStore(tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
+        await RfpStore(tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
+        await RfpStore(tx).bind(THREAD, rfp_id, "U1")
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
-        await JobStore(work.tx).schedule(change("job"), job, AUTHOR)
-        await ApprovalStore(work.tx).propose(change("act"), wait, ("U2",), NOW + 60)
+        await JobStore(tx).schedule(change("job"), job, AUTHOR)
+        await ApprovalStore(tx).propose(change("act"), wait, ("U2",), NOW + 60)
 
 
 async def test_deletion_removes_text_state_and_memories(database: Database) -> None:
@@ -52,23 +54,23 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
     other = await create(database, "c2", rfp_id=ID)
     await write(database, rfp.rfp_id)
     await remember(database, MemoryKind.EPISODIC, ID)
-    async with database.begin() as work:
-        found = await RfpStore(work.tx).usage("T1", rfp.rfp_id.upper())
+    async with database.begin() as tx:
+        found = await RfpStore(tx).usage("T1", rfp.rfp_id.upper())
         assert found == RfpUsage(rfp, 24, 1, 1, 1)
-        assert await RfpStore(work.tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
-        assert await work.memories.count_of_rfp("T1", rfp.rfp_id) == 2
-        assert await work.bindings.threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
-        [job] = await JobStore(work.tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
+        assert await RfpStore(tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
+        assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 2
+        assert await ThreadBindingStore(tx).threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
+        [job] = await JobStore(tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
         assert job.job_id == "JOB-1"
-        assert await ApprovalStore(work.tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
-        assert await ApprovalStore(work.tx).undecided_about("T2", rfp.rfp_id) == []
-        assert await RfpStore(work.tx).delete("T1", rfp.rfp_id)
-        await work.memories.forget_rfp("T1", rfp.rfp_id)
+        assert await ApprovalStore(tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
+        assert await ApprovalStore(tx).undecided_about("T2", rfp.rfp_id) == []
+        assert await RfpStore(tx).delete("T1", rfp.rfp_id)
+        await MemoryStore(tx).forget_rfp("T1", rfp.rfp_id)
         with pytest.raises(RfpNotFound, match="was deleted"):
-            await RfpStore(work.tx).usage("T1", rfp.rfp_id)
-        assert [each.text for each in await RfpStore(work.tx).journal("T1", rfp.rfp_id)] == ["A decision"]
-        assert len(await RfpStore(work.tx).events("T1", rfp.rfp_id)) == 1
-        assert await work.bindings.of(THREAD) == {"rfp": rfp.rfp_id}
+            await RfpStore(tx).usage("T1", rfp.rfp_id)
+        assert [each.text for each in await RfpStore(tx).journal("T1", rfp.rfp_id)] == ["A decision"]
+        assert len(await RfpStore(tx).events("T1", rfp.rfp_id)) == 1
+        assert await ThreadBindingStore(tx).of(THREAD) == {"rfp": rfp.rfp_id}
     [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)
     assert (kept["source_text"], kept["source_name"], kept["source_hash"]) == ("", "", None)
@@ -82,29 +84,29 @@ async def test_other_teams_see_and_delete_nothing(database: Database) -> None:
     await create(database, rfp_id=ID)
     await remember(database, MemoryKind.EPISODIC, ID)
     await remember(database, MemoryKind.EPISODIC, ID, team="T2")
-    async with database.begin() as work:
+    async with database.begin() as tx:
         with pytest.raises(RfpNotFound):
-            await RfpStore(work.tx).usage("T2", ID)
-        assert not await RfpStore(work.tx).delete("T2", ID)
-        assert await work.memories.count_of_rfp("T1", ID) == 1
-        assert await RfpStore(work.tx).delete("T1", ID)
-        await work.memories.forget_rfp("T1", ID)
+            await RfpStore(tx).usage("T2", ID)
+        assert not await RfpStore(tx).delete("T2", ID)
+        assert await MemoryStore(tx).count_of_rfp("T1", ID) == 1
+        assert await RfpStore(tx).delete("T1", ID)
+        await MemoryStore(tx).forget_rfp("T1", ID)
     assert await rows(database, "SELECT team FROM memories") == [{"team": "T2"}]
 
 
 async def patch(database: Database, rfp_id: str = ID) -> None:
-    async with database.begin() as work:
-        await RfpStore(work.tx).patch_state(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, AUTHOR, 1)
+    async with database.begin() as tx:
+        await RfpStore(tx).patch_state(change(f"p {rfp_id}"), rfp_id, {"status": "won"}, AUTHOR, 1)
 
 
 async def delete(database: Database, rfp_id: str = ID) -> bool:
-    async with database.begin() as work:
-        return await RfpStore(work.tx).delete("T1", rfp_id)
+    async with database.begin() as tx:
+        return await RfpStore(tx).delete("T1", rfp_id)
 
 
 async def ensure_state(database: Database) -> None:
-    async with database.begin() as work:
-        await RfpStore(work.tx).ensure_state_exists("T1", ID)
+    async with database.begin() as tx:
+        await RfpStore(tx).ensure_state_exists("T1", ID)
 
 
 @pytest.mark.parametrize("late", [patch, ensure_state])
@@ -114,10 +116,10 @@ async def test_state_is_not_written_behind_a_deletion(
     await create(database, rfp_id=ID)
     if late is ensure_state:
         await rows(database, "DELETE FROM opportunity_states RETURNING *")
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", ID)
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", ID)
         waiting = asyncio.ensure_future(late(database))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     with pytest.raises(RfpNotFound, match="was deleted"):
         await waiting
     assert await rows(database, "SELECT * FROM opportunity_states") == []
@@ -125,10 +127,10 @@ async def test_state_is_not_written_behind_a_deletion(
 
 async def test_deletion_behind_a_patch_leaves_no_state(database: Database) -> None:
     await create(database, rfp_id=ID)
-    async with database.begin() as work:
-        await RfpStore(work.tx).patch_state(change("p"), ID, {"status": "won"}, AUTHOR, 1)
+    async with database.begin() as tx:
+        await RfpStore(tx).patch_state(change("p"), ID, {"status": "won"}, AUTHOR, 1)
         late = asyncio.create_task(delete(database))
-        await until_waited_for(work)
+        await until_waited_for(tx)
     assert await late
     assert await rows(database, "SELECT * FROM opportunity_states") == []
 
@@ -144,9 +146,9 @@ async def test_concurrent_patch_and_deletion_do_not_deadlock(database: Database)
 async def test_rfp_of_the_same_file_begins_anew(database: Database) -> None:
     first = (await create_from(database, "c1")).rfp
     await write(database, first.rfp_id)
-    async with database.begin() as work:
-        await RfpStore(work.tx).delete("T1", first.rfp_id)
+    async with database.begin() as tx:
+        await RfpStore(tx).delete("T1", first.rfp_id)
     again = await create_from(database, "c2", HASH)
     assert again.new
-    async with database.begin() as work:
-        assert await RfpStore(work.tx).usage("T1", again.rfp.rfp_id) == RfpUsage(again.rfp, 24, 1, 0, 0)
+    async with database.begin() as tx:
+        assert await RfpStore(tx).usage("T1", again.rfp.rfp_id) == RfpUsage(again.rfp, 24, 1, 0, 0)

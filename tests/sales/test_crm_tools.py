@@ -38,8 +38,8 @@ async def audit(database: Database) -> list[tuple[str, str, str, str, str]]:
     """Of each row: whose field, from what, to what, and by whom; in their order."""
     row = crm_audit.c
     query = select(row.lead_id, row.company_id, row.field, row.old_value, row.new_value, row.user_id).order_by(row.id)
-    async with database.begin() as work:
-        rows = await work.tx.execute(query)
+    async with database.begin() as tx:
+        rows = await tx.execute(query)
         return [(each[0] or each[1], *each[2:]) for each in rows]
 
 
@@ -83,8 +83,8 @@ async def test_update_without_a_change_is_not_audited(desk: ToolScene, database:
 async def test_audit_cannot_be_changed(desk: ToolScene, database: Database, statement: str) -> None:
     await desk.done("crm.update", title="Captain")
     with pytest.raises(AppendOnly):
-        async with database.begin() as work:
-            await work.tx.execute(text(statement))
+        async with database.begin() as tx:
+            await tx.execute(text(statement))
 
 
 async def test_change_is_made_once_or_not_at_all(desk: ToolScene, database: Database) -> None:
@@ -237,17 +237,17 @@ async def test_external_co_requester_limits_what_is_seen(desk: ToolScene) -> Non
 
 async def test_lead_is_found_by_the_email_address(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", user_id="U2", email="ana@acme.example")
-    async with database.begin() as work:
-        await work.tx.execute(text("UPDATE crm_leads SET user_id = ''"))
+    async with database.begin() as tx:
+        await tx.execute(text("UPDATE crm_leads SET user_id = ''"))
     done = await desk.done("crm.update", title="Captain")
     assert (done["created"], done["lead"]["lead_id"], done["lead"]["user_id"]) == (False, "LEAD-1", "U1")
 
 
 async def test_address_of_which_nothing_can_be_stored_is_no_address(desk: ToolScene, database: Database) -> None:
     await desk.done("crm.update", user_id="U2", name="Ben")
-    async with database.begin() as work:
-        await work.tx.execute(text("UPDATE crm_leads SET user_id = '', email = ''"))
-        assert await LeadStore(work.tx).find_by_contact("T1", SlackContact("U1", email="\x00")) is None
+    async with database.begin() as tx:
+        await tx.execute(text("UPDATE crm_leads SET user_id = '', email = ''"))
+        assert await LeadStore(tx).find_by_contact("T1", SlackContact("U1", email="\x00")) is None
 
 
 async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:

@@ -121,8 +121,8 @@ class Office:
         await self.talk.post()
 
     async def click(self, *, approve: bool) -> ApprovalStage:
-        async with self.talk.database.begin() as work:
-            action = await ApprovalStore(work.tx).get(TEAM, "ACT-1")
+        async with self.talk.database.begin() as tx:
+            action = await ApprovalStore(tx).get(TEAM, "ACT-1")
         thread = self.talk.thread
         button, value = APPROVE if approve else REJECT, button_value("ACT-1", action.action_hash)
         pressed = ButtonPress(APPROVER, button, value, "k1", 0.0, thread.channel, thread.ts)

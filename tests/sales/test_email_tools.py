@@ -53,13 +53,13 @@ class Post:
         return await self.desk.ask("email.send", draft_id=draft_id, reason="They asked for it.", **more)
 
     async def action(self) -> ProposedAction:
-        async with self.database.begin() as work:
-            return await ApprovalStore(work.tx).get("T1", self.workflows.actions()[-1])
+        async with self.database.begin() as tx:
+            return await ApprovalStore(tx).get("T1", self.workflows.actions()[-1])
 
     async def status(self, draft_id: str = "MAIL-1") -> str:
         query = text("SELECT status FROM email_drafts WHERE draft_id = :id")
-        async with self.database.begin() as work:
-            return str((await work.tx.execute(query, {"id": draft_id})).scalar_one())
+        async with self.database.begin() as tx:
+            return str((await tx.execute(query, {"id": draft_id})).scalar_one())
 
 
 MakePost = Callable[..., Post]
@@ -158,10 +158,10 @@ async def test_unconfirmed_email_is_never_sent_again(post: Post) -> None:
 
 async def test_email_of_a_dead_worker_has_an_unknown_outcome(post: Post) -> None:
     draft = await post.drafted()
-    async with post.database.begin() as work:
+    async with post.database.begin() as tx:
         query = text("UPDATE email_drafts SET status = 'sending', operation_key = :key")
         key = "T1:C1:1760000000.000100:1:1:once"
-        await work.tx.execute(query, {"key": key})
+        await tx.execute(query, {"key": key})
     await post.desk.intend("email.send", "once", 60, draft_id=draft, reason="They asked for it.")
     unknown = await post.send(draft, call_id="once")
     assert code_of(unknown) is ErrorCode.OUTCOME_UNKNOWN
@@ -271,9 +271,9 @@ async def test_requester_cannot_lower_the_risk_of_an_address(make_post: MakePost
 
 async def test_imported_address_has_a_medium_risk(make_post: MakePost) -> None:
     post = make_post(Risk.MEDIUM)
-    async with post.database.begin() as work:
+    async with post.database.begin() as tx:
         query = "INSERT INTO crm_leads (team, email, created_at) VALUES ('T1', :at, now())"
-        await work.tx.execute(text(query), {"at": NOBODY})
+        await tx.execute(text(query), {"at": NOBODY})
     assert (await post.send(await post.drafted(NOBODY))).data["sent"]
 
 
@@ -313,8 +313,8 @@ async def test_encoded_subject_and_address_are_refused(post: Post) -> None:
 
 async def test_stored_draft_with_an_encoded_subject_is_not_sent(post: Post) -> None:
     draft = await post.drafted()
-    async with post.database.begin() as work:
-        await work.tx.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
+    async with post.database.begin() as tx:
+        await tx.execute(text("UPDATE email_drafts SET subject = '=?utf-8?q?Hi=0D=0ABcc:_z@x.example?='"))
     assert "MAIL-1 cannot be sent as drafted" in message_of(await post.send(draft))
     assert (post.server.received, await post.status()) == ([], "draft")
 
@@ -363,7 +363,7 @@ async def test_emails_to_one_address_are_rate_limited(make_post: MakePost) -> No
 async def test_old_drafts_are_deleted(post: Post) -> None:
     await post.drafted()
     at = post.desk.clock().timestamp()
-    async with post.database.begin() as work:
-        assert await EmailDraftStore(work.tx).delete_older_than(at) == 0
-        assert await EmailDraftStore(work.tx).delete_older_than(at + 1) == 1
+    async with post.database.begin() as tx:
+        assert await EmailDraftStore(tx).delete_older_than(at) == 0
+        assert await EmailDraftStore(tx).delete_older_than(at + 1) == 1
     assert "this thread has no draft" in message_of(await post.send("MAIL-1"))

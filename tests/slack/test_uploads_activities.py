@@ -24,8 +24,8 @@ def outbox(slack: Slack, database: Database, clock: Clock) -> Outbox:
 
 
 async def shown_as(database: Database, key: str) -> str | None:
-    async with database.begin() as work:
-        return await PostStore(work.tx).ts_of(key)
+    async with database.begin() as tx:
+        return await PostStore(tx).ts_of(key)
 
 
 @pytest.fixture

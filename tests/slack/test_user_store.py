@@ -9,8 +9,8 @@ ANA = UserProfile("U1", "ana@acme.example", "Ana", "sub-1", NOW)
 
 
 async def test_newer_answer_replaces_an_older_one(database: Database) -> None:
-    async with database.begin() as work:
-        users = UserStore(work.tx)
+    async with database.begin() as tx:
+        users = UserStore(tx)
         assert await users.get("T1", "U1") is None
         await users.save("T1", ANA)
         await users.save("T1", UserProfile("U1", "old@acme.example", "Old", "", NOW - 1))
@@ -24,8 +24,8 @@ async def test_newer_answer_replaces_an_older_one(database: Database) -> None:
 
 
 async def test_old_answers_are_pruned(database: Database) -> None:
-    async with database.begin() as work:
-        users = UserStore(work.tx)
+    async with database.begin() as tx:
+        users = UserStore(tx)
         await users.save("T1", ANA)
         assert await users.prune(NOW) == 0
         assert await users.prune(NOW + 1) == 1

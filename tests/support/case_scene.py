@@ -178,19 +178,19 @@ class CaseScene:
         return IncomingMessage(message_id(identity.TEAM, channel, ts), kind, sender, user, text, channel, ts)
 
     async def case(self) -> CaseRecord:
-        async with self.database.begin() as work:
-            return await CaseStore(work.tx).get("BUG-1")
+        async with self.database.begin() as tx:
+            return await CaseStore(tx).get("BUG-1")
 
     async def transitions(self) -> Sequence[Transition]:
-        async with self.database.begin() as work:
-            return await CaseLists(work.tx).transitions("BUG-1")
+        async with self.database.begin() as tx:
+            return await CaseLists(tx).transitions("BUG-1")
 
     async def statuses(self) -> list[str]:
         return [step.to for step in await self.transitions()]
 
     async def texts(self) -> list[str]:
-        async with self.database.begin() as work:
-            return [entry.text for entry in (await CaseMessageStore(work.tx).page("BUG-1", None, 100)).entries]
+        async with self.database.begin() as tx:
+            return [entry.text for entry in (await CaseMessageStore(tx).page("BUG-1", None, 100)).entries]
 
     def clock(self) -> WorkflowHandle[Any, Any]:
         """The clock of the first escalation."""

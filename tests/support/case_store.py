@@ -67,26 +67,26 @@ class Scene:
         self.agent = agent
 
     async def flush(self, *batch: IncomingMessage, thread: Thread = THREAD) -> CaseSnapshot:
-        async with self.database.begin() as work:
-            return (await CaseMessageStore(work.tx).flush(thread, batch)).case
+        async with self.database.begin() as tx:
+            return (await CaseMessageStore(tx).flush(thread, batch)).case
 
     async def snapshot(self, thread: Thread = THREAD) -> CaseSnapshot:
-        async with self.database.begin() as work:
-            return await CaseStore(work.tx).snapshot_of(thread)
+        async with self.database.begin() as tx:
+            return await CaseStore(tx).snapshot_of(thread)
 
     async def become(
         self, to: CaseStatus, reason: Reason = Reason.NEW_MESSAGES, wait_until: float = 0.0
     ) -> CaseSnapshot:
-        async with self.database.begin() as work:
-            return await CaseStore(work.tx).transition(self.bug_id, to, reason, wait_until=wait_until)
+        async with self.database.begin() as tx:
+            return await CaseStore(tx).transition(self.bug_id, to, reason, wait_until=wait_until)
 
     async def end(self, reason: Reason) -> CaseSnapshot:
-        async with self.database.begin() as work:
-            return await CaseStore(work.tx).end(self.bug_id, reason)
+        async with self.database.begin() as tx:
+            return await CaseStore(tx).end(self.bug_id, reason)
 
     async def settle(self, turn: int, failure: str = "") -> Settled:
-        async with self.database.begin() as work:
-            return await CaseStore(work.tx).settle(self.bug_id, turn, failure)
+        async with self.database.begin() as tx:
+            return await CaseStore(tx).settle(self.bug_id, turn, failure)
 
     async def claim(self, turn: int, attempt: int = 1, lease_s: float = 60.0) -> TurnClaim:
         session = session_id(self.bug_id, turn, attempt)
@@ -108,13 +108,13 @@ class Scene:
         return await self.settle(turn)
 
     async def texts(self) -> list[str]:
-        async with self.database.begin() as work:
-            return [entry.text for entry in (await CaseMessageStore(work.tx).page(self.bug_id)).entries]
+        async with self.database.begin() as tx:
+            return [entry.text for entry in (await CaseMessageStore(tx).page(self.bug_id)).entries]
 
     async def rows(self, query: str, **given: object) -> list[dict[str, Any]]:
         """Any question to the database, as its owner."""
-        async with self.database.begin() as work:
-            return [dict(row) for row in (await work.tx.execute(text(query), given)).mappings()]
+        async with self.database.begin() as tx:
+            return [dict(row) for row in (await tx.execute(text(query), given)).mappings()]
 
 
 @pytest.fixture

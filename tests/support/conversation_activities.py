@@ -24,6 +24,7 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
@@ -31,6 +32,7 @@ from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.workflow import react
 from threadline.db.engine import Database
@@ -184,8 +186,8 @@ class ConversationActivityScene:
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
         """A whole turn, as the workflow plays it."""
         step = 0
-        async with self.database.begin() as work:
-            crowded = (await work.conversations.marks(self.thread)).crowded
+        async with self.database.begin() as tx:
+            crowded = (await ConversationStore(tx).marks(self.thread)).crowded
         if crowded:
             with contextlib.suppress(Permanent, Transient):
                 await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))
@@ -204,12 +206,12 @@ class ConversationActivityScene:
         return outcome
 
     async def transcript(self) -> list[tuple[str, Message]]:
-        async with self.database.begin() as work:
-            return [(each.key, each.message) for each in (await work.transcripts.read(self.thread)).messages]
+        async with self.database.begin() as tx:
+            return [(each.key, each.message) for each in (await TranscriptStore(tx).read(self.thread)).messages]
 
     async def rows(self, query: str) -> list[dict[str, Any]]:
-        async with self.database.begin() as work:
-            return [dict(row) for row in (await work.tx.execute(text(query))).mappings()]
+        async with self.database.begin() as tx:
+            return [dict(row) for row in (await tx.execute(text(query))).mappings()]
 
     def posted(self, channel: str = GENERAL) -> list[SlackMessage]:
         return [each for each in self.slack.workspace.channel(channel).messages.values() if each.bot_id]

@@ -27,7 +27,7 @@ from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
-from threadline.conversations.conversation_store import SettledTurn
+from threadline.conversations.conversation_store import ConversationStore, SettledTurn
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
@@ -40,9 +40,9 @@ from threadline.conversations.model.conversation import (
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
@@ -221,38 +221,36 @@ class ConversationScene:
 
     async def hand_over(self) -> None:
         """The last turn is given to a person."""
-        async with self.database.begin() as work:
-            await HandoverStore(work.tx).open(self.thread, (await work.conversations.marks(self.thread)).turn, ANNA)
+        async with self.database.begin() as tx:
+            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).marks(self.thread)).turn, ANNA)
 
     async def take_over(self) -> None:
         """Ben takes the open handover, or the last turn without one."""
         await self.hand_over()
-        async with self.database.begin() as work:
-            await HandoverStore(work.tx).take(await self._open_handover(work), BEN)
+        async with self.database.begin() as tx:
+            await HandoverStore(tx).take(await self._open_handover(tx), BEN)
 
     async def close_handover(self) -> None:
-        async with self.database.begin() as work:
-            await HandoverStore(work.tx).close(await self._open_handover(work), BEN)
+        async with self.database.begin() as tx:
+            await HandoverStore(tx).close(await self._open_handover(tx), BEN)
 
-    async def _open_handover(self, work: Work) -> HandoverRef:
-        handover = await HandoverStore(work.tx).open_for(self.thread)
+    async def _open_handover(self, tx: Transaction) -> HandoverRef:
+        handover = await HandoverStore(tx).open_for(self.thread)
         assert handover, "nobody has asked for a person"
         return handover.ref
 
     async def rfp(self) -> str:
         """The id of a new RFP."""
         change = Change(Operation(self.thread, 1, 1, "rfp"), time.time())
-        async with self.database.begin() as work:
-            made = await RfpStore(work.tx).create(
-                change, NewRfp(RfpFacts("A crane", "Harbour")), Author(ANNA, "corr-1")
-            )
+        async with self.database.begin() as tx:
+            made = await RfpStore(tx).create(change, NewRfp(RfpFacts("A crane", "Harbour")), Author(ANNA, "corr-1"))
         return made.rfp.rfp_id
 
     async def crowd(self) -> None:
         """Fill the first turn's transcript with more than the model is to read."""
         entries = [(f"t:1:9:{number}", Message(Role.USER, f"{number}.")) for number in range(30)]
-        async with self.database.begin() as work:
-            await work.transcripts.append(self.thread, 1, 9, entries)
+        async with self.database.begin() as tx:
+            await TranscriptStore(tx).append(self.thread, 1, 9, entries)
 
     async def forever(self) -> Any:
         """Hang until the scene is over."""
@@ -337,12 +335,12 @@ class ConversationScene:
     # -- what is on record -------------------------------------------------------------------------------------------
 
     async def rows(self, query: str) -> Sequence[Any]:
-        async with self.database.begin() as work:
-            return (await work.tx.execute(sql(query))).all()
+        async with self.database.begin() as tx:
+            return (await tx.execute(sql(query))).all()
 
     async def marks(self) -> ConversationMarks:
-        async with self.database.begin() as work:
-            return await work.conversations.marks(self.thread)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).marks(self.thread)
 
     async def stored(self) -> int:
         """How many messages of people, corrections and words to stop are stored."""
@@ -354,8 +352,8 @@ class ConversationScene:
         return [(each.turn, message_codec.read(each.body).content) for each in rows]
 
     async def settled(self, turn: int) -> SettledTurn | None:
-        async with self.database.begin() as work:
-            return await work.conversations.settled(self.thread, turn)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).settled(self.thread, turn)
 
     async def answers(self) -> dict[int, str]:
         """The answers that were posted, as they are stored, by turn and in the order of posting."""

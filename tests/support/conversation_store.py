@@ -8,10 +8,11 @@ from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
 from threadline.conversations.contract import Refusal
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
-from threadline.conversations.transcript_store import Transcript
+from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
@@ -39,12 +40,12 @@ class StoredConversation:
         self.thread = thread
 
     async def store(self, *batch: IncomingMessage) -> ConversationBatch:
-        async with self.database.begin() as work:
-            return await work.conversations.store(self.thread, batch)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).store(self.thread, batch)
 
     async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
-        async with self.database.begin() as work:
-            return await work.conversations.judged(self.thread, verdicts)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).judged(self.thread, verdicts)
 
     async def hear(self, *batch: IncomingMessage) -> ConversationMarks:
         """Stored, and let pass by the guards."""
@@ -54,26 +55,26 @@ class StoredConversation:
         return await self.judge({each.message_id: None for each in stored.unjudged})
 
     async def marks(self) -> ConversationMarks:
-        async with self.database.begin() as work:
-            return await work.conversations.marks(self.thread)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).marks(self.thread)
 
     async def take_up(self, turn: int, step: int = 1) -> list[TakenUp]:
         """As `think` does it: what is taken up is in the transcript with it."""
-        async with self.database.begin() as work:
-            taken = await work.conversations.take_up(self.thread, turn, step)
+        async with self.database.begin() as tx:
+            taken = await ConversationStore(tx).take_up(self.thread, turn, step)
             words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
-            await work.transcripts.append(self.thread, turn, step, words)
+            await TranscriptStore(tx).append(self.thread, turn, step, words)
             return taken
 
     async def settle(
         self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
     ) -> ConversationMarks:
-        async with self.database.begin() as work:
-            return await work.conversations.settle(self.thread, turn, kind, answer, REPORTER, False, 1, question)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).settle(self.thread, turn, kind, answer, REPORTER, False, 1, question)
 
     async def said(self, turn: int) -> ConversationMarks:
-        async with self.database.begin() as work:
-            return await work.conversations.said(self.thread, turn)
+        async with self.database.begin() as tx:
+            return await ConversationStore(tx).said(self.thread, turn)
 
     async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
         """A whole turn, posted."""
@@ -82,21 +83,21 @@ class StoredConversation:
         return await self.said(turn)
 
     async def append(self, *entries: tuple[str, Message], turn: int = 1, step: int = 1) -> None:
-        async with self.database.begin() as work:
-            await work.transcripts.append(self.thread, turn, step, entries)
+        async with self.database.begin() as tx:
+            await TranscriptStore(tx).append(self.thread, turn, step, entries)
 
     async def read(self) -> Transcript:
-        async with self.database.begin() as work:
-            return await work.transcripts.read(self.thread)
+        async with self.database.begin() as tx:
+            return await TranscriptStore(tx).read(self.thread)
 
     async def rows(self, query: str, **given: object) -> Sequence[Mapping[str, Any]]:
         """Any question to the database, as its owner."""
-        async with self.database.begin() as work:
-            return [dict(row) for row in (await work.tx.execute(text(query), given)).mappings()]
+        async with self.database.begin() as tx:
+            return [dict(row) for row in (await tx.execute(text(query), given)).mappings()]
 
     async def do(self, statement: str, **given: object) -> None:
-        async with self.database.begin() as work:
-            await work.tx.execute(text(statement), given)
+        async with self.database.begin() as tx:
+            await tx.execute(text(statement), given)
 
 
 def texts(taken: Sequence[TakenUp]) -> list[str]:

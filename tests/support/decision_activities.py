@@ -66,9 +66,9 @@ class Engine:
         return await self.decide(turn)
 
     async def kept(self, turn: int = 1) -> list[DecisionRound]:
-        async with self.talk.database.begin() as work:
-            row = await conversation_row.locked(work.tx, self.talk.thread)
-            return await DecisionStore(work.tx).rounds(row.id, turn)
+        async with self.talk.database.begin() as tx:
+            row = await conversation_row.locked(tx, self.talk.thread)
+            return await DecisionStore(tx).rounds(row.id, turn)
 
     async def last(self, turn: int = 1) -> DecisionRound:
         return (await self.kept(turn))[-1]

@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import event, text
 
 from tests.support.tool_store import NOW, change
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.rfps.model import CreatedRfp, NewRfp, Rfp, RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import Author
@@ -23,22 +22,22 @@ async def create(
 ) -> Rfp:
     """A request, by a call of its own."""
     new = NewRfp(RfpFacts(**({"title": "Website relaunch", "client": "Acme"} | facts)))
-    async with database.begin() as work:
-        return (await RfpStore(work.tx).create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
+    async with database.begin() as tx:
+        return (await RfpStore(tx).create(change(call_id, team=team), new, AUTHOR, rfp_id)).rfp
 
 
 async def create_from(database: Database, call_id: str, sha256: str = HASH, *, team: str = "T1") -> CreatedRfp:
     """A request from a file."""
     new = NewRfp(RfpFacts("From a file"), SourceFile("brief.pdf", sha256, "A crane for the harbour."))
-    async with database.begin() as work:
-        return await RfpStore(work.tx).create(change(call_id, team=team), new, AUTHOR)
+    async with database.begin() as tx:
+        return await RfpStore(tx).create(change(call_id, team=team), new, AUTHOR)
 
 
-async def until_waited_for(work: Work) -> None:
+async def until_waited_for(tx: Transaction) -> None:
     """Somebody else waits for a lock, which this transaction holds."""
     waits = text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) FROM pg_sleep(0.005)")
     async with asyncio.timeout(10):
-        while not (await work.tx.execute(waits)).scalar_one():
+        while not (await tx.execute(waits)).scalar_one():
             pass
 
 
@@ -50,20 +49,20 @@ class Asked:
 
 
 @asynccontextmanager
-async def explained(database: Database) -> AsyncIterator[tuple[Work, Asked]]:
+async def explained(database: Database) -> AsyncIterator[tuple[Transaction, Asked]]:
     """A unit of work whose SELECTs are explained afterwards, with the arguments that they had."""
     asked, run = Asked(), list[tuple[str, Any]]()
 
     def keep(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
         run.append((statement, parameters))
 
-    async with database.begin() as work:
-        engine = work.tx.sync_connection
+    async with database.begin() as tx:
+        engine = tx.sync_connection
         event.listen(engine, "before_cursor_execute", keep)
-        yield work, asked
+        yield tx, asked
         event.remove(engine, "before_cursor_execute", keep)
         for statement, parameters in run:
-            rows = await work.tx.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            rows = await tx.exec_driver_sql(f"EXPLAIN {statement}", parameters)
             asked.plans.append("\n".join(rows.scalars()))
 
 

@@ -8,6 +8,6 @@ from threadline.threads.sweep import PAGE, Sweep
 
 async def repaired(database: Database, sweep: Sweep[Any]) -> int:
     """Sweep the first page; returns how many items had to be repaired."""
-    async with database.begin() as work:
-        found = await sweep.find(work.tx, 0, PAGE)
+    async with database.begin() as tx:
+        found = await sweep.find(tx, 0, PAGE)
     return sum([await sweep.repair(each) for each in found])

@@ -48,8 +48,8 @@ async def until_ended(home: CaseScene, workflow_id: str = CATCH_UP_ID) -> None:
 
 async def install(home: CaseScene, *, before_report: bool = False) -> None:
     at = float(home.thread.ts) - 60 if before_report else time.time()
-    async with home.database.begin() as work:
-        await CatchUpStore(work.tx, identity.TEAM).follow_channels(FOLLOWED, at)
+    async with home.database.begin() as tx:
+        await CatchUpStore(tx, identity.TEAM).follow_channels(FOLLOWED, at)
 
 
 async def opened(home: CaseScene) -> None:
@@ -65,8 +65,8 @@ def reply(home: CaseScene, words: str, *, user: str = identity.REPORTER) -> Sand
 
 async def entries(home: CaseScene) -> list[tuple[str, str]]:
     """What people are stored to have said in the case, as it reads now."""
-    async with home.database.begin() as work:
-        page = await CaseMessageStore(work.tx).page("BUG-1", limit=500)
+    async with home.database.begin() as tx:
+        page = await CaseMessageStore(tx).page("BUG-1", limit=500)
     return [(entry.sender_type, entry.text) for entry in page.entries if entry.sender_type != SenderType.BOT]
 
 
@@ -86,6 +86,6 @@ async def until_gone(home: CaseScene, words: str) -> None:
 
 async def resent(home: CaseScene) -> int:
     """How many messages the catch-up has signalled."""
-    async with home.database.begin() as work:
-        found = await work.tx.execute(text("SELECT coalesce(sum(sends), 0) FROM catch_up_messages"))
+    async with home.database.begin() as tx:
+        found = await tx.execute(text("SELECT coalesce(sum(sends), 0) FROM catch_up_messages"))
         return int(found.scalar_one())

@@ -65,8 +65,8 @@ async def test_bot_that_may_not_list_its_channels_looks_where_it_was(
 
 async def test_start_of_a_gateway_forgets_no_channel(house: CatchUpWorkspace) -> None:
     await house.look(talk=None)
-    async with house.database.begin() as work:
-        await CatchUpStore(work.tx, identity.TEAM).follow_channels(CHANNELS, time.time())
+    async with house.database.begin() as tx:
+        await CatchUpStore(tx, identity.TEAM).follow_channels(CHANNELS, time.time())
     await house.say(f"{CALL} hi", kept=False)
 
     assert await house.look(deep=False, talk=None) == ["message"]
@@ -77,6 +77,6 @@ async def test_channel_that_the_bot_has_left_is_read_no_more(house: CatchUpWorks
     house.workspace.leave(GENERAL, BOT)
     await house.look(talk=None)
 
-    async with house.database.begin() as work:
-        followed = await CatchUpStore(work.tx, identity.TEAM).channels()
+    async with house.database.begin() as tx:
+        followed = await CatchUpStore(tx, identity.TEAM).channels()
     assert {each.channel for each in followed} == set(CHANNELS)

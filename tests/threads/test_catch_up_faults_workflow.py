@@ -27,14 +27,14 @@ REPORTS, ESCALATIONS, REPORTER = identity.REPORTS, identity.ESCALATIONS, identit
 
 
 async def followed(home: CaseScene, channel: str) -> FollowedChannel:
-    async with home.database.begin() as work:
-        [found] = [each for each in await CatchUpStore(work.tx, identity.TEAM).channels() if each.channel == channel]
+    async with home.database.begin() as tx:
+        [found] = [each for each in await CatchUpStore(tx, identity.TEAM).channels() if each.channel == channel]
         return found
 
 
 async def failed_threads(home: CaseScene) -> list[tuple[str, str, str]]:
-    async with home.database.begin() as work:
-        return await CatchUpStore(work.tx, identity.TEAM).failed_threads(time.time() - LOOK_BACK)
+    async with home.database.begin() as tx:
+        return await CatchUpStore(tx, identity.TEAM).failed_threads(time.time() - LOOK_BACK)
 
 
 async def plans(home: CaseScene) -> list[bytes]:
@@ -161,8 +161,8 @@ async def test_sweep_does_not_wait_for_slack(home: CaseScene) -> None:
     await opened(home)
     await home.handle.terminate("by accident")
     said = home.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, "Is it the discount?", f"{time.time():.6f}")
-    async with home.database.begin() as work:
-        await CaseMessageStore(work.tx).flush(home.thread, [said])
+    async with home.database.begin() as tx:
+        await CaseMessageStore(tx).flush(home.thread, [said])
     home.slack.faults.rate_limit("conversations.history", 1000, 1)
     client = home.environment.client
     request = SweepRequest(["cases"])

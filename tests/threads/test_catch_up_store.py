@@ -16,8 +16,8 @@ CHANNEL, CASES = "C1", LookScope.CASES
 async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messages(database: Database) -> None:
     began = time.time()
     root, edited = f"{began - 100:.6f}", f"{began - 50:.6f}"
-    async with database.begin() as work:
-        ours, others = (CatchUpStore(work.tx, team, [CHANNEL]) for team in ("T1", "T2"))
+    async with database.begin() as tx:
+        ours, others = (CatchUpStore(tx, team, [CHANNEL]) for team in ("T1", "T2"))
         await ours.follow_channels([CHANNEL], began - 200)
         await others.follow_channels([CHANNEL], began)
         await ours.record_page(CHANNEL, [RootState(root, edited, "1")], began, began - 1000)
@@ -45,10 +45,10 @@ async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messa
 async def test_owner_in_another_workspace_does_not_own_a_thread(database: Database) -> None:
     began = time.time()
     root = f"{began - 100:.6f}"
-    async with database.begin() as work:
+    async with database.begin() as tx:
         theirs = case_owner(Thread("T2", CHANNEL, root), REPORT)
-        await ThreadStore(work.tx).register(theirs, CHANNEL, root, compare_from=Decimal(0))
-        ours = CatchUpStore(work.tx, "T1", [CHANNEL])
+        await ThreadStore(tx).register(theirs, CHANNEL, root, compare_from=Decimal(0))
+        ours = CatchUpStore(tx, "T1", [CHANNEL])
         await ours.follow_channels([CHANNEL], began)
 
         assert await ours.registered_roots(CHANNEL, [root]) == set()

@@ -120,8 +120,8 @@ async def test_deletion_takes_out_an_edit_whose_original_was_never_delivered(hom
 
     async def kept() -> bool:
         count = text("SELECT count(*) FROM bug_conversations WHERE message_text LIKE '%1234%'")
-        async with home.database.begin() as work:
-            return bool(await work.tx.scalar(count))
+        async with home.database.begin() as tx:
+            return bool(await tx.scalar(count))
 
     async def gone() -> bool:
         return not await kept()
@@ -156,8 +156,8 @@ async def test_nothing_older_than_the_installation_starts_a_case(home: CaseScene
     await look(home)
 
     async def cases() -> list[str]:
-        async with home.database.begin() as work:
-            return [case.thread.ts for case in await CaseLists(work.tx).list(open_only=False)]
+        async with home.database.begin() as tx:
+            return [case.thread.ts for case in await CaseLists(tx).list(open_only=False)]
 
     async def opened() -> bool:
         return bool(await cases())
@@ -222,8 +222,8 @@ async def test_thread_that_was_never_registered_is_found_by_its_root(home: CaseS
     )
     await until_stored(home, words[0], SenderType.DEVELOPER)
     await look(home)
-    async with home.database.begin() as work:
-        sent = await work.tx.execute(text("SELECT message_id FROM catch_up_messages"))
+    async with home.database.begin() as tx:
+        sent = await tx.execute(text("SELECT message_id FROM catch_up_messages"))
         assert list(sent.scalars()) == [message_id(identity.TEAM, SUMMARIES, delivered.ts)]
     missed = [say(1), say(2)]
     await look(home)
@@ -241,9 +241,9 @@ async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_f
 ) -> None:
     await opened(home)
     roots = [unregistered_root(home, f"BUG-1:escalation:{number}", ESCALATIONS).ts for number in (1, 2)]
-    async with home.database.begin() as work:
+    async with home.database.begin() as tx:
         for root in roots:
-            await ThreadStore(work.tx).register(case_owner(home.thread, ESCALATION), ESCALATIONS, root)
+            await ThreadStore(tx).register(case_owner(home.thread, ESCALATION), ESCALATIONS, root)
     for root in roots:
         home.slack.workspace.post(ESCALATIONS, DEVELOPER, f"On it {root}", thread_ts=root)
     await look(home)
@@ -279,8 +279,8 @@ async def test_message_missed_before_a_close_does_not_reopen_the_case(home: Case
     await home.until_status(CaseStatus.RESOLVED)
     await look(home)
     await until_stored(home, "It is in Firefox")
-    async with home.database.begin() as work:
-        assert not (await CaseStore(work.tx).snapshot("BUG-1")).has_unread
+    async with home.database.begin() as tx:
+        assert not (await CaseStore(tx).snapshot("BUG-1")).has_unread
     assert (await home.statuses())[-1] == CaseStatus.RESOLVED
 
 
@@ -319,8 +319,8 @@ async def test_refused_author_is_not_let_in_later(home: CaseScene, monkeypatch: 
 
 async def test_channel_that_is_followed_again_begins_anew(home: CaseScene) -> None:
     await install(home, before_report=True)
-    async with home.database.begin() as work:
-        await CatchUpStore(work.tx, identity.TEAM).unfollow_others([SUMMARIES])
+    async with home.database.begin() as tx:
+        await CatchUpStore(tx, identity.TEAM).unfollow_others([SUMMARIES])
     await look(home)
     assert await resent(home) == 0
 

@@ -41,8 +41,8 @@ async def opening(reply: Post) -> Post:
 
 
 async def posted(database: Database, key: str) -> str | None:
-    async with database.begin() as work:
-        return await PostStore(work.tx).ts_of(key)
+    async with database.begin() as tx:
+        return await PostStore(tx).ts_of(key)
 
 
 def _visible(sandbox: SlackSandbox) -> list[SandboxMessage]:
@@ -108,8 +108,8 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 async def test_look_waits_until_the_slowest_store_could_have_ended(
     sandbox: SlackSandbox, slack: Slack, database: Database, reply: Post, clock: Clock
 ) -> None:
-    async with database.begin() as work:
-        await PostStore(work.tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
+    async with database.begin() as tx:
+        await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
     clock.now += 15
     fault = await _interrupted(Outbox(slack, database, clock), reply)
     assert fault.retry_after == 25
@@ -156,8 +156,8 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
     ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
     assert remembered == [ts], "what goes with the post is done when it is found, too"
-    async with database.begin() as work:
-        assert await ThreadStore(work.tx).owner(Thread("T1", SUMMARIES, ts)) == owner
+    async with database.begin() as tx:
+        assert await ThreadStore(tx).owner(Thread("T1", SUMMARIES, ts)) == owner
     [message] = _visible(sandbox)
     named = {"key": root.key, "workflow_id": owner.workflow_id, "kind": owner.kind}
     assert message.metadata == {"event_type": POST_EVENT, "event_payload": named}
@@ -186,16 +186,16 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
     assert await posted(database, root.key) == message.ts
     with pytest.raises(type(fault)):
         await outbox.publish(root)
-    async with database.begin() as work:
-        assert await ThreadStore(work.tx).owner(place) is None
+    async with database.begin() as tx:
+        assert await ThreadStore(tx).owner(place) is None
     clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
     for _ in range(2):
         assert await outbox.publish(root) == message.ts
     assert calls == [message.ts] * 3, "what is recorded is not recorded again"
     assert _visible(sandbox) == []
-    async with database.begin() as work:
-        assert await ThreadStore(work.tx).owner(place) == owner
-        assert list((await work.tx.execute(select(services.c.name))).scalars()) == ["service 3"]
+    async with database.begin() as tx:
+        assert await ThreadStore(tx).owner(place) == owner
+        assert list((await tx.execute(select(services.c.name))).scalars()) == ["service 3"]
 
 
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
@@ -240,8 +240,8 @@ async def test_long_text_is_posted_in_parts_in_the_thread_of_the_first(
     ts = await outbox.publish(long)
     messages = _visible(sandbox)
     assert [(message.ts == ts, message.thread_ts) for message in messages] == [(True, ""), (False, ts), (False, ts)]
-    async with database.begin() as work:
-        assert await PostStore(work.tx).part_timestamps("BUG-1:root") == [message.ts for message in messages]
+    async with database.begin() as tx:
+        assert await PostStore(tx).part_timestamps("BUG-1:root") == [message.ts for message in messages]
     assert sum(block["text"].count("word") for message in messages for block in message.blocks) == 5_000
 
 
@@ -264,8 +264,8 @@ async def test_of_several_attempts_at_once_one_posts(
     sandbox: SlackSandbox, outbox: Outbox, database: Database, reply: Post, clock: Clock, abandoned: bool
 ) -> None:
     if abandoned:
-        async with database.begin() as work:
-            await PostStore(work.tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), CLAIM_LEASE)
+        async with database.begin() as tx:
+            await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), CLAIM_LEASE)
         clock.now += CLAIM_LEASE
     results = await asyncio.gather(*(outbox.publish(reply) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, (str, Transient)) for result in results)

@@ -13,18 +13,18 @@ KEY = "BUG-1:1:findings"
 
 
 async def claim(database: Database, key: str = KEY, now: float = NOW) -> PostClaim:
-    async with database.begin() as work:
-        return await PostStore(work.tx).claim(key, "C1", None, now, LEASE)
+    async with database.begin() as tx:
+        return await PostStore(tx).claim(key, "C1", None, now, LEASE)
 
 
 async def posted(database: Database, ts: str) -> None:
-    async with database.begin() as work:
-        await PostStore(work.tx).record_posted(KEY, ts)
+    async with database.begin() as tx:
+        await PostStore(tx).record_posted(KEY, ts)
 
 
 async def release(database: Database, claimed_at: float) -> None:
-    async with database.begin() as work:
-        await PostStore(work.tx).release(KEY, claimed_at)
+    async with database.begin() as tx:
+        await PostStore(tx).release(KEY, claimed_at)
 
 
 async def test_of_many_claims_at_once_one_may_send(database: Database) -> None:
@@ -59,12 +59,12 @@ async def test_what_was_posted_stays_posted(database: Database) -> None:
 async def test_post_is_unrecorded_until_the_record_is_made(database: Database) -> None:
     await claim(database)
     for _ in range(2):
-        async with database.begin() as work:
-            await PostStore(work.tx).record_unfinished(KEY, "17.1")
+        async with database.begin() as tx:
+            await PostStore(tx).record_unfinished(KEY, "17.1")
         assert await claim(database, now=LATER) == PostClaim("unrecorded", "17.1", NOW)
     await posted(database, "17.2")
-    async with database.begin() as work:
-        await PostStore(work.tx).record_unfinished(KEY, "17.3")
+    async with database.begin() as tx:
+        await PostStore(tx).record_unfinished(KEY, "17.3")
     assert await claim(database, now=LATER) == PostClaim("posted", "17.1", NOW), "the first word stands"
 
 
@@ -78,6 +78,6 @@ async def test_post_that_says_nothing_any_more_is_not_claimed_but_stays_posted(
     if already:
         await claim(database)
         await posted(database, "17.1")
-    async with database.begin() as work:
-        known = await PostStore(work.tx).claim(KEY, "C1", None, NOW, LEASE, never)
+    async with database.begin() as tx:
+        known = await PostStore(tx).claim(KEY, "C1", None, NOW, LEASE, never)
     assert known == (PostClaim("posted", "17.1", NOW) if already else PostClaim("invalid"))

@@ -40,8 +40,8 @@ async def home(database: Database, agent_database: Database) -> AsyncIterator[Ca
 
 async def change(home: CaseScene, statement: str, **given: object) -> int:
     """What nobody does by hand, done to the database; returns how many rows it touched."""
-    async with home.database.begin() as work:
-        return (await work.tx.execute(text(statement), given)).rowcount
+    async with home.database.begin() as tx:
+        return (await tx.execute(text(statement), given)).rowcount
 
 
 SWEEPS = ("cases", "SLA clocks", "missing answers", "conversations", "handovers", "approvals", "jobs")
@@ -120,8 +120,8 @@ async def all_reported(home: CaseScene) -> None:
 async def keep(home: CaseScene, words: str) -> None:
     """A reporter's message that was stored, and of which no workflow knows."""
     message = home.message(MessageKind.MESSAGE, SenderType.REPORTER, REPORTER, words, reply(home, words).ts)
-    async with home.database.begin() as work:
-        assert (await CaseMessageStore(work.tx).flush(home.thread, [message])).case.has_unread
+    async with home.database.begin() as tx:
+        assert (await CaseMessageStore(tx).flush(home.thread, [message])).case.has_unread
 
 
 async def until_second_turn(home: CaseScene) -> None:
@@ -167,8 +167,8 @@ async def test_case_that_goes_on_without_an_answer_does_so_after_a_terminate(
         await home.report()
         await home.until_status(CaseStatus.AWAITING_REPORTER)
         await home.handle.terminate("by accident")
-        async with home.database.begin() as work:  # as far as the silence got
-            await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
+        async with home.database.begin() as tx:  # as far as the silence got
+            await CaseStore(tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.QUESTION_UNANSWERED)
         await sweep(home)
         await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
         assert home.agent.requests[-1].unanswered
@@ -293,8 +293,8 @@ async def proposed(home: CaseScene, ts: str, *, decided: bool = False) -> str:
     RETURNING action_id
     """
     given = {"team": identity.TEAM, "channel": identity.GENERAL, "ts": ts, "decided": decided}
-    async with home.database.begin() as work:
-        action_id = str(await work.tx.scalar(text(rows), given))
+    async with home.database.begin() as tx:
+        action_id = str(await tx.scalar(text(rows), given))
     return approval_workflow_id(identity.TEAM, action_id)
 
 
@@ -357,9 +357,9 @@ async def test_clock_of_every_open_escalation_is_started_again(
         said = home.message(
             MessageKind.MESSAGE, SenderType.DEVELOPER, DEVELOPER, "Mine.", f"{time.time():.6f}", identity.ESCALATIONS
         )
-        async with home.database.begin() as work:
-            second = await CaseStore(work.tx).get("BUG-2")
-            await CaseMessageStore(work.tx).flush(second.thread, [said])
+        async with home.database.begin() as tx:
+            second = await CaseStore(tx).get("BUG-2")
+            await CaseMessageStore(tx).flush(second.thread, [said])
         await sweep(home)
         assert await running()
         state = await clocks[0].query("state")
@@ -378,16 +378,16 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
     await all_reported(home)
 
     async def found() -> bool:
-        async with home.database.begin() as work:
-            cases = await CaseLists(work.tx).list(open_only=False)
+        async with home.database.begin() as tx:
+            cases = await CaseLists(tx).list(open_only=False)
         return [case.status for case in cases] == [CaseStatus.PENDING_VERIFICATION] * 3
 
     await home.until(found, "all have their findings")
     await change(home, "UPDATE agent_turns SET finished_at = now() - interval '1 hour'")
     assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
-    async with home.database.begin() as work:
-        await CaseStore(work.tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
-        unsaid = [each.bug_id for each in await CaseSweepStore(work.tx).missing_answers(60, 10)]
+    async with home.database.begin() as tx:
+        await CaseStore(tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
+        unsaid = [each.bug_id for each in await CaseSweepStore(tx).missing_answers(60, 10)]
     assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
     await sweep(home)
     assert [len(posts_with(home, f"BUG-{number}:turn:1:findings")) for number in (1, 2, 3)] == [1, 2, 2]

@@ -88,9 +88,9 @@ async def test_mention_chains_three_tools(desk: ToolScene) -> None:
 async def test_thread_keeps_its_project(desk: ToolScene, database: Database) -> None:
     await play(desk, ("estimates_useProject", {"project_id": "Web shop"}))
     here = Thread("T1", "C1", "1760000000.000100")
-    async with database.begin() as work:
-        project = await bound_project(work.tx, here)
-        assert await bound_project(work.tx, Thread("T2", here.channel, here.ts)) is None
+    async with database.begin() as tx:
+        project = await bound_project(tx, here)
+        assert await bound_project(tx, Thread("T2", here.channel, here.ts)) is None
     assert project
     assert (project.project_id, project.locked) == ("PRJ-1", False)
     told, added = await play(desk, ("estimates_listRoles", {}), ("estimates_createWbsItems", items(None, 1)))

@@ -10,7 +10,7 @@ from tests.support.tool_store import NOW, THREAD, operation
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 from threadline.tools.model import ToolStatus
-from threadline.tools.store import LoggedCall, ToolExecution
+from threadline.tools.store import LoggedCall, ToolExecution, ToolExecutionStore
 
 ARGUMENTS = {"project": "PRJ-1", "items": [{"title": "Design", "days": "2.5"}]}
 
@@ -22,16 +22,16 @@ def call(call_id: str = "call_1", **changes: Any) -> LoggedCall:
 
 
 async def intend(database: Database, made: LoggedCall, now: float = NOW) -> ToolExecution | None:
-    async with database.begin() as work:
-        return await work.tool_executions.intend(replace(made, now=now))
+    async with database.begin() as tx:
+        return await ToolExecutionStore(tx).intend(replace(made, now=now))
 
 
 async def finish(
     database: Database, made: LoggedCall, result: object, status: ToolStatus = ToolStatus.OK
 ) -> ToolExecution:
-    async with database.begin() as work:
-        await work.tool_executions.finish(made, status, result, 12, NOW + 1)
-        kept = await work.tool_executions.get(made.operation)
+    async with database.begin() as tx:
+        await ToolExecutionStore(tx).finish(made, status, result, 12, NOW + 1)
+        kept = await ToolExecutionStore(tx).get(made.operation)
     assert kept
     return kept
 
@@ -54,8 +54,8 @@ async def test_one_of_many_intents_makes_the_call(database: Database) -> None:
 
 async def test_uncommitted_intent_is_none(database: Database) -> None:
     async def fail() -> None:
-        async with database.begin() as work:
-            await work.tool_executions.intend(call())
+        async with database.begin() as tx:
+            await ToolExecutionStore(tx).intend(call())
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -77,8 +77,8 @@ async def test_success_follows_from_the_status(database: Database) -> None:
     await intend(database, call("intent"))
     for status in ToolStatus:
         await finish(database, call(status), None, status)
-    async with database.begin() as work:
-        rows = await work.tx.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
+    async with database.begin() as tx:
+        rows = await tx.exec_driver_sql("SELECT call_id, success FROM agent_tool_executions")
         assert {row.call_id for row in rows if row.success} == {"ok", "cached"}
 
 
@@ -102,9 +102,9 @@ async def test_records_come_in_the_order_of_the_calls(database: Database) -> Non
         await finish(database, call(operation=each), {"data": "not read", "structured": [{"kind": each.call_id}]})
     await finish(database, call("n"), None)
     await finish(database, call("f"), {"structured": [{"kind": "none"}]}, ToolStatus.ERROR)
-    async with database.begin() as work:
-        shown = await work.tool_executions.record_groups(THREAD, 1)
-        assert await work.tool_executions.record_groups(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
+    async with database.begin() as tx:
+        shown = await ToolExecutionStore(tx).record_groups(THREAD, 1)
+        assert await ToolExecutionStore(tx).record_groups(Thread("T2", THREAD.channel, THREAD.ts), 1) == []
     assert shown == [None, [{"kind": "z"}], [{"kind": "a"}], [{"kind": "b"}]]
 
 
@@ -113,17 +113,17 @@ async def test_outcomes_of_a_turn_have_status_and_code(database: Database) -> No
         await intend(database, call(name), NOW + number)
     await finish(database, call("a"), {"data": "much", "error": None})
     await finish(database, call("b"), {"error": {"code": "REFUSED"}}, ToolStatus.ERROR)
-    async with database.begin() as work:
-        ended = await work.tool_executions.outcomes(THREAD, 1)
-        assert await work.tool_executions.outcomes(THREAD, 2) == []
+    async with database.begin() as tx:
+        ended = await ToolExecutionStore(tx).outcomes(THREAD, 1)
+        assert await ToolExecutionStore(tx).outcomes(THREAD, 2) == []
     assert [(each.status, each.code) for each in ended] == [("ok", ""), ("error", "REFUSED"), (None, "")]
 
 
 async def test_old_calls_are_deleted_in_steps(database: Database) -> None:
     for number in range(5):
         await intend(database, call(f"call_{number}"), NOW + number)
-    async with database.begin() as work:
-        counts = [await work.tool_executions.delete_older_than(NOW + 3, 2) for _ in range(3)]
-        left = [await work.tool_executions.get(operation(f"call_{number}")) for number in range(5)]
+    async with database.begin() as tx:
+        counts = [await ToolExecutionStore(tx).delete_older_than(NOW + 3, 2) for _ in range(3)]
+        left = [await ToolExecutionStore(tx).get(operation(f"call_{number}")) for number in range(5)]
     assert counts == [2, 1, 0]
     assert [bool(each) for each in left] == [False, False, False, True, True]

@@ -192,8 +192,8 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
     runner = ToolRunner(registry, allowed_tools(registry, SERVICES, read_only=False), PostgresToolLedger(database))
     given = json.dumps({"amount": 5, "token": SECRET})
     await runner.run(ToolCall("c1", "accounts.post", given), context(services=SERVICES, call_id="c1"))
-    async with database.begin() as work:
-        rows = await work.tx.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
+    async with database.begin() as tx:
+        rows = await tx.execute(text("SELECT e::text AS whole, e.* FROM agent_tool_executions e"))
         row = rows.one()
     assert (row.tool_name, row.user_id, row.turn, row.step, row.status) == ("accounts.post", "U1", 1, 1, "ok")
     assert row.parameters["amount"] == 5
@@ -221,8 +221,8 @@ async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database
     refused = call(keep_result=False, call_id="c2")
     await finish(ledger, refused, error_result(ErrorCode.REFUSED), 0.0, 12)
     assert await begin(ledger, refused, None) == error_result(ErrorCode.REFUSED)
-    async with database.begin() as work:
-        rows = await work.tx.execute(text("SELECT e::text FROM agent_tool_executions e"))
+    async with database.begin() as tx:
+        rows = await tx.execute(text("SELECT e::text FROM agent_tool_executions e"))
         assert "somebody" not in str(rows.all())
 
 
@@ -278,13 +278,13 @@ async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
 async def test_change_counts_once_for_ledger_and_record(database: Database) -> None:
     rate = Rate(1, 60.0)
     assert await begin(PostgresToolLedger(database, rate), change(), None) == Intent(0.0, new=True)
-    async with database.begin() as work:
-        await Limits(work.tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
+    async with database.begin() as tx:
+        await Limits(tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
 
 
 async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> None:
-    async with database.begin() as work:
-        await work.tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
+    async with database.begin() as tx:
+        await tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
     with capture_logs() as logs:
         assert await begin(PostgresToolLedger(database), change(), None) == Intent(0.0, new=True)
     assert [each["event"] for each in logs] == ["rate_limit_unavailable"]
@@ -364,8 +364,8 @@ async def test_remote_result_is_kept_when_nobody_can_be_told_of_it(database: Dat
 async def test_tool_answers_when_a_cached_answer_cannot_be_read(database: Database) -> None:
     ledger = PostgresToolLedger(database)
     await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 0.0, 12)
-    async with database.begin() as work:
-        await work.tx.execute(text('UPDATE agent_tool_executions SET result = \'{"status": "unheard of"}\''))
+    async with database.begin() as tx:
+        await tx.execute(text('UPDATE agent_tool_executions SET result = \'{"status": "unheard of"}\''))
     with capture_logs() as logs:
         assert await begin(ledger, call(call_id="c2", cache_seconds=10.0), None) == Intent(0.0, new=True)
     assert [each["event"] for each in logs] == ["cached_answer_unavailable"]

@@ -104,8 +104,8 @@ class Office:
         return (await self.call("desks.list")).data
 
     async def executions(self) -> list[tuple[str, str | None]]:
-        async with self.database.begin() as work:
-            rows = await work.tx.execute(text("SELECT tool_name, status FROM agent_tool_executions ORDER BY call_id"))
+        async with self.database.begin() as tx:
+            rows = await tx.execute(text("SELECT tool_name, status FROM agent_tool_executions ORDER BY call_id"))
             return [(row.tool_name, row.status) for row in rows]
 
     async def _tell(self, tx: Transaction, result: ToolResult) -> None:
@@ -115,9 +115,9 @@ class Office:
 
 @pytest.fixture
 async def office(database: Database) -> Office:
-    async with database.begin() as work:
-        await work.tx.execute(text("CREATE TABLE desks (desk text CHECK (desk <> ''), person text)"))
-        await work.tx.execute(text("CREATE TABLE told (number int)"))
+    async with database.begin() as tx:
+        await tx.execute(text("CREATE TABLE desks (desk text CHECK (desk <> ''), person text)"))
+        await tx.execute(text("CREATE TABLE told (number int)"))
     return Office(database)
 
 
@@ -145,8 +145,8 @@ async def test_worker_that_dies_before_the_record_has_changed_nothing(office: Of
 
 
 async def test_worker_that_dies_while_it_tells_of_the_result_has_changed_nothing(office: Office) -> None:
-    async with office.database.begin() as work:
-        await work.tx.execute(text("ALTER TABLE told RENAME TO elsewhere"))
+    async with office.database.begin() as tx:
+        await tx.execute(text("ALTER TABLE told RENAME TO elsewhere"))
     with pytest.raises(Permanent):
         await office.assign("c1")
     assert await office.executions() == []
@@ -223,8 +223,8 @@ async def test_attempt_that_is_refused_tells_what_an_earlier_one_has_done(office
     second = asyncio.create_task(locked.run(call, context(call_id="c1")))
     async with office.database.begin() as other:  # it waits for the first one's transaction
         waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-        while not await other.tx.scalar(waiting):
-            await other.tx.execute(text("SELECT pg_stat_clear_snapshot()"))
+        while not await other.scalar(waiting):
+            await other.execute(text("SELECT pg_stat_clear_snapshot()"))
     go_on.set()
     assert (await second).data == (await first).data == "done"
 

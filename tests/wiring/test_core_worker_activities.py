@@ -17,6 +17,7 @@ from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.model.memory import MemoryKind, NewMemory
+from threadline.operator.store import MemoryStore
 from threadline.sales.model import NewEmail
 from threadline.sales.store import EmailDraftStore
 from threadline.slack.history import History
@@ -135,15 +136,15 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
 
     action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, author)
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
-    async with talk.database.begin() as work:
-        await work.memories.remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
-        await UserStore(work.tx).save("T1", UserProfile("U1", "", "Ann", "", now))
-        await ApprovalStore(work.tx).propose(change("proposed"), action, (), now + 60)
+    async with talk.database.begin() as tx:
+        await MemoryStore(tx).remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
+        await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
+        await ApprovalStore(tx).propose(change("proposed"), action, (), now + 60)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
-        await EmailDraftStore(work.tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
-        over = await JobStore(work.tx).schedule(change("over"), weekly, author)
-        await JobStore(work.tx).schedule(change("open"), weekly, author)
-        await JobStore(work.tx).cancel(talk.thread.team, over.job_id, now)
+        await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
+        over = await JobStore(tx).schedule(change("over"), weekly, author)
+        await JobStore(tx).schedule(change("open"), weekly, author)
+        await JobStore(tx).cancel(talk.thread.team, over.job_id, now)
 
     async def left() -> dict[str, int]:
         people = ("memories", "users", "conversation_messages")

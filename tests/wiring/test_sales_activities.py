@@ -87,9 +87,9 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
 
 
 async def test_meeting_comes_with_a_calendar_file(scene: SalesScene) -> None:
-    async with scene.talk.database.begin() as work:
+    async with scene.talk.database.begin() as tx:
         resource = Resource("Sales call", "Europe/Berlin", time(0), time(23, 59), WEEKDAYS)
-        await AppointmentStore(work.tx).save_resource(TEAM, resource)
+        await AppointmentStore(tx).save_resource(TEAM, resource)
     at = datetime.now(UTC).replace(hour=10, minute=0, second=0, microsecond=0) + timedelta(days=2)
     said = await scene.asked(
         "Book a meeting with me.", ("calendar_book", {"starts_at": at.isoformat(), "title": "First call"})

@@ -76,11 +76,11 @@ class SlackInvitationSender(InvitationSender):
         )
 
     async def _invitation(self, team: str, appointment_id: str) -> Invitation:
-        async with self._database.begin() as work:
-            store = AppointmentStore(work.tx)
+        async with self._database.begin() as tx:
+            store = AppointmentStore(tx)
             made = await store.get(team, appointment_id)
             resource = await store.resource(team, made.resource)
-            name, address = await self._find_contact(work.tx, team, made.attendee)
+            name, address = await self._find_contact(tx, team, made.attendee)
         if user := await self._users.get_known(made.attendee):
             email = user.email.strip().lower()
             name, address = user.name or name, email if is_address(email) else address

@@ -100,20 +100,20 @@ class LiveApprovalActivities(ApprovalActivities):
 
     @activity.defn
     async def load_approval(self, ref: ApprovalRef) -> ApprovalState:
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             try:
-                action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
+                action = await ApprovalStore(tx).get(ref.team, ref.action_id)
             except ActionNotFound:
                 return ApprovalState(ApprovalStage.UNKNOWN)
-            return await _state(work.tx, action, self._deps.clock())
+            return await _state(tx, action, self._deps.clock())
 
     @activity.defn
     async def decide_action(self, request: DecideAction) -> DecideReply:
         ref, press, now = request.ref, request.press, self._deps.clock()
         at = min(press.at or now, now)
         click = Click(press.user_id, pressed_hash(press, ref.action_id), press.action_id == APPROVE, press.key, at)
-        async with self._database.begin() as work:
-            store = ApprovalStore(work.tx)
+        async with self._database.begin() as tx:
+            store = ApprovalStore(tx)
             try:
                 decided = await store.decide(ref.team, ref.action_id, click, self._deps.rules.approvers)
             except ActionNotFound:
@@ -121,20 +121,20 @@ class LiveApprovalActivities(ApprovalActivities):
             except DecisionRefused as refused:
                 _log.info("decision_refused", action=ref.action_id, user=press.user_id)
                 action = await store.get(ref.team, ref.action_id)
-                return DecideReply(await _state(work.tx, action, self._deps.clock()), _refusal_text(str(refused)))
+                return DecideReply(await _state(tx, action, self._deps.clock()), _refusal_text(str(refused)))
             action, decided_now = decided.action, decided.decided_by_this_press
-            state = await _state(work.tx, action, self._deps.clock())
+            state = await _state(tx, action, self._deps.clock())
             await store.record_decision(action)
         _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
         return DecideReply(state, "" if decided_now else _already_decided_text(action))
 
     @activity.defn
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
-        async with self._database.begin() as work:
-            store = ApprovalStore(work.tx)
+        async with self._database.begin() as tx:
+            store = ApprovalStore(tx)
             action = await store.expire(request.ref.team, request.ref.action_id, request.now)
             await store.record_decision(action)
-            return await _state(work.tx, action, self._deps.clock())
+            return await _state(tx, action, self._deps.clock())
 
     @activity.defn
     async def show_decision(self, ref: ApprovalRef) -> None:
@@ -143,13 +143,13 @@ class LiveApprovalActivities(ApprovalActivities):
 
         shown = None
         while True:  # until nothing was decided during the update: of two updates, Slack may get the older one last
-            async with self._database.begin() as work:
-                action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
-                card = await self._deps.find_part(work.tx, action.thread, _turn_of(action), is_card)
+            async with self._database.begin() as tx:
+                action = await ApprovalStore(tx).get(ref.team, ref.action_id)
+                card = await self._deps.find_part(tx, action.thread, _turn_of(action), is_card)
                 if card is None:
                     return
                 ts, rendered = card
-                rendered = await _with_decisions(work.tx, ref.team, rendered)
+                rendered = await _with_decisions(tx, ref.team, rendered)
             if rendered == shown:
                 return
             found = await self._deps.slack.update(action.channel, ts, rendered.text, rendered.blocks)
@@ -158,8 +158,8 @@ class LiveApprovalActivities(ApprovalActivities):
 
     @activity.defn
     async def execute_action(self, ref: ApprovalRef) -> None:
-        async with self._database.begin() as work:
-            action = await ApprovalStore(work.tx).get(ref.team, ref.action_id)
+        async with self._database.begin() as tx:
+            action = await ApprovalStore(tx).get(ref.team, ref.action_id)
         if action.decision is not ApprovalDecision.APPROVED or action.risk is Risk.LOW:
             raise Permanent("This action was not approved, so it is not carried out.")
         context = self._context(action, activity.info().attempt)
@@ -170,10 +170,10 @@ class LiveApprovalActivities(ApprovalActivities):
 
     @activity.defn
     async def post_outcome(self, ref: ApprovalRef) -> None:
-        async with self._database.begin() as work:
-            store = ApprovalStore(work.tx)
+        async with self._database.begin() as tx:
+            store = ApprovalStore(tx)
             action = await store.get(ref.team, ref.action_id)
-            record = await ToolExecutionStore(work.tx).get(operation_of(action))
+            record = await ToolExecutionStore(tx).get(operation_of(action))
             await store.record_execution(action, (record and record.status) or "unknown", self._deps.clock())
         result = record.result if record and isinstance(record.result, Mapping) else {}
         rendered = self._deps.render(_outcome_text(action, record, result), list(_record_groups(result)))

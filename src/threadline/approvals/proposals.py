@@ -22,8 +22,8 @@ class PostgresProposals(Proposals):
             raise ActionRefused(
                 "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
             )
-        async with self._database.begin() as work:
-            store = ApprovalStore(work.tx)
+        async with self._database.begin() as tx:
+            store = ApprovalStore(tx)
             proposed = await store.propose(change, new, approvers, change.now + self._rules.expiry)
             waits = proposed.risk is not Risk.LOW  # what is on record counts, also where the risk has changed since
             if waits:
@@ -33,8 +33,8 @@ class PostgresProposals(Proposals):
         return proposed
 
     async def record_failure(self, action: ProposedAction, status: str, now: float) -> None:
-        async with self._database.begin() as work:
-            await ApprovalStore(work.tx).record_execution(action, status, now)
+        async with self._database.begin() as tx:
+            await ApprovalStore(tx).record_execution(action, status, now)
 
     def _approvers(self, new: NewAction) -> tuple[str, ...]:
         """Return the approvers who are stored with an action: for a high risk without any who asked for it."""

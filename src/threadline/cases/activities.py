@@ -37,14 +37,14 @@ _log = structlog.get_logger(__name__)
 async def set_status(database: Database, change: StatusChange) -> CaseSnapshot:
     """A step that the status no longer allows is not taken: the snapshot says where the case is."""
     try:
-        async with database.begin() as work:
-            snapshot = await CaseStore(work.tx).transition(
+        async with database.begin() as tx:
+            snapshot = await CaseStore(tx).transition(
                 change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
             )
     except IllegalTransition as error:
         _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
-        async with database.begin() as work:
-            return await CaseStore(work.tx).snapshot(change.bug_id)
+        async with database.begin() as tx:
+            return await CaseStore(tx).snapshot(change.bug_id)
     _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
     return snapshot
 
@@ -71,18 +71,18 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def open_case(self, thread: Thread) -> OpenedCase:
-        async with self._database.begin() as work:
-            snapshot = await CaseStore(work.tx).snapshot_of(thread)
-            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseSweepStore(
-                work.tx
-            ).closing_is_unposted(snapshot.bug_id)
+        async with self._database.begin() as tx:
+            snapshot = await CaseStore(tx).snapshot_of(thread)
+            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseSweepStore(tx).closing_is_unposted(
+                snapshot.bug_id
+            )
             return OpenedCase(snapshot, self._limits, closing_unposted)
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             batch = [redact_message(each) for each in request.messages]
-            flushed = await CaseMessageStore(work.tx).flush(request.thread, batch, start_turn=request.start_turn)
+            flushed = await CaseMessageStore(tx).flush(request.thread, batch, start_turn=request.start_turn)
         log_quarantined(request.thread, flushed.quarantined, case=flushed.case.bug_id)
         if flushed.turn_started:
             _log.info("status_changed", case=flushed.case.bug_id, status=flushed.case.status)
@@ -94,8 +94,8 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def save_investigation_result(self, request: SaveRequest) -> Settled:
-        async with self._database.begin() as work:
-            settled = await CaseStore(work.tx).settle(request.bug_id, request.turn, request.failure)
+        async with self._database.begin() as tx:
+            settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
         # A close that came meanwhile keeps them unsaid, unless an earlier attempt may have begun to say them.
         dropped = settled.case.close_requested and activity.info().attempt == 1
@@ -116,8 +116,8 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def end_case(self, request: EndRequest) -> CaseSnapshot:
-        async with self._database.begin() as work:
-            snapshot = await CaseStore(work.tx).end(request.bug_id, request.reason, actor=request.actor)
+        async with self._database.begin() as tx:
+            snapshot = await CaseStore(tx).end(request.bug_id, request.reason, actor=request.actor)
         _log.info("case_ended", case=request.bug_id, status=snapshot.status, reason=request.reason)
         return snapshot
 
@@ -142,14 +142,14 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def fetch_attachments(self, bug_id: str) -> int:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
-        async with self._database.begin() as work:
-            pending = await CaseMessageStore(work.tx).pending_files(bug_id)
+        async with self._database.begin() as tx:
+            pending = await CaseMessageStore(tx).pending_files(bug_id)
         for file in pending:
             await self._fetch(file)
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             missing, readable = (
-                await CaseMessageStore(work.tx).pending_files(bug_id),
-                await CaseMessageStore(work.tx).readable_files(bug_id),
+                await CaseMessageStore(tx).pending_files(bug_id),
+                await CaseMessageStore(tx).readable_files(bug_id),
             )
         if missing:
             raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
@@ -161,24 +161,24 @@ class LiveCaseActivities(CaseActivities):
             content = (await download(self._slack.client, file.file_id)).content
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
-                async with self._database.begin() as work:
-                    await CaseMessageStore(work.tx).fail_file(file.id, str(error))
+                async with self._database.begin() as tx:
+                    await CaseMessageStore(tx).fail_file(file.id, str(error))
             return
-        async with self._database.begin() as work:
-            await CaseMessageStore(work.tx).store_file(file.id, content)
+        async with self._database.begin() as tx:
+            await CaseMessageStore(tx).store_file(file.id, content)
 
     # -- its fix -----------------------------------------------------------------------------------------------------
 
     @activity.defn
     async def open_pull_request(self, turn: TurnRef) -> CaseSnapshot:
-        async with self._database.begin() as work:
-            case = await CaseStore(work.tx).get(turn.bug_id)
-            record = await CaseStore(work.tx).turn(turn.bug_id, turn.turn)
+        async with self._database.begin() as tx:
+            case = await CaseStore(tx).get(turn.bug_id)
+            record = await CaseStore(tx).turn(turn.bug_id, turn.turn)
             if case.status is CaseStatus.RESOLVED:
-                return await CaseStore(work.tx).snapshot(turn.bug_id)
+                return await CaseStore(tx).snapshot(turn.bug_id)
         opened = await self._pull_requests.open(_request(case, record))
-        async with self._database.begin() as work:
-            snapshot = await CaseStore(work.tx).save_pull_request(
+        async with self._database.begin() as tx:
+            snapshot = await CaseStore(tx).save_pull_request(
                 turn.bug_id,
                 PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn),
             )
@@ -191,9 +191,9 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def check_pull_request(self, bug_id: str) -> CaseSnapshot:
-        async with self._database.begin() as work:
-            known = await CaseStore(work.tx).pull_request(bug_id)
-            snapshot = await CaseStore(work.tx).snapshot(bug_id)
+        async with self._database.begin() as tx:
+            known = await CaseStore(tx).pull_request(bug_id)
+            snapshot = await CaseStore(tx).snapshot(bug_id)
         if known is None or known.state != "open":
             return snapshot
         opened = OpenedPullRequest(known.repository, known.url, known.number, known.branch, known.commit)
@@ -201,10 +201,10 @@ class LiveCaseActivities(CaseActivities):
         if state == "open":
             return snapshot
         settled = PullRequest(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
-        async with self._database.begin() as work:
-            snapshot = await CaseStore(work.tx).save_pull_request(bug_id, settled)
+        async with self._database.begin() as tx:
+            snapshot = await CaseStore(tx).save_pull_request(bug_id, settled)
             if state == "merged" and snapshot.status is not CaseStatus.RESOLVED:
-                snapshot = await CaseStore(work.tx).end(bug_id, Reason.FIX_MERGED)
+                snapshot = await CaseStore(tx).end(bug_id, Reason.FIX_MERGED)
         return snapshot
 
 

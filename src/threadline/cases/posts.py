@@ -141,8 +141,8 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def post_pull_request(self, case: CaseRecord, turn: int, url: str) -> None:
         """Tell both threads of a fix's pull request; of a case that was closed meanwhile, only the developers."""
-        async with self._database.begin() as work:
-            closed = (await CaseStore(work.tx).get(case.bug_id)).status is CaseStatus.RESOLVED
+        async with self._database.begin() as tx:
+            closed = (await CaseStore(tx).get(case.bug_id)).status is CaseStatus.RESOLVED
         said = [] if closed else [(case.thread, blocks.fix_proposed_text(case.bug_id))]
         if case.summary:
             text = blocks.late_pull_request_text if closed else blocks.pull_request_text
@@ -175,10 +175,10 @@ class LiveCasePostActivities(CasePostActivities):
 
     @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
-        async with self._database.begin() as work:
-            store = CaseStore(work.tx)
+        async with self._database.begin() as tx:
+            store = CaseStore(tx)
             case, snapshot = await store.get(notice.bug_id), await store.snapshot(notice.bug_id)
-            root = await PostStore(work.tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
+            root = await PostStore(tx).ts_of(f"{notice.bug_id}:escalation:{notice.escalation}")
         if not (root and snapshot.escalated and snapshot.escalations == notice.escalation):
             return False
 
@@ -199,8 +199,8 @@ class LiveCasePostActivities(CasePostActivities):
 
     @activity.defn
     async def post_closing(self, bug_id: str) -> None:
-        async with self._database.begin() as work:
-            store, conversation = CaseStore(work.tx), CaseMessageStore(work.tx)
+        async with self._database.begin() as tx:
+            store, conversation = CaseStore(tx), CaseMessageStore(tx)
             case = await store.get(bug_id)
             if not case.close_reason:
                 return  # reopened meanwhile
@@ -234,19 +234,19 @@ class LiveCasePostActivities(CasePostActivities):
 
     @activity.defn
     async def mark_used(self, turn: TurnRef) -> None:
-        async with self._database.begin() as work:
-            used = await CaseMessageStore(work.tx).messages_of_turn(turn.bug_id, turn.turn)
+        async with self._database.begin() as tx:
+            used = await CaseMessageStore(tx).messages_of_turn(turn.bug_id, turn.turn)
         await add_reactions(self._slack, "white_check_mark", used)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def _case(self, bug_id: str) -> CaseRecord:
-        async with self._database.begin() as work:
-            return await CaseStore(work.tx).get(bug_id)
+        async with self._database.begin() as tx:
+            return await CaseStore(tx).get(bug_id)
 
     async def _load(self, turn: TurnRef) -> TurnPost:
-        async with self._database.begin() as work:
-            return await CaseStore(work.tx).for_post(turn.bug_id, turn.turn)
+        async with self._database.begin() as tx:
+            return await CaseStore(tx).for_post(turn.bug_id, turn.turn)
 
     async def _post(
         self,

@@ -36,8 +36,8 @@ def list_cases(
         from threadline.cases.store.lists import CaseLists
         from threadline.wiring.cli_services import open_database
 
-        async with open_database() as database, database.begin() as work:
-            found = await CaseLists(work.tx).list(open_only=not everything, limit=limit)
+        async with open_database() as database, database.begin() as tx:
+            found = await CaseLists(tx).list(open_only=not everything, limit=limit)
         output.cases(found)
 
     asyncio.run(run())
@@ -52,11 +52,11 @@ def show(case: Case) -> None:
         from threadline.cases.store.lists import CaseLists
         from threadline.wiring.cli_services import open_database
 
-        async with open_database() as database, database.begin() as work:
-            store = CaseStore(work.tx)
+        async with open_database() as database, database.begin() as tx:
+            store = CaseStore(tx)
             record, request = await store.get(case), await store.pull_request(case)
-            transitions, turns = await CaseLists(work.tx).transitions(case), await store.turns(case)
-            conversation = await _conversation(work.tx, case)
+            transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
+            conversation = await _conversation(tx, case)
         output.case(record, request)
         output.transitions(transitions)
         output.conversation(conversation)
@@ -74,9 +74,9 @@ def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of
         from threadline.threads.store import Quarantine
         from threadline.wiring.cli_services import open_database
 
-        async with open_database() as database, database.begin() as work:
-            kept = await Quarantine(work.tx).messages(limit)
-            numbers = await CaseLists(work.tx).bug_ids({message.thread for message in kept})
+        async with open_database() as database, database.begin() as tx:
+            kept = await Quarantine(tx).messages(limit)
+            numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
         output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
 
     asyncio.run(run())
@@ -112,8 +112,8 @@ async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:
     from threadline.threads.workflow_client import WorkflowClient
     from threadline.wiring.temporal import temporal_client
 
-    async with database.begin() as work:
-        case = await CaseStore(work.tx).get(bug_id)
+    async with database.begin() as tx:
+        case = await CaseStore(tx).get(bug_id)
     message = IncomingMessage(
         id=f"operator:{uuid.uuid4()}",
         kind=MessageKind.CLOSE,

@@ -83,8 +83,8 @@ def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
         from threadline.handovers.store import judged_since
         from threadline.wiring.cli_services import open_database
 
-        async with open_database() as database, database.begin() as work:
-            return await judged_since(work.tx, datetime.now(UTC) - timedelta(days=days), team)
+        async with open_database() as database, database.begin() as tx:
+            return await judged_since(tx, datetime.now(UTC) - timedelta(days=days), team)
 
     return asyncio.run(read())
 

@@ -82,8 +82,8 @@ def list_documents(team: Team = "") -> None:
         from threadline.knowledge.store import KnowledgeStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
-            found = await KnowledgeStore(work.tx).documents(team_id)
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
+            found = await KnowledgeStore(tx).documents(team_id)
         for document in found:
             output.print_line(_line(document))
         if not found:
@@ -103,8 +103,8 @@ def remove(
         from threadline.knowledge.store import KnowledgeStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
-            if not await KnowledgeStore(work.tx).delete(team_id, source):
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
+            if not await KnowledgeStore(tx).delete(team_id, source):
                 raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
         output.print_line(f"{source} is forgotten.")
 

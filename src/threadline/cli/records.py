@@ -36,7 +36,7 @@ from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
 
 if TYPE_CHECKING:
-    from threadline.db.unit_of_work import Work
+    from threadline.db.engine import Transaction
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
 app = typer.Typer(help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True)
@@ -169,14 +169,14 @@ def load(
         from threadline.rfps.store import RfpStore, TeamMemberStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
             for project in given.project:
-                await _save_project(work, team_id, project)
+                await _save_project(tx, team_id, project)
             for resource in given.resource:
-                await AppointmentStore(work.tx).save_resource(team_id, _resource(resource))
+                await AppointmentStore(tx).save_resource(team_id, _resource(resource))
             for member in given.member:
-                await TeamMemberStore(work.tx).save(team_id, TeamMember(**dict(member)))
-            made = sum([await _create_unless_there(RfpStore(work.tx), team_id, each) for each in given.rfp])
+                await TeamMemberStore(tx).save(team_id, TeamMember(**dict(member)))
+            made = sum([await _create_unless_there(RfpStore(tx), team_id, each) for each in given.rfp])
         sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
         output.progress(f"As {file} says: {', '.join(sizes)}.")
         if given.rfp:
@@ -185,13 +185,16 @@ def load(
     asyncio.run(run())
 
 
-async def _save_project(work: "Work", team: str, given: _Project) -> None:
+async def _save_project(tx: "Transaction", team: str, given: _Project) -> None:
     """A role that is known with this rate is not written: a locked project would refuse it."""
-    project = await work.estimates.get_or_create_project(team, given.name, given.currency)
-    known = set(await work.estimates.roles(team, project.project_id))
+    from threadline.estimates.store import EstimateStore
+
+    store = EstimateStore(tx)
+    project = await store.get_or_create_project(team, given.name, given.currency)
+    known = set(await store.roles(team, project.project_id))
     for role in (ProjectRole(name, rate) for name, rate in given.roles.items()):
         if role not in known:
-            await work.estimates.save_role(team, project.project_id, role)
+            await store.save_role(team, project.project_id, role)
 
 
 async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> bool:
@@ -225,15 +228,16 @@ def list_records(team: Team = "") -> None:
 
     async def run() -> None:
         from threadline.appointments.store import AppointmentStore
+        from threadline.estimates.store import EstimateStore
         from threadline.rfps.store import RfpStore, TeamMemberStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
-            projects = await work.estimates.projects(team_id)
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
+            projects = await EstimateStore(tx).projects(team_id)
             lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
-            lines += map(_resource_line, await AppointmentStore(work.tx).resources(team_id))
-            lines += map(_rfp_line, await RfpStore(work.tx).listed(team_id, limit=_MAX_LISTED))
-            lines += map(_member_line, await TeamMemberStore(work.tx).listed(team_id, limit=_MAX_LISTED))
+            lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
+            lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
+            lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
         for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
             output.print_line(line)
 
@@ -253,11 +257,13 @@ def unlock(project: Annotated[str, typer.Argument(help="Id or name of the projec
 
 
 async def _lock(project: str, team: str, *, locked: bool) -> None:
+    from threadline.estimates.store import EstimateStore
     from threadline.wiring.cli_services import cli_database
 
-    async with cli_database(team) as (database, team_id), database.begin() as work:
-        found = await work.estimates.project(team_id, project)
-        await work.estimates.set_locked(team_id, found.project_id, locked=locked)
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        store = EstimateStore(tx)
+        found = await store.project(team_id, project)
+        await store.set_locked(team_id, found.project_id, locked=locked)
     output.print_line(f"{found.project_id} ({found.name}) {'is locked' if locked else 'can be changed'}.")
 
 
@@ -270,11 +276,12 @@ def delete(
     """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
 
     async def run() -> None:
+        from threadline.operator.store import MemoryStore
         from threadline.rfps.store import RfpStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
-            store = RfpStore(work.tx)
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
+            store, memories = RfpStore(tx), MemoryStore(tx)
             try:
                 usage = await store.usage(team_id, rfp)
             except RfpNotFound as missing:
@@ -283,11 +290,11 @@ def delete(
                 output.print_line(f"{missing.sought} is gone already: it was deleted before.")
                 return
             rfp_id = usage.rfp.rfp_id
-            lines = [*_usage_lines(usage, await work.memories.count_of_rfp(team_id, rfp_id))]
-            lines += [line async for line in _reference_lines(work, team_id, rfp_id)]
+            lines = [*_usage_lines(usage, await memories.count_of_rfp(team_id, rfp_id))]
+            lines += [line async for line in _reference_lines(tx, team_id, rfp_id)]
             if yes:
                 await store.delete(team_id, rfp_id)
-                await work.memories.forget_rfp(team_id, rfp_id)
+                await memories.forget_rfp(team_id, rfp_id)
         for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
             output.print_line(line)
 
@@ -306,8 +313,8 @@ def forget_person(
         from threadline.rfps.store import TeamMemberStore
         from threadline.wiring.cli_services import cli_database
 
-        async with cli_database(team) as (database, team_id), database.begin() as work:
-            store = TeamMemberStore(work.tx)
+        async with cli_database(team) as (database, team_id), database.begin() as tx:
+            store = TeamMemberStore(tx)
             found = await _find_person(store, team_id, person)
             if yes:
                 await store.forget(team_id, found.user_id)
@@ -360,17 +367,18 @@ def _usage_lines(usage: RfpUsage, memories: int) -> Iterator[str]:
     )
 
 
-async def _reference_lines(work: "Work", team: str, rfp_id: str) -> AsyncIterator[str]:
+async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIterator[str]:
     """What refers to the RFP: the threads that were bound last come first."""
     from threadline.approvals.store import ApprovalStore
     from threadline.jobs.store import JobStore
+    from threadline.threads.store import ThreadBindingStore
 
-    if threads := await work.bindings.threads_of(team, BINDING, rfp_id, _MAX_LISTED):
+    if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
         bound = [f"{each.channel}/{each.ts}" for each in threads]
         yield f"Bound to it, and told there that it was deleted: {_names(bound)}."
-    if jobs := await JobStore(work.tx).search(team, JobQuery(open_only=True, rfp_id=rfp_id), _MAX_LISTED):
+    if jobs := await JobStore(tx).search(team, JobQuery(open_only=True, rfp_id=rfp_id), _MAX_LISTED):
         yield f"Jobs about it that are not over, and will find it gone: {_names([each.job_id for each in jobs])}."
-    if actions := await ApprovalStore(work.tx).undecided_about(team, rfp_id):
+    if actions := await ApprovalStore(tx).undecided_about(team, rfp_id):
         yield f"Proposals about it that wait for approval, and could not be carried out: {_names(actions)}."
 
 

@@ -10,12 +10,13 @@ from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import tool_execution as telling
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import ActRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_reading import Asker
 from threadline.conversations.model.conversation import Execution
 from threadline.conversations.think import Mind
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
-from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent
 from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
@@ -62,8 +63,8 @@ class Acting:
         where = self._context(request, brief, others, attempt)
         deletions = 0
         if _reads_thread(call):
-            async with self._database.begin() as work:
-                deletions = await work.conversations.deletions(request.thread)
+            async with self._database.begin() as tx:
+                deletions = await ConversationStore(tx).deletions(request.thread)
         appended = 0
 
         async def keep(tx: Transaction, result: ToolResult) -> None:
@@ -71,12 +72,11 @@ class Acting:
             # In a thread: a large result takes a while, in which others are to be served.
             shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
             key = f"t:{request.turn}:{request.step}:{call.id}"
-            work = self._database.work(tx)
-            gone = _reads_thread(call) and await work.conversations.deletions(request.thread) != deletions
+            gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
             entry = (key, context.result(call.id, shown))
-            appended = await work.transcripts.append(request.thread, request.turn, request.step, [entry])
+            appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
             if gone:
-                await work.conversations.forget_read(request.thread)
+                await ConversationStore(tx).forget_read(request.thread)
 
         result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
         if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
@@ -90,20 +90,20 @@ class Acting:
         """See `operator.enforcement.Journal`."""
         entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
         author = Author(speech.user_id, speech.correlation_id)
-        async with self._database.begin() as work:
-            await RfpStore(work.tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+        async with self._database.begin() as tx:
+            await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
     async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
         """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
         then, and who else has asked, by their ids."""
         thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            reply = await work.transcripts.at(thread, f"a:{turn}:{request.step}")
-            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
+        async with self._database.begin() as tx:
+            reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
+            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
             if reply is None or brief is None:
                 raise Permanent("The model's reply is no longer stored, so nothing was done.")
-            askers = await work.conversations.askers(thread, turn, request.step)
-            labels = await _labels(work, thread, brief, askers)
+            askers = await ConversationStore(tx).askers(thread, turn, request.step)
+            labels = await _labels(tx, thread, brief, askers)
         if askers and askers[-1].user_id != brief.user_id:
             user, request_id = askers[-1].user_id, askers[-1].message_id
             name = labels[user].removesuffix(f" ({user})")
@@ -135,11 +135,11 @@ def _reads_thread(call: ToolCall) -> bool:
     return call.name in threads_read.TOOLS
 
 
-async def _labels(work: Work, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
+async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
     """Who has asked, by their ids, as the model was told of them."""
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
         if each.user_id not in labels:
-            said = await work.transcripts.at(thread, f"u:{each.message_id}")
+            said = await TranscriptStore(tx).at(thread, f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     return labels

@@ -22,15 +22,16 @@ from threadline.conversations.contract import (
     Thought,
     TurnDecision,
 )
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
 from threadline.conversations.status import showing_status
 from threadline.conversations.think import Thinking
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Verdict
-from threadline.db.unit_of_work import Work
+from threadline.db.rate_limits import Limits
 from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
@@ -71,39 +72,39 @@ class LiveConversationActivities(ConversationActivities):
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
-        async with self._database.begin() as work:
-            stored = await work.conversations.store(thread, batch)
-            told = await self._judge(work, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
+        async with self._database.begin() as tx:
+            stored = await ConversationStore(tx).store(thread, batch)
+            told = await self._judge(tx, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
         log_quarantined(thread, stored.quarantined)
         return replace(told, limits=self._limits) if request.first else told
 
     async def _judge(
-        self, work: Work, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
+        self, tx: Transaction, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
     ) -> Stored:
         """Have the guards judge what no guard has judged before. They spare the model: what no model is asked about,
         they let pass."""
         told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
-        overheard = await work.conversations.overheard(thread, told) if told else frozenset[str]()
+        overheard = await ConversationStore(tx).overheard(thread, told) if told else frozenset[str]()
         verdicts: dict[str, Refusal | None] = {each.message_id: None for each in stored.unjudged}
         asking = [each for each in stored.unjudged if each.message_id not in overheard and not stored.with_person]
         again = frozenset[str]()
         if asking and not stored.question_open:  # an answer to a question may be the same twice
-            duplicates = work.conversations.duplicates(thread, [each.message_id for each in asking])
-            again = await _fail_open(work, "duplicate", duplicates) or again
+            duplicates = ConversationStore(tx).duplicates(thread, [each.message_id for each in asking])
+            again = await _fail_open(tx, "duplicate", duplicates) or again
             verdicts |= dict.fromkeys(again, Refusal.DUPLICATE)
         # In one order of people in each transaction: two that wait for each other's locks would never end.
         for each in sorted(asking, key=lambda said: said.user_id):
             if each.message_id not in again:
-                said = work.limits.of_user(thread.team, each.user_id, each.message_id, float(each.said_at))
-                verdict = await _fail_open(work, "user", said)
+                said = Limits(tx).of_user(thread.team, each.user_id, each.message_id, float(each.said_at))
+                verdict = await _fail_open(tx, "user", said)
                 verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
         marks = (
-            await work.conversations.judged(thread, verdicts, answers=stored.question_open)
+            await ConversationStore(tx).judged(thread, verdicts, answers=stored.question_open)
             if verdicts
             else stored.marks
         )
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-        refused = await work.conversations.refused(thread, told) if told else ()
+        refused = await ConversationStore(tx).refused(thread, told) if told else ()
         heard = tuple(each.id for each in batch if each.id in overheard)
         return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
 
@@ -111,8 +112,8 @@ class LiveConversationActivities(ConversationActivities):
     async def summarise(self, turn: TalkTurn) -> ConversationMarks:
         async with heartbeating():
             await self._thinking.summarise(turn)
-        async with self._database.begin() as work:
-            return await work.conversations.marks(turn.thread)
+        async with self._database.begin() as tx:
+            return await ConversationStore(tx).marks(turn.thread)
 
     @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
@@ -139,10 +140,10 @@ class LiveConversationActivities(ConversationActivities):
             return await self._finishing.finish(request, activity.info().attempt)
 
 
-async def _fail_open(work: Work, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:
+async def _fail_open(tx: Transaction, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:
     """What a guard says; None where it cannot say: it then lets everything pass, and is counted."""
     try:
-        async with work.tx.begin_nested():
+        async with tx.begin_nested():
             return await question
     except Exception as error:  # noqa: BLE001 - a message must not wait for whatever a guard runs into
         _log.error("guard_failed_open", guard=guard, reason=str(error))

@@ -25,7 +25,7 @@ from threadline.conversations.tables import (
     transcript,
     turn_plans,
 )
-from threadline.conversations.transcript_store import BYTES, Transcripts
+from threadline.conversations.transcript_store import BYTES, TranscriptStore
 from threadline.db.engine import Query
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
@@ -130,16 +130,15 @@ _PARTS = (
 )
 
 
-class Conversations:
+class ConversationStore:
     """What changes a conversation holds its row's lock until the transaction ends; all of it is safe to repeat.
 
     Where nothing is stored in a thread: `marks`, `store`, `settled` and the gateway's questions say so, and everything
     else raises `ConversationNotFound`.
     """
 
-    def __init__(self, connection: AsyncConnection, context_bytes: int = BYTES) -> None:
+    def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
-        self._context_bytes = context_bytes
 
     async def marks(self, thread: Thread) -> ConversationMarks:
         """What is known of a thread; empty marks when nothing is stored."""
@@ -148,7 +147,9 @@ class Conversations:
     async def _with_room(self, thread: Thread, marks: ConversationMarks) -> ConversationMarks:
         if not marks.turn_due:
             return marks
-        crowded = await Transcripts(self._connection).crowded(thread, self._context_bytes)
+        connection = self._connection.sync_connection
+        size = connection.get_execution_options().get("context_bytes", BYTES) if connection else BYTES
+        crowded = await TranscriptStore(self._connection).crowded(thread, size)
         return replace(marks, crowded=crowded)
 
     async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:

@@ -14,11 +14,12 @@ import structlog
 
 from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, TurnDecision
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.prompt_building import bound_to
 from threadline.conversations.request_texts import asked_in
 from threadline.conversations.think import Mind
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.transcript_store import TranscriptStore
+from threadline.db.engine import Database, Transaction
 from threadline.decisions import engine
 from threadline.decisions.engine import OfferedTool, Situation
 from threadline.decisions.model import (
@@ -51,6 +52,7 @@ from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
+from threadline.tools.store import ToolExecutionStore
 
 LookUp = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
@@ -103,11 +105,11 @@ class _Bill:
     paid: list[Usage] = field(default_factory=list)
     begun: float = field(default_factory=time.monotonic)
 
-    async def store(self, work: Work) -> None:
+    async def store(self, tx: Transaction) -> None:
         took = round((time.monotonic() - self.begun) * 1000)
         for usage in self.paid:
             milliseconds = took if usage is self.paid[-1] else 0
-            await work.conversations.spent(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
+            await ConversationStore(tx).spent(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
 
 
 class Deciding:
@@ -146,7 +148,7 @@ class Deciding:
         thread, turn = request.thread, request.turn
         found = await self._read(request, without_model=True)
         rounds = found.rounds
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             if not rounds or _wants_more(rounds[-1]):
                 words = found.situation.sensitive
                 if not words:
@@ -154,18 +156,18 @@ class Deciding:
                 undecided = self._deliberation(
                     thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
                 )
-                row = await conversation_row.locked(work.tx, thread)
-                await DecisionStore(work.tx).add(row.id, turn, undecided)
-                rounds = await _rounds(work, request)
+                row = await conversation_row.locked(tx, thread)
+                await DecisionStore(tx).add(row.id, turn, undecided)
+                rounds = await _rounds(tx, request)
             if _waits(rounds[-1]):
-                rounds = await self._keep_sources(work, request, rounds, (), _unasked(rounds[-1].decision))
+                rounds = await self._keep_sources(tx, request, rounds, (), _unasked(rounds[-1].decision))
             if rounds[-1].judgement is None:
-                rounds = await self._judge(work, request, found, rounds, conflict=_suspicious(rounds))
+                rounds = await self._judge(tx, request, found, rounds, conflict=_suspicious(rounds))
         return _told(rounds[-1])
 
-    async def escalate(self, work: Work, thread: Thread, turn: int, reason: EscalationReason) -> None:
+    async def escalate(self, tx: Transaction, thread: Thread, turn: int, reason: EscalationReason) -> None:
         """Write down that a person takes over a turn that was to be answered."""
-        row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
+        row, store = await conversation_row.locked(tx, thread), DecisionStore(tx)
         rounds = await store.rounds(row.id, turn)
         if not rounds:
             await store.add(row.id, turn, self._deliberation(thread, 1, Situation(""), engine.default_escalation()))
@@ -194,13 +196,13 @@ class Deciding:
         async with self._paying(request, "decide") as bill:
             decision, problems = await engine.decide(found.situation, asking(model, bill.paid, attempt), instructions)
             made = self._deliberation(thread, number, found.situation, decision)
-            async with self._writing(request, found) as work:
-                row = await conversation_row.locked(work.tx, thread)
-                await DecisionStore(work.tx).add(row.id, turn, made)
-                rounds = await _rounds(work, request)
+            async with self._writing(request, found) as tx:
+                row = await conversation_row.locked(tx, thread)
+                await DecisionStore(tx).add(row.id, turn, made)
+                rounds = await _rounds(tx, request)
                 if not (_waits(rounds[-1]) or _suspicious(rounds)):
-                    rounds = await self._judge(work, request, found, rounds, conflict=False)
-                await bill.store(work)
+                    rounds = await self._judge(tx, request, found, rounds, conflict=False)
+                await bill.store(tx)
             bill.paid.clear()
         if problems:
             _log.warning("decision_invalid", slack_thread=thread.key, turn=turn, errors=problems)
@@ -214,22 +216,22 @@ class Deciding:
         except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
             _log.warning("retrieval_failed", slack_thread=thread.key, turn=request.turn, reason=str(error))
             sources, retrieval = (), _unasked(decided)
-        async with self._writing(request, found) as work:
-            rounds = await self._keep_sources(work, request, rounds, sources, retrieval)
+        async with self._writing(request, found) as tx:
+            rounds = await self._keep_sources(tx, request, rounds, sources, retrieval)
             if not _suspicious(rounds):
-                rounds = await self._judge(work, request, found, rounds, conflict=False)
+                rounds = await self._judge(tx, request, found, rounds, conflict=False)
         return rounds
 
     async def _keep_sources(
-        self, work: Work, request: DecideRequest, rounds: Rounds, sources: Sequence[Source], retrieval: Retrieval
+        self, tx: Transaction, request: DecideRequest, rounds: Rounds, sources: Sequence[Source], retrieval: Retrieval
     ) -> Rounds:
         """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
         before = last_round(rounds[:-1])
         if before and before.sources and before.retrieval:
             sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-        row = await conversation_row.locked(work.tx, request.thread)
-        await DecisionStore(work.tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
-        return await _rounds(work, request)
+        row = await conversation_row.locked(tx, request.thread)
+        await DecisionStore(tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
+        return await _rounds(tx, request)
 
     async def _compare(
         self, model: ChatModel, request: DecideRequest, found: _Found, rounds: Rounds, attempt: int
@@ -241,21 +243,21 @@ class Deciding:
             if made and made.retrieval and made.retrieval.suspicious:
                 pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
                 conflict = await engine.find_conflict(pairs, asking(model, bill.paid, attempt))
-            async with self._writing(request, found) as work:
-                rounds = await self._judge(work, request, found, rounds, conflict=conflict)
-                await bill.store(work)
+            async with self._writing(request, found) as tx:
+                rounds = await self._judge(tx, request, found, rounds, conflict=conflict)
+                await bill.store(tx)
             bill.paid.clear()
         return rounds
 
     async def _judge(
-        self, work: Work, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
+        self, tx: Transaction, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
     ) -> Rounds:
         """Judge the last round. The evidence is what is on record now; the first verdict stands."""
         thread, turn, made = request.thread, request.turn, last_round(rounds)
         if made is None:
             raise Permanent(_NOT_THERE)
-        succeeded, failed = await work.tool_executions.count_outcomes(thread, _BROKEN)
-        row, store = await conversation_row.locked(work.tx, thread), DecisionStore(work.tx)
+        succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
+        row, store = await conversation_row.locked(tx, thread), DecisionStore(tx)
         questions = await store.consecutive_questions(row.id, turn)
         retrieval = made.retrieval
         away = retrieval is not None and retrieval.failed
@@ -292,19 +294,19 @@ class Deciding:
             reason=judgement.reason.value if judgement.reason else "",
             variant=made.variant,
         )
-        return await _rounds(work, request)
+        return await _rounds(tx, request)
 
     @asynccontextmanager
-    async def _writing(self, request: DecideRequest, found: _Found) -> AsyncIterator[Work]:
+    async def _writing(self, request: DecideRequest, found: _Found) -> AsyncIterator[Transaction]:
         """A transaction that records something about words that are still there.
 
         Raises:
             Transient: something was deleted since they were read.
         """
-        async with self._database.begin() as work:
-            if await work.conversations.deletions(request.thread) != found.deletions:
+        async with self._database.begin() as tx:
+            if await ConversationStore(tx).deletions(request.thread) != found.deletions:
                 raise Transient(_DELETED)
-            yield work
+            yield tx
 
     @asynccontextmanager
     async def _paying(self, request: DecideRequest, purpose: str) -> AsyncIterator[_Bill]:
@@ -314,8 +316,8 @@ class Deciding:
             yield bill
         finally:
             if bill.paid:
-                async with self._database.begin() as work:
-                    await bill.store(work)
+                async with self._database.begin() as tx:
+                    await bill.store(tx)
 
     # -- the situation -----------------------------------------------------------------------------------------------
 
@@ -326,15 +328,15 @@ class Deciding:
             without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
         """
         thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            deletions = await work.conversations.deletions(thread)
-            query = "\n".join(await asked_in(work, thread, turn, whole=True)).strip()
-            askers = await work.conversations.askers(thread, turn, 1)
-            transcript = await work.transcripts.read(thread)
-            conversation, decisions = await conversation_row.id_of(work.tx, thread), DecisionStore(work.tx)
+        async with self._database.begin() as tx:
+            deletions = await ConversationStore(tx).deletions(thread)
+            query = "\n".join(await asked_in(tx, thread, turn, whole=True)).strip()
+            askers = await ConversationStore(tx).askers(thread, turn, 1)
+            transcript = await TranscriptStore(tx).read(thread)
+            conversation, decisions = await conversation_row.id_of(tx, thread), DecisionStore(tx)
             before = await decisions.recent_sources(conversation, turn)
             rounds = await decisions.rounds(conversation, turn)
-            about = await bound_to(work, thread)
+            about = await bound_to(tx, thread)
         situation = Situation(
             query,
             tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
@@ -374,10 +376,10 @@ class Deciding:
         return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
-async def _rounds(work: Work, request: DecideRequest) -> Rounds:
+async def _rounds(tx: Transaction, request: DecideRequest) -> Rounds:
     """The rounds that are on record; of a conversation that was deleted meanwhile there is none."""
-    conversation = await conversation_row.id_of(work.tx, request.thread)
-    if not (rounds := await DecisionStore(work.tx).rounds(conversation, request.turn)):
+    conversation = await conversation_row.id_of(tx, request.thread)
+    if not (rounds := await DecisionStore(tx).rounds(conversation, request.turn)):
         raise Permanent(_NOT_THERE)
     return tuple(rounds)
 

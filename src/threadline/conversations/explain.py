@@ -11,9 +11,9 @@ from temporalio.envconfig import ClientConfig
 
 from threadline.conversations.contract import Refusal
 from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, Said, ToolCallTrace
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, Said, ToolCallTrace, TurnTraces
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.operator.model.routing import TurnRoute
 from threadline.privacy.redaction import redact, redact_value
@@ -112,18 +112,18 @@ class ExplainDesk:
             Permanent: there is no turn to tell of; the message says why, and what can be given.
         """
         place = parse_permalink(address)
-        async with self._database.begin() as work:
-            found = await work.turn_traces.find(place.channel, place.ts)
+        async with self._database.begin() as tx:
+            found = await TurnTraces(tx).find(place.channel, place.ts)
             if found and found.turn:
-                return _withheld(await self._explanation(work, found.thread, found.turn))
-            if case := await work.turn_traces.case_of(place.channel, place.ts):
+                return _withheld(await self._explanation(tx, found.thread, found.turn))
+            if case := await TurnTraces(tx).case_of(place.channel, place.ts):
                 return OfCase(case, f"threadline cases show {case}")
             if found:
                 raise Permanent(_no_turn(found))
-            raise Permanent(await _nothing(work, place))
+            raise Permanent(await _nothing(tx, place))
 
-    async def _explanation(self, work: Work, thread: Thread, turn: int) -> Explanation:
-        traces, plan = work.turn_traces, await work.turn_plans.of(thread, turn)
+    async def _explanation(self, tx: Transaction, thread: Thread, turn: int) -> Explanation:
+        traces, plan = TurnTraces(tx), await TurnPlans(tx).of(thread, turn)
         correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
         said, ended = await traces.said(thread, turn), await traces.ended(thread, turn)
         models = await traces.model_calls(thread, turn)
@@ -134,7 +134,7 @@ class ExplainDesk:
             thread,
             turn,
             correlation,
-            await _asker(work, thread, said, ended),
+            await _asker(tx, thread, said, ended),
             said,
             plan.route if plan else None,
             plan.layers if plan else (),
@@ -143,11 +143,11 @@ class ExplainDesk:
             result.get("protocol") if result else None,
             [
                 Written(each.id, each.rfp_id, each.kind, each.text, each.at)
-                for each in await RfpStore(work.tx).journal_of_turn(thread.team, correlation)
+                for each in await RfpStore(tx).journal_of_turn(thread.team, correlation)
             ],
             [
                 Written(each.id, each.rfp_id, each.event_type, each.payload, each.at)
-                for each in await RfpStore(work.tx).events_of_turn(thread.team, correlation)
+                for each in await RfpStore(tx).events_of_turn(thread.team, correlation)
             ],
             Spending(sum(each.input_tokens + each.output_tokens for each in models), _cost(models)),
             result,
@@ -160,11 +160,11 @@ def _cost(calls: Sequence[ModelCallTrace]) -> float:
     return sum(each.cost_usd for each in calls)
 
 
-async def _asker(work: Work, thread: Thread, said: Sequence[Said], ended: Ended | None) -> Asker:
+async def _asker(tx: Transaction, thread: Thread, said: Sequence[Said], ended: Ended | None) -> Asker:
     """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
     spoke = sorted(said, key=lambda each: each.addressed)
     user_id = (ended.user_id if ended else "") or (spoke[-1].user_id if spoke else "")
-    user = await UserStore(work.tx).get(thread.team, user_id) if user_id else None
+    user = await UserStore(tx).get(thread.team, user_id) if user_id else None
     return Asker(user_id, user.display_name if user else "")
 
 
@@ -180,9 +180,9 @@ def _no_turn(found: Found) -> str:
     return f"{where} no turn has used it: it waits for its answer, or was not meant for the bot. {_WAYS}"
 
 
-async def _nothing(work: Work, place: Permalink) -> str:
+async def _nothing(tx: Transaction, place: Permalink) -> str:
     where = f"{place.channel}/{place.ts}"
-    if await work.turn_traces.is_forgotten(place.channel, place.root):
+    if await TurnTraces(tx).is_forgotten(place.channel, place.root):
         return (
             f"The conversation of {where} is forgotten: nothing was said in it for longer than "
             "THREADLINE_CONVERSATION_RETENTION_DAYS, so what led to its answers is no longer on record."

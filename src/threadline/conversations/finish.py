@@ -11,16 +11,17 @@ from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import FinishedTurn, FinishRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.status import set_status
 from threadline.conversations.think import Thinking
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_plans import Plan, Spent
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
@@ -40,6 +41,7 @@ from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
+from threadline.tools.store import ToolExecutionStore
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
@@ -129,54 +131,54 @@ class Finishing:
     async def _settle(self, request: FinishRequest) -> _Settled:
         """Write down how the turn ended. The first word about a turn stands."""
         thread, turn = request.thread, request.turn
-        async with self._database.begin() as work:
-            await work.conversations.open_step(thread, turn, 1)  # nobody else settles it meanwhile
-            row = await conversation_row.locked(work.tx, thread)
-            plan = await work.turn_plans.of(thread, turn)
-            request = await _taken_back(work, request, plan)
+        async with self._database.begin() as tx:
+            await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
+            row = await conversation_row.locked(tx, thread)
+            plan = await TurnPlans(tx).of(thread, turn)
+            request = await _taken_back(tx, request, plan)
             if request.escalate:
-                await self._deciding.escalate(work, thread, turn, request.escalate)
-            made = last_round(await DecisionStore(work.tx).rounds(row.id, turn))
-            request, left = await _taken_over(work, request)
-            answer, end, own = await _answer(work, request, plan, made)
-            brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}"))
-            user = brief.user_id if brief else await _asker(work, request)
-            answer = await _written_down(work, request, user, answer, end)
-            notes = await _notes(work, request, plan) if answer else ()
-            detail = await _wants_detail(work, thread, turn)
+                await self._deciding.escalate(tx, thread, turn, request.escalate)
+            made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+            request, left = await _taken_over(tx, request)
+            answer, end, own = await _answer(tx, request, plan, made)
+            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+            user = brief.user_id if brief else await _asker(tx, request)
+            answer = await _written_down(tx, request, user, answer, end)
+            notes = await _notes(tx, request, plan) if answer else ()
+            detail = await _wants_detail(tx, thread, turn)
             said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
             ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
-            handover = await _decided(work, request, made, user, left=left) if made else False
+            handover = await _decided(tx, request, made, user, left=left) if made else False
             question = _question(request, answer)
-            marks = await work.conversations.settle(
+            marks = await ConversationStore(tx).settle(
                 thread, turn, request.kind, said, user, detail, request.model_calls, question
             )
-            to_post = await read_answer(work, thread, turn)
+            to_post = await read_answer(tx, thread, turn)
             if to_post is None:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
-            unread = bool(await work.conversations.unread(thread, turn))
+            unread = bool(await ConversationStore(tx).unread(thread, turn))
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
             if plan is None:
                 return _Settled(finished, ours, to_post, unread, remembers=False)
-            spent = await work.turn_plans.spent(thread, turn)
+            spent = await TurnPlans(tx).spent(thread, turn)
             result = _result(request, plan, spent, answer)
-            await work.turn_plans.finish(thread, turn, result)
+            await TurnPlans(tx).finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
         summary = _in_words(turn, request.kind, plan, spent)
         return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
 
 
-async def _taken_back(work: Work, request: FinishRequest, plan: Plan | None) -> FinishRequest:
+async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard, and no person takes over. What is told by rule was done, and is told."""
     asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
     if not (asks or request.escalate):
         return request
-    if await work.conversations.open_step(request.thread, request.turn, 1):
-        stopped = (await work.conversations.marks(request.thread)).stop_due
+    if await ConversationStore(tx).open_step(request.thread, request.turn, 1):
+        stopped = (await ConversationStore(tx).marks(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
-        before = await work.conversations.settled(request.thread, request.turn)
+        before = await ConversationStore(tx).settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
     if not stopped:
         return request
@@ -188,7 +190,7 @@ async def _taken_back(work: Work, request: FinishRequest, plan: Plan | None) -> 
     return replace(request, escalate=None)
 
 
-async def _taken_over(work: Work, request: FinishRequest) -> tuple[FinishRequest, bool]:
+async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRequest, bool]:
     """Where a person has taken the thread over since the turn began, it is theirs to answer: what the turn was about
     they were shown. What a turn has changed is told all the same.
 
@@ -198,20 +200,20 @@ async def _taken_over(work: Work, request: FinishRequest) -> tuple[FinishRequest
     if request.kind not in _THEIRS or request.touched:
         return request, False
     thread, turn = request.thread, request.turn
-    handover = await HandoverStore(work.tx).open_for(thread)
+    handover = await HandoverStore(tx).open_for(thread)
     theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
-    before = await work.conversations.settled(thread, turn)
+    before = await ConversationStore(tx).settled(thread, turn)
     if before:
         theirs = before.kind is OutcomeKind.SILENT  # the first word stands
     if not theirs:
         return request, False
     if request.answered_at:
-        await work.transcripts.rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
+        await TranscriptStore(tx).rewrite(thread, f"a:{turn}:{request.answered_at}", _LEFT)
     return replace(request, kind=OutcomeKind.SILENT, text=""), True
 
 
 async def _answer(
-    work: Work, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
+    tx: Transaction, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -222,7 +224,7 @@ async def _answer(
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
-    reply = await work.transcripts.at(request.thread, key) if request.answered_at else None
+    reply = await TranscriptStore(tx).at(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
@@ -232,13 +234,13 @@ async def _answer(
     notice = decision_words.passed_on(made)
     if reply is None:
         return public_lines(request.text, answers.TROUBLE), notice, True
-    found = await work.tool_executions.sources(request.thread, request.turn)
+    found = await ToolExecutionStore(tx).sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
     sources = decision_words.sources_of(reply.content, shown, found)
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
-async def _decided(work: Work, request: FinishRequest, made: DecisionRound, user: str, *, left: bool) -> bool:
+async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, *, left: bool) -> bool:
     """What came of the turn's decision; one that ends with a person waits for them from now on.
 
     Returns:
@@ -249,15 +251,15 @@ async def _decided(work: Work, request: FinishRequest, made: DecisionRound, user
         result = DecisionOutcome.TAKEN_OVER
     elif made.judgement and made.judgement.next_step is NextStep.ESCALATE and result is not DecisionOutcome.FAILED:
         result = DecisionOutcome.ESCALATED
-        await HandoverStore(work.tx).open(request.thread, request.turn, user)
-    handover = await HandoverStore(work.tx).open_for(request.thread)
-    spent = await work.turn_plans.spent(request.thread, request.turn)
-    row = await conversation_row.locked(work.tx, request.thread)
-    await DecisionStore(work.tx).close(row.id, request.turn, result, spent.cost_usd)
+        await HandoverStore(tx).open(request.thread, request.turn, user)
+    handover = await HandoverStore(tx).open_for(request.thread)
+    spent = await TurnPlans(tx).spent(request.thread, request.turn)
+    row = await conversation_row.locked(tx, request.thread)
+    await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
 
 
-async def _written_down(work: Work, request: FinishRequest, user: str, answer: str, end: str) -> str:
+async def _written_down(tx: Transaction, request: FinishRequest, user: str, answer: str, end: str) -> str:
     """An operator's last words go into the journal before they are said, unless the turn has written by itself; what
     has failed is told with them. Where the RFP is gone there is no journal, and the log says so.
 
@@ -280,32 +282,32 @@ async def _written_down(work: Work, request: FinishRequest, user: str, answer: s
         author = Author(user, turn_id(request.thread, request.turn))
         try:
             entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY], kind)
-            async with work.tx.begin_nested():  # of an entry that is refused, nothing is left
-                await RfpStore(work.tx).append_entry(Change(operation, time.time()), rfp_id, entry, author)
+            async with tx.begin_nested():  # of an entry that is refused, nothing is left
+                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, entry, author)
         except (RfpNotFound, InvalidEntry) as error:
             _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 
 
-async def _notes(work: Work, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
+async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
     """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
     if plan is None:
         return ()
-    said = await work.turn_plans.said_in(request.thread, request.turn)
+    said = await TurnPlans(tx).said_in(request.thread, request.turn)
     cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
     own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
 
 
-async def _asker(work: Work, request: FinishRequest) -> str:
+async def _asker(tx: Transaction, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
-    askers = await work.conversations.askers(request.thread, request.turn, 1)
+    askers = await ConversationStore(tx).askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
 
 
-async def _wants_detail(work: Work, thread: Thread, turn: int) -> bool:
+async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await work.transcripts.of_turn(thread, turn))
+    mine = (each.message for each in await TranscriptStore(tx).of_turn(thread, turn))
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 

@@ -118,7 +118,7 @@ class ConversationBatch:
 
 
 async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
-    """See `Conversations.store`."""
+    """See `ConversationStore.store`."""
     thumbs = [message for message in batch if message.kind in REACTIONS]
     each_once = distinct([message for message in batch if message not in thumbs])
     row = await _opened(connection, thread, each_once)
@@ -160,7 +160,7 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
 
 
 async def duplicates(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:
-    """See `Conversations.duplicates`."""
+    """See `ConversationStore.duplicates`."""
     row = await conversation_row.locked(connection, thread)
     which = {"id": row.id, "ids": list(ids), "seconds": _SAME_WITHIN}
     return frozenset((await connection.execute(_DUPLICATES, which)).scalars())
@@ -169,7 +169,7 @@ async def duplicates(connection: AsyncConnection, thread: Thread, ids: Collectio
 async def judge(
     connection: AsyncConnection, thread: Thread, verdicts: Mapping[str, Refusal | None], *, answers: bool
 ) -> ConversationMarks:
-    """See `Conversations.judged`."""
+    """See `ConversationStore.judged`."""
     row = await conversation_row.locked(connection, thread)
     words = [why.value if why else _ANSWER if answers else _OK for why in verdicts.values()]
     await connection.execute(_JUDGE, {"id": row.id, "ids": list(verdicts), "verdicts": words})
@@ -179,7 +179,7 @@ async def judge(
 
 
 async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
-    """See `Conversations.refused`."""
+    """See `ConversationStore.refused`."""
     row = conversation_messages.c
     query = select(row.channel, row.slack_ts, row.sender_id, row.verdict).join(conversations)
     asked = query.where(
@@ -190,7 +190,7 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
 
 
 async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:
-    """See `Conversations.overheard`."""
+    """See `ConversationStore.overheard`."""
     row = await conversation_row.locked(connection, thread)
     return frozenset((await connection.execute(_OVERHEARD, {"id": row.id, "ids": list(ids)})).scalars())
 

@@ -95,7 +95,7 @@ Stays = Callable[[TakenUp], bool]
 async def take_up(
     connection: AsyncConnection, thread: Thread, turn: int, step: int, stays: Stays | None = None
 ) -> list[TakenUp]:
-    """See `Conversations.take_up`."""
+    """See `ConversationStore.take_up`."""
     row = await conversation_row.locked(connection, thread)
     which = {"id": row.id, "turn": turn, "step": step}
     if turn > row.turn and (turn, step) > (row.taken_turn, row.taken_step):
@@ -113,7 +113,7 @@ async def _first_to_stay(connection: AsyncConnection, conversation_id: int, stay
 
 
 async def open_step(connection: AsyncConnection, thread: Thread, turn: int, step: int) -> int:
-    """See `Conversations.open_step`."""
+    """See `ConversationStore.open_step`."""
     row = await conversation_row.locked(connection, thread)
     if turn <= row.turn:
         return 0
@@ -121,19 +121,19 @@ async def open_step(connection: AsyncConnection, thread: Thread, turn: int, step
 
 
 async def unread(connection: AsyncConnection, thread: Thread, turn: int) -> list[TakenUp]:
-    """See `Conversations.unread`."""
+    """See `ConversationStore.unread`."""
     row = await conversation_row.locked(connection, thread)
     return [_taken(each) for each in await connection.execute(_UNREAD, {"id": row.id, "turn": turn})]
 
 
 async def unused(connection: AsyncConnection, thread: Thread) -> list[TakenUp]:
-    """See `Conversations.unused`."""
+    """See `ConversationStore.unused`."""
     row = await conversation_row.locked(connection, thread)
     return [_taken(each) for each in await connection.execute(_UNUSED, {"id": row.id, "turn": row.turn})]
 
 
 async def askers(connection: AsyncConnection, thread: Thread, turn: int, step: int) -> list[Asker]:
-    """See `Conversations.askers`."""
+    """See `ConversationStore.askers`."""
     row = await conversation_row.locked(connection, thread)
     found = await connection.execute(_ASKERS, {"id": row.id, "turn": turn, "step": step})
     return [Asker(each.sender_id, each.message_id) for each in found]

@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass
 import structlog
 from temporalio import activity
 
+from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
 from threadline.conversations.request_texts import asked_in
-from threadline.conversations.turn_plans import Plan
+from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.conversations.turn_routing import Beginning
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.chat_model import ChatModel
 from threadline.operator.context import (
@@ -33,6 +34,7 @@ from threadline.operator.prompt import analyse_request
 from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.registry import Tool
 
 _RELATED_THREADS = 20
@@ -54,8 +56,8 @@ class _Asked:
     question: str
     deletions: int
 
-    async def request(self, work: Work, thread: Thread) -> ContextRequest:
-        return await context_request(work, thread, self.user_id, self.question, self.plan.route.scope.rfp_id)
+    async def request(self, tx: Transaction, thread: Thread) -> ContextRequest:
+        return await context_request(tx, thread, self.user_id, self.question, self.plan.route.scope.rfp_id)
 
 
 class LiveOperatorActivities(OperatorActivities):
@@ -104,27 +106,27 @@ class LiveOperatorActivities(OperatorActivities):
             request, records, self._slack, {each.wire_name for each in self._tools}, self._tokens
         )
         self._log_sizes(turn, made)
-        async with self._database.begin() as work:
-            if await work.conversations.deletions(turn.thread) != asked.deletions:
+        async with self._database.begin() as tx:
+            if await ConversationStore(tx).deletions(turn.thread) != asked.deletions:
                 _log.info("context_read_again", slack_thread=turn.thread.key, turn=turn.turn)
                 return None
             layers = [asdict(each) for each in made.layers]
-            await work.turn_plans.prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
-            return await work.turn_plans.of(turn.thread, turn.turn)  # what another try has gathered first stands
+            await TurnPlans(tx).prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
+            return await TurnPlans(tx).of(turn.thread, turn.turn)  # what another try has gathered first stands
 
     async def _read(self, turn: TalkTurn) -> tuple[_Asked, ContextRequest, Records | str]:
         """What is asked, and what is on record of it, or why that could not be read.
 
         Two transactions: the first holds the conversation's row, for which incoming messages wait.
         """
-        async with self._database.begin() as work:
-            asked = await self._asked(work, turn)
-            request = await asked.request(work, turn.thread)
+        async with self._database.begin() as tx:
+            asked = await self._asked(tx, turn)
+            request = await asked.request(tx, turn.thread)
         if asked.plan.context:
             return asked, request, Records()
         try:
-            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as work:
-                return asked, request, await read_records(work.tx, request)
+            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as tx:
+                return asked, request, await read_records(tx, request)
         except (TimeoutError, Permanent) as missing:
             return asked, request, reason_of(missing, "records")
 
@@ -136,55 +138,57 @@ class LiveOperatorActivities(OperatorActivities):
 
     @activity.defn
     async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
-        async with self._database.begin() as work:
-            asked = await self._asked(work, turn)
+        async with self._database.begin() as tx:
+            asked = await self._asked(tx, turn)
         said = ""
         if not asked.plan.analysis:
             async with heartbeating():
                 said = await self._analyse(turn, asked)
-        async with self._database.begin() as work:
-            if said and await work.conversations.deletions(turn.thread) == asked.deletions:
-                await work.turn_plans.analysed(turn.thread, turn.turn, said)
-            return await work.conversations.marks(turn.thread)
+        async with self._database.begin() as tx:
+            if said and await ConversationStore(tx).deletions(turn.thread) == asked.deletions:
+                await TurnPlans(tx).analysed(turn.thread, turn.turn, said)
+            return await ConversationStore(tx).marks(turn.thread)
 
     async def _analyse(self, turn: TalkTurn, asked: _Asked) -> str:
         """What the request means, in a few sentences; empty where nobody can say. What it cost is accounted."""
         made = await analyse_request(self._model, asked.question, asked.plan.context, self._tools)
         if made.usage:
             try:
-                async with self._database.begin() as work:
-                    await work.conversations.spent(turn.thread, turn.turn, 0, "analyse", made.usage, made.milliseconds)
+                async with self._database.begin() as tx:
+                    await ConversationStore(tx).spent(
+                        turn.thread, turn.turn, 0, "analyse", made.usage, made.milliseconds
+                    )
             except (Permanent, Transient) as error:
                 _log.warning(
                     "analysis_cost_not_stored", slack_thread=turn.thread.key, turn=turn.turn, reason=str(error)
                 )
         return made.text
 
-    async def _asked(self, work: Work, turn: TalkTurn) -> _Asked:
+    async def _asked(self, tx: Transaction, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn
-        deletions = await work.conversations.deletions(thread)
-        plan = await work.turn_plans.of(thread, number)
+        deletions = await ConversationStore(tx).deletions(thread)
+        plan = await TurnPlans(tx).of(thread, number)
         if plan is None:
             raise Permanent("This turn has no route yet, so no context can be gathered for it.")
-        said = await asked_in(work, thread, number)
-        askers = await work.conversations.askers(thread, number, 1)
+        said = await asked_in(tx, thread, number)
+        askers = await ConversationStore(tx).askers(thread, number, 1)
         return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said), deletions)
 
 
-async def context_request(work: Work, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
+async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
     """What somebody asks, with what the conversations know of it."""
-    begun = await work.talked.begun_at(thread)
-    threads = await _other_threads(work, thread, rfp_id) if rfp_id else ()
+    begun = await Talked(tx).begun_at(thread)
+    threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
     return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
 
 
-async def _other_threads(work: Work, here: Thread, rfp_id: str) -> list[RelatedThread]:
+async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[RelatedThread]:
     """Threads about the same RFP. Words are told in the channel in which they were said; a direct message is nobody
     else's business."""
-    about = await work.bindings.threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
+    about = await ThreadBindingStore(tx).threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
     others = [each for each in about if each != here]
     same = [each.ts for each in others if each.channel == here.channel]
-    answered = await work.talked.last_answers(here.team, here.channel, same)
+    answered = await Talked(tx).last_answers(here.team, here.channel, same)
     told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [

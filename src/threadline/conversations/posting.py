@@ -9,9 +9,9 @@ from temporalio import activity
 
 from threadline.conversations.blocks import answer_of, word_text
 from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.db.engine import Database, Transaction
-from threadline.db.unit_of_work import Work
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
 from threadline.slack.client import Slack
@@ -20,6 +20,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox, Post, add_reactions
 from threadline.threads.store import PostStore
+from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
 
@@ -38,8 +39,8 @@ class LiveSpeakingActivities(SpeakingActivities):
 
     @activity.defn
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
-        async with self._database.begin() as work:
-            answer = await read_answer(work, turn.thread, turn.turn)
+        async with self._database.begin() as tx:
+            answer = await read_answer(tx, turn.thread, turn.turn)
         if answer is None:
             raise Permanent("This turn has not ended, so it has no answer to post yet.")
         return await publish_answer(self._database, self._outbox, answer)
@@ -70,14 +71,14 @@ class TurnAnswer:
         return answer_of(self.text, tuple(_structured(self.shown)), self.detail) if self.text else ()
 
 
-async def read_answer(work: Work, thread: Thread, turn: int) -> TurnAnswer | None:
+async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled."""
-    settled = await work.conversations.settled(thread, turn)
+    settled = await ConversationStore(tx).settled(thread, turn)
     if settled is None:
         return None
     if settled.said or not settled.answer:
         return TurnAnswer(thread, turn, settled.said)
-    shown = await work.tool_executions.record_groups(thread, turn)
+    shown = await ToolExecutionStore(tx).record_groups(thread, turn)
     return TurnAnswer(thread, turn, False, settled.answer, shown, settled.detail)
 
 
@@ -91,7 +92,7 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
     thread, turn, noted = answer.thread, answer.turn, list[ConversationMarks]()
 
     async def note(tx: Transaction, _: str) -> None:
-        noted.append(await database.work(tx).conversations.said(thread, turn))
+        noted.append(await ConversationStore(tx).said(thread, turn))
 
     parts = answer.render()
     post = _post(thread, f"turn:{turn}", parts, turn_id(thread, turn))
@@ -100,8 +101,8 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
     if noted:
         return noted[0]
-    async with database.begin() as work:
-        return await work.conversations.said(thread, turn)
+    async with database.begin() as tx:
+        return await ConversationStore(tx).said(thread, turn)
 
 
 def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:
@@ -119,11 +120,10 @@ async def find_answer_part(
     Raises:
         Transient: the turn has not ended yet, or the message is not in Slack yet.
     """
-    work = Work(tx)
-    settled = await work.conversations.settled(thread, turn)
+    settled = await ConversationStore(tx).settled(thread, turn)
     if settled is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
-    groups = tuple(_structured(await work.tool_executions.record_groups(thread, turn)))
+    groups = tuple(_structured(await ToolExecutionStore(tx).record_groups(thread, turn)))
     parts = answer_of(settled.answer, groups, settled.detail) if settled.answer else ()
     for number, part in enumerate(parts, start=1):
         if is_wanted(part):

@@ -16,13 +16,13 @@ from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
-from threadline.conversations.transcript_store import DELETED, Placed
+from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_note import Briefing
-from threadline.conversations.turn_plans import Plan
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
@@ -34,6 +34,7 @@ from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone
 from threadline.threads.model import message_id
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.ledger import recorded_result
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
@@ -111,27 +112,27 @@ class TakingUp:
 
         One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for.
         """
-        async with self._database.begin() as work:
-            found = await self._found(work, request)
+        async with self._database.begin() as tx:
+            found = await self._found(tx, request)
             if found.kept:
                 return Question(found.marks, found.step, found.kept)
             several = _several(found.taken, found.briefing or found.previous, found.placed)
             if found.briefing and not (several and found.taken):
-                return await self._asked(work, request, found, found.briefing, {}, found.taken)
+                return await self._asked(tx, request, found, found.briefing, {}, found.taken)
         thread, turn, step = request.thread, request.turn, found.step
         names = await self._names_of(found.taken, several=several)
         said = self._said(found.taken, names, request.agent)
         brief = found.briefing or await self._brief(request, found, said, several=several)
-        async with self._database.begin() as work:
-            if await work.conversations.open_step(thread, turn, step) != step:
+        async with self._database.begin() as tx:
+            if await ConversationStore(tx).open_step(thread, turn, step) != step:
                 raise Permanent(_OVER)
             # Read once more: somebody may have deleted a message while Slack was asked for names.
-            taken = await work.conversations.take_up(thread, turn, step)
-            return await self._asked(work, request, found, brief, names, taken)
+            taken = await ConversationStore(tx).take_up(thread, turn, step)
+            return await self._asked(tx, request, found, brief, names, taken)
 
     async def _asked(
         self,
-        work: Work,
+        tx: Transaction,
         request: ThinkRequest,
         found: _Found,
         brief: Briefing,
@@ -141,18 +142,18 @@ class TakingUp:
         """Keep what the model is asked in the transcript, and return it with what came before."""
         thread, turn, step = request.thread, request.turn, found.step
         entries = [
-            *await _without_result(work, thread, turn, found.placed),
+            *await _without_result(tx, thread, turn, found.placed),
             *([] if found.briefing else [(f"c:{turn}", brief.message())]),
             *_keyed(taken, self._said(taken, names, request.agent)),
         ]
-        await work.transcripts.append(thread, turn, step, entries)
-        brief = briefing.read(await work.transcripts.at(thread, f"c:{turn}")) or brief
-        transcript = await work.transcripts.read(thread, since=brief.since)
+        await TranscriptStore(tx).append(thread, turn, step, entries)
+        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+        transcript = await TranscriptStore(tx).read(thread, since=brief.since)
         operator = request.agent is Agent.OPERATOR
-        plan = await work.turn_plans.of(thread, turn) if operator else None
-        conversation = await conversation_row.id_of(work.tx, thread)
-        decided = None if operator else last_round(await DecisionStore(work.tx).rounds(conversation, turn))
-        marks = await work.conversations.marks(thread)
+        plan = await TurnPlans(tx).of(thread, turn) if operator else None
+        conversation = await conversation_row.id_of(tx, thread)
+        decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
+        marks = await ConversationStore(tx).marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
         return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
@@ -163,35 +164,37 @@ class TakingUp:
         Args:
             words: our own last words; empty when the model had some, or nothing was said.
         """
-        async with self._database.begin() as work:
-            unread = await work.conversations.unread(thread, turn)
-            last = await work.transcripts.at(thread, f"c:{turn}") or await work.transcripts.at(thread, f"c:{turn - 1}")
+        async with self._database.begin() as tx:
+            unread = await ConversationStore(tx).unread(thread, turn)
+            last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
+                thread, f"c:{turn - 1}"
+            )
         if not (unread or words):
             return
         names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
         own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
-        async with self._database.begin() as work:
-            unread = await work.conversations.unread(thread, turn)  # as in `question`
+        async with self._database.begin() as tx:
+            unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
             entries = _keyed(unread, self._said(unread, names))
-            await work.transcripts.append(thread, turn, 0, [*entries, *own])
+            await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
-    async def _found(self, work: Work, request: ThinkRequest) -> _Found:
+    async def _found(self, tx: Transaction, request: ThinkRequest) -> _Found:
         """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
         thread, turn = request.thread, request.turn
-        step = await work.conversations.open_step(thread, turn, request.step)
-        mine = await work.transcripts.of_turn(thread, turn)
+        step = await ConversationStore(tx).open_step(thread, turn, request.step)
+        mine = await TranscriptStore(tx).of_turn(thread, turn)
         if kept := _reply(mine, request.step):
-            return _Found(await work.conversations.marks(thread), kept.step, kept.message)
+            return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
         if not step:
             raise Permanent(_OVER)
-        plan = await work.turn_plans.of(thread, turn)
+        plan = await TurnPlans(tx).of(thread, turn)
         stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
-        taken = await work.conversations.take_up(thread, turn, step, stays)
-        marks = await work.conversations.marks(thread)
-        if begun := briefing.read(await work.transcripts.at(thread, f"c:{turn}")):
+        taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
+        marks = await ConversationStore(tx).marks(thread)
+        if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
             return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
-        transcript = await work.transcripts.read(thread)
-        previous = briefing.read(await work.transcripts.at(thread, f"c:{turn - 1}"))
+        transcript = await TranscriptStore(tx).read(thread)
+        previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
         return _Found(
             marks=marks,
             step=step,
@@ -200,7 +203,7 @@ class TakingUp:
             summary_until=transcript.summary_until,
             placed=transcript.messages,
             previous=previous or _last_briefing(transcript.messages),
-            about=await bound_to(work, thread),
+            about=await bound_to(tx, thread),
             overhears=plan is not None and plan.route.overhears,
         )
 
@@ -301,7 +304,9 @@ def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[
     return len(authors) > 1 or named or bool(known and known.several)
 
 
-async def _without_result(work: Work, thread: Thread, turn: int, placed: Sequence[Placed]) -> list[tuple[str, Message]]:
+async def _without_result(
+    tx: Transaction, thread: Thread, turn: int, placed: Sequence[Placed]
+) -> list[tuple[str, Message]]:
     """For each call of this turn that has no result, what is on record of it, or that nobody knows: its worker was
     lost before it told."""
     mine = [each for each in placed if each.turn == turn]
@@ -310,19 +315,19 @@ async def _without_result(work: Work, thread: Thread, turn: int, placed: Sequenc
     for each in mine:
         for call in each.message.calls:
             if call.id not in answered:
-                recorded = await recorded_result(work.tx, Operation(thread, turn, each.step, call.id))
+                recorded = await recorded_result(tx, Operation(thread, turn, each.step, call.id))
                 unknown = ErrorCode.TOOL_EXECUTION_FAILED if call.read_only else ErrorCode.OUTCOME_UNKNOWN
                 told = render_result(recorded or error_result(unknown), result_limit(len(each.message.calls)))
                 found.append((f"t:{turn}:{each.step}:{call.id}", context.result(call.id, told)))
     return found
 
 
-async def bound_to(work: Work, thread: Thread) -> About:
+async def bound_to(tx: Transaction, thread: Thread) -> About:
     """What a thread is about, and whether anything may be changed there."""
-    bound = await work.bindings.of(thread)
+    bound = await ThreadBindingStore(tx).of(thread)
     about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
     with contextlib.suppress(ProjectNotFound):
-        project = await bound_project(work.tx, thread)
+        project = await bound_project(tx, thread)
         if project and project.locked:
             return replace(about, read_only=True, because=f"the project {project.project_id} is locked")
     return about

@@ -1,6 +1,7 @@
 """What somebody asks of a turn: what they said in it, and in the turns that it goes on with."""
 
-from threadline.db.unit_of_work import Work
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.db.engine import Transaction
 from threadline.operator.model import scope as questions
 from threadline.slack.model import Thread
 
@@ -8,7 +9,7 @@ LONGEST_CHAIN = 6
 """Turns, the last one included; what came before is in the dialogue all the same."""
 
 
-async def asked_in(work: Work, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
+async def asked_in(tx: Transaction, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
     """Each message in order, the earliest turn first, as far as the operator reads it; what was deleted is left out.
 
     Args:
@@ -16,8 +17,8 @@ async def asked_in(work: Work, thread: Thread, turn: int, *, whole: bool = False
     """
     texts: list[str] = []
     for _ in range(LONGEST_CHAIN):
-        texts = [*await work.turn_plans.said_in(thread, turn), *texts]
-        plan = await work.turn_plans.of(thread, turn)
+        texts = [*await TurnPlans(tx).said_in(thread, turn), *texts]
+        plan = await TurnPlans(tx).of(thread, turn)
         if plan is None or not plan.route.resumes:
             break
         turn = plan.route.resumes

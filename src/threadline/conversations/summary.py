@@ -9,7 +9,8 @@ from threadline.conversations import context_window as context
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past, Placed
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.transcript_store import Transcript
+from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.values import storable
 from threadline.models.chat_model import ChatModel
@@ -41,11 +42,11 @@ class Summaries:
 
     async def _older(self, turn: TalkTurn) -> tuple[Past, Sequence[Placed]] | None:
         """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
-        async with self._database.begin() as work:
-            if briefing.read(await work.transcripts.at(turn.thread, f"c:{turn.turn}")):
+        async with self._database.begin() as tx:
+            if briefing.read(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
                 return None
-            past = _past(await work.transcripts.read(turn.thread), turn.turn)
-            unused = await work.conversations.unused(turn.thread)
+            past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+            unused = await ConversationStore(tx).unused(turn.thread)
         fresh = context.from_people([("", each.text, each.files) for each in unused], self._budget)
         too_much = context.cut(past, fresh, self._budget).older
         half = context.cut(past, (), self._budget.halved()).older
@@ -57,15 +58,15 @@ class Summaries:
         answer = await model.ask(context.summary_prompt(past, piece))
         took = round((time.monotonic() - begun) * 1000)
         summary = context.as_summary(storable(answer.reply.text))
-        async with self._database.begin() as work:
-            await work.conversations.spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
-            now = _past(await work.transcripts.read(turn.thread), turn.turn)
+        async with self._database.begin() as tx:
+            await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
+            now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
             # Somebody may have deleted a message meanwhile, whose words the summary would keep.
             same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
             if is_blank(summary) or not same:
                 _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
                 return False
-            await work.transcripts.summarise(turn.thread, summary, piece[-1][0])
+            await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
         return True
 
 

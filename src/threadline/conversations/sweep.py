@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from threadline.conversations.contract import conversation_start
-from threadline.conversations.conversation_store import Conversations, WaitingConversation
+from threadline.conversations.conversation_store import ConversationStore, WaitingConversation
 from threadline.db.engine import Database, Transaction
 from threadline.threads.sweep import WorkflowSweep
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
@@ -19,7 +19,7 @@ class OpenConversations(WorkflowSweep[WaitingConversation]):
         self._quiet = quiet
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[WaitingConversation]:
-        return await Conversations(tx).waiting_conversations(after, limit, self._quiet)
+        return await ConversationStore(tx).waiting_conversations(after, limit, self._quiet)
 
     def start_of(self, item: WaitingConversation) -> WorkflowStart:
         return conversation_start(item.thread)

@@ -12,12 +12,14 @@ from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
 from threadline.conversations.summary import Summaries
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -175,16 +177,16 @@ class Thinking:
         """
         thread, turn, step = request.thread, request.turn, request.step
         message: Message = replies.message(reply, self._mind.registry)
-        async with self._database.begin() as work:
-            is_open = await work.conversations.open_step(thread, turn, step) == step
+        async with self._database.begin() as tx:
+            is_open = await ConversationStore(tx).open_step(thread, turn, step) == step
             if is_open:
-                await work.transcripts.append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-            kept = await work.transcripts.at(thread, f"a:{turn}:{step}") or message
+                await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
+            kept = await TranscriptStore(tx).at(thread, f"a:{turn}:{step}") or message
             if is_open and (note := replies.left_out(reply)) and kept == message:
-                await work.transcripts.append(thread, turn, step, [(f"n:{turn}:{step}", note)])
+                await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
-                await work.conversations.spent(thread, turn, step, "think", answer.usage, took)
-            return Thought(replies.told(kept), await work.conversations.marks(thread), step)
+                await ConversationStore(tx).spent(thread, turn, step, "think", answer.usage, took)
+            return Thought(replies.told(kept), await ConversationStore(tx).marks(thread), step)
 
 
 def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:

@@ -59,7 +59,7 @@ class Transcript:
     messages: tuple[Placed, ...] = ()
 
 
-class Transcripts:
+class TranscriptStore:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 

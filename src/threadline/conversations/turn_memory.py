@@ -5,22 +5,26 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus
 from threadline.conversations.thread_reads import GONE
-from threadline.conversations.transcript_store import DELETED, Placed
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.db.engine import Database, Transaction
 from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
 from threadline.operator.memory import TurnEnd, Used
 from threadline.operator.model.memory import MemoryKind
 from threadline.operator.model.routing import Agent
+from threadline.operator.store import MemoryStore
 from threadline.rfps import model as rfps
 from threadline.rfps.model import resolve_scope
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.registry import ToolRegistry
-from threadline.tools.store import ToolOutcome
+from threadline.tools.store import ToolExecutionStore, ToolOutcome
 
 _log = structlog.get_logger(__name__)
 
@@ -43,31 +47,31 @@ class Remembering:
         Raises:
             Permanent, Transient: as the database did.
         """
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             try:
                 # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-                await work.conversations.open_step(thread, turn, 1)
+                await ConversationStore(tx).open_step(thread, turn, 1)
             except ConversationNotFound:
                 return 0
-            end = await self._end(work, thread, turn)
+            end = await self._end(tx, thread, turn)
             made = memory.memories(end) if end else []
-            if end and end.rfp_id and await RfpStore(work.tx).is_deleted(thread.team, end.rfp_id):
+            if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-            plan = await work.turn_plans.of(thread, turn)
+            plan = await TurnPlans(tx).of(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
             for key, each in made:
-                await work.memories.remember(thread.team, each, key, self._clock())
+                await MemoryStore(tx).remember(thread.team, each, key, self._clock())
         _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
         return len(made)
 
-    async def _end(self, work: Work, thread: Thread, turn: int) -> TurnEnd | None:
-        settled = await work.conversations.settled(thread, turn)
+    async def _end(self, tx: Transaction, thread: Thread, turn: int) -> TurnEnd | None:
+        settled = await ConversationStore(tx).settled(thread, turn)
         if settled is None:
             return None
-        placed = await work.transcripts.of_turn(thread, turn)
+        placed = await TranscriptStore(tx).of_turn(thread, turn)
         said = [each for each in placed if each.message.role is Role.USER]
-        by = await work.talked.stored(thread, [_id(each) for each in said])
+        by = await Talked(tx).stored(thread, [_id(each) for each in said])
         words = [
             (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
             for each in said
@@ -80,8 +84,8 @@ class Remembering:
             words,
             settled.kind,
             settled.answer,
-            self._used(await work.tool_executions.outcomes(thread, turn)),
-            await _about(work, thread, turn, "\n".join(text for _, text in words)),
+            self._used(await ToolExecutionStore(tx).outcomes(thread, turn)),
+            await _about(tx, thread, turn, "\n".join(text for _, text in words)),
             whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
         )
 
@@ -101,9 +105,9 @@ def _id(placed: Placed) -> str:
     return placed.key.removeprefix("u:")
 
 
-async def _about(work: Work, thread: Thread, turn: int, request: str) -> str:
+async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await work.turn_plans.of(thread, turn)
+    plan = await TurnPlans(tx).of(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
-    return resolve_scope(request, (await work.bindings.of(thread)).get(rfps.BINDING, "")).rfp_id
+    return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

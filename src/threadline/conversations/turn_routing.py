@@ -13,6 +13,7 @@ from threadline.conversations import binding_replies as thread_words
 from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
@@ -21,8 +22,8 @@ from threadline.conversations.prompt_building import has_words
 from threadline.conversations.request_texts import asked_in
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.conversations.turn_plans import TurnPlans
+from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
 from threadline.operator.model import routing
@@ -36,6 +37,7 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.registry import available_tools
 
 _log = structlog.get_logger(__name__)
@@ -71,61 +73,63 @@ class Beginning:
     async def begin(self, turn: TalkTurn) -> Begun:
         """See `OperatorActivities.begin_turn`."""
         thread, number = turn.thread, turn.turn
-        async with self._database.begin() as work:
-            is_open = await work.conversations.open_step(thread, number, 1)  # nothing is stored meanwhile
-            marks = await work.conversations.marks(thread)
+        async with self._database.begin() as tx:
+            is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
+            marks = await ConversationStore(tx).marks(thread)
             if not is_open:
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-            plan = await work.turn_plans.of(thread, number)
-            route = plan.route if plan else await self._route(work, turn, marks)
+            plan = await TurnPlans(tx).of(thread, number)
+            route = plan.route if plan else await self._route(tx, turn, marks)
             if plan is None:
-                await work.turn_plans.keep(thread, number, route)
-            marks = await work.conversations.marks(thread)
+                await TurnPlans(tx).keep(thread, number, route)
+            marks = await ConversationStore(tx).marks(thread)
         _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
 
     async def pass_on(self, request: PassOn) -> Begun:
         """See `OperatorActivities.pass_on`."""
         turn = TalkTurn(request.thread, request.turn)
-        async with self._database.begin() as work:
-            plan = await work.turn_plans.of(turn.thread, turn.turn)
+        async with self._database.begin() as tx:
+            plan = await TurnPlans(tx).of(turn.thread, turn.turn)
             if plan is None:
                 raise Permanent("This turn has no route yet, so it cannot continue.")
             if plan.route.agent is Agent.OPERATOR:
                 route = plan.route  # an earlier try has passed it on
             else:
                 route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
-                await work.turn_plans.reroute(turn.thread, turn.turn, route)
-            return _begun(turn, await work.conversations.marks(turn.thread), route)
+                await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
+            return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
 
-    async def _route(self, work: Work, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
+    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
-        handover = await HandoverStore(work.tx).open_for(thread)
+        handover = await HandoverStore(tx).open_for(thread)
         if marks.stop_due:
             return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
-        taken = await work.conversations.take_up(thread, turn.turn, 1)
+        taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
         if handover and handover.taken_by:
             return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
-        route = await self._way(work, turn, marks, taken)
-        overhears = not marks.addressed_due and await work.conversations.several(thread)
+        route = await self._way(tx, turn, marks, taken)
+        overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
         return replace(route, relays=handover is not None, overhears=overhears)
 
-    async def _way(self, work: Work, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]) -> TurnRoute:
+    async def _way(
+        self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+    ) -> TurnRoute:
         """The way of what was taken up, where no person has the thread."""
         thread = turn.thread
         said = turn_words.said(taken, addressed=marks.addressed_due)
-        bound, trouble = await _bound(work, thread)
-        done = await self._obey(work, thread, said, bound)
+        bound, trouble = await _bound(tx, thread)
+        done = await self._obey(tx, thread, said, bound)
         split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
         if done.refused or split:
             return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
-        resumes = await _resumed(work, thread, said)
+        resumes = await _resumed(tx, thread, said)
         if not said.words and done.notes and not (resumes and done.linked):
             return _told("\n".join(done.notes))
         if resumes and not said.answer and not done.linked:
-            return await _asked_again(work, thread, resumes)
-        pending = "\n".join(await asked_in(work, thread, resumes)) if resumes else ""
+            return await _asked_again(tx, thread, resumes)
+        pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
         chosen = routing.choose_route(request)
@@ -134,13 +138,13 @@ class Beginning:
             return replace(_told(told), missing=chosen.missing)
         if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
             trouble = ""  # the thread's RFP is nothing to this turn
-        route = await self._checked(work, thread, chosen, [*done.notes, trouble], done.bound)
+        route = await self._checked(tx, thread, chosen, [*done.notes, trouble], done.bound)
         cut = route.branch in (Branch.C, Branch.D) and said.too_long
         notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
         return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
     async def _checked(
-        self, work: Work, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
+        self, tx: Transaction, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
     ) -> TurnRoute:
         """The way with what is to be said about it; an RFP that does not exist ends the turn."""
         named = route.scope.origin is ScopeSource.MESSAGE
@@ -149,7 +153,7 @@ class Beginning:
         told = tuple(filter(None, dict.fromkeys((*notes, also))))
         if named:
             try:
-                found = await RfpStore(work.tx).get(thread.team, route.scope.rfp_id)
+                found = await RfpStore(tx).get(thread.team, route.scope.rfp_id)
             except RfpNotFound as error:
                 return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
             route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
@@ -157,37 +161,37 @@ class Beginning:
             return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(self._bot_name), notes=told)
         return replace(route, notes=told)
 
-    async def _obey(self, work: Work, thread: Thread, said: Said, bound: str) -> _Obeyed:
+    async def _obey(self, tx: Transaction, thread: Thread, said: Said, bound: str) -> _Obeyed:
         """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
         done = _Obeyed(bound)
         for part in said.parts:
             if isinstance(part.command, LinkCommand):
-                await self._link(work, thread, part.command, part.author_id, done)
+                await self._link(tx, thread, part.command, part.author_id, done)
             elif part.command:
-                done.notes.append(await self._where(work, thread))
+                done.notes.append(await self._where(tx, thread))
             else:
                 done.under.append(done.bound)
         return done
 
-    async def _link(self, work: Work, thread: Thread, link: LinkCommand, user_id: str, done: _Obeyed) -> None:
+    async def _link(self, tx: Transaction, thread: Thread, link: LinkCommand, user_id: str, done: _Obeyed) -> None:
         done.bound, done.linked, done.refused = "", False, True
         if not link.rfp_id:
             done.notes.append(thread_words.no_id(self._bot_name))
             return
         try:
-            made = await RfpStore(work.tx).bind(thread, link.rfp_id, user_id)
+            made = await RfpStore(tx).bind(thread, link.rfp_id, user_id)
         except RfpNotFound as error:
             done.notes.append(thread_words.refused(error))
             return
         done.notes.append(thread_words.bound(made))
         done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
 
-    async def _where(self, work: Work, thread: Thread) -> str:
-        bound = (await work.bindings.of(thread)).get(rfps.BINDING)
+    async def _where(self, tx: Transaction, thread: Thread) -> str:
+        bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
         if not bound:
             return thread_words.unbound(self._bot_name)
         try:
-            return thread_words.where(await RfpStore(work.tx).get(thread.team, bound))
+            return thread_words.where(await RfpStore(tx).get(thread.team, bound))
         except RfpNotFound as error:
             return thread_words.gone(error)
 
@@ -209,27 +213,27 @@ def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
     )
 
 
-async def _bound(work: Work, thread: Thread) -> tuple[str, str]:
+async def _bound(tx: Transaction, thread: Thread) -> tuple[str, str]:
     """The RFP of the thread, or what is wrong with it."""
-    bound = (await work.bindings.of(thread)).get(rfps.BINDING, "")
+    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
     try:
-        return (bound, "") if not bound else ((await RfpStore(work.tx).get(thread.team, bound)).rfp_id, "")
+        return (bound, "") if not bound else ((await RfpStore(tx).get(thread.team, bound)).rfp_id, "")
     except RfpNotFound as error:
         return "", thread_words.gone(error)
 
 
-async def _resumed(work: Work, thread: Thread, said: Said) -> int:
+async def _resumed(tx: Transaction, thread: Thread, said: Said) -> int:
     """The turn whose question is answered here; 0 for none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
         return 0
-    turn = await work.turn_plans.awaiting(thread, said.user_id)
-    before = await work.conversations.settled(thread, turn) if turn else None
+    turn = await TurnPlans(tx).awaiting(thread, said.user_id)
+    before = await ConversationStore(tx).settled(thread, turn) if turn else None
     return 0 if before is None or routing.is_new_request(said.answer, before.answer) else turn
 
 
-async def _asked_again(work: Work, thread: Thread, turn: int) -> TurnRoute:
+async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
-    before = await work.conversations.settled(thread, turn)
+    before = await ConversationStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 

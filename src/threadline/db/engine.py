@@ -2,16 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import URL, Select, event, make_url
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from threadline.db.errors import translate_errors
-
-if TYPE_CHECKING:
-    from threadline.db.unit_of_work import Work
 
 Query = Select[Any]
 """A query that a store runs, where another module has made it."""
@@ -35,9 +32,9 @@ class Database:
     def __init__(
         self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int | None = None
     ) -> None:
-        self._context_bytes = context_bytes
         self._engine: AsyncEngine = create_async_engine(
             driver_url(url, "asyncpg"),
+            execution_options={} if context_bytes is None else {"context_bytes": context_bytes},
             pool_size=pool_size,
             max_overflow=pool_size // 2,
             pool_timeout=5,
@@ -57,8 +54,8 @@ class Database:
         event.listen(self._engine.sync_engine, "checkout", _unless_cut)
 
     @asynccontextmanager
-    async def begin(self) -> AsyncIterator["Work"]:
-        """A unit of work: all of it is kept, or, when the block raises, nothing.
+    async def begin(self) -> AsyncIterator[Transaction]:
+        """A transaction: all of it is kept, or, when the block raises, nothing.
 
         Raises:
             Transient: the database cannot be used just now; nothing is known of a commit that was under way, so
@@ -67,13 +64,7 @@ class Database:
         """
         with translate_errors():
             async with self._engine.begin() as connection:
-                yield self.work(connection)
-
-    def work(self, tx: Transaction) -> "Work":
-        """The stores on a transaction that is open already."""
-        from threadline.db.unit_of_work import Work
-
-        return Work(tx, self._context_bytes)
+                yield connection
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[AsyncConnection]:

@@ -29,7 +29,7 @@ from threadline.estimates.model import (
 )
 from threadline.estimates.tables import estimate_items, estimate_projects, estimate_quotes, estimate_roles
 from threadline.slack.model import Thread
-from threadline.threads.store import ThreadBindings
+from threadline.threads.store import ThreadBindingStore
 
 _MOST_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
@@ -224,7 +224,7 @@ class EstimateStore:
 
 async def bound_project(tx: AsyncConnection, thread: Thread) -> Project | None:
     """The project that a thread is about; while that is locked, nothing may be changed from the thread."""
-    project_id = (await ThreadBindings(tx).of(thread)).get(PROJECT_BINDING)
+    project_id = (await ThreadBindingStore(tx).of(thread)).get(PROJECT_BINDING)
     return await EstimateStore(tx).project(thread.team, project_id) if project_id else None
 
 

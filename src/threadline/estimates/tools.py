@@ -21,7 +21,7 @@ from threadline.estimates.model import (
 )
 from threadline.estimates.store import EstimateStore, bound_project
 from threadline.models.model import ToolKind
-from threadline.threads.store import ThreadBindings
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
 from threadline.tools.registry import tool
@@ -89,7 +89,7 @@ async def use_project(
     context: ToolContext, *, project_id: Annotated[str, Field(description="Its id, such as PRJ-1, or its name.")]
 ) -> ToolResult:
     project = await EstimateStore(context.tx).project(context.team, project_id)
-    await ThreadBindings(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
+    await ThreadBindingStore(context.tx).bind(context.thread, PROJECT_BINDING, project.project_id, context.user_id)
     return ToolResult(
         data=_project(project),
         display_text=f"This thread is about {_named(project)} now.{_locked(project)}",
@@ -211,7 +211,7 @@ async def use_project_in_thread(context: ToolContext, project_id: str | None) ->
             return bound
         raise ProjectNotFound("this thread has no project yet: give a project's name or id, such as PRJ-1")
     named = await EstimateStore(context.tx).project(context.team, project_id or "")
-    await ThreadBindings(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
+    await ThreadBindingStore(context.tx).bind_first(context.thread, PROJECT_BINDING, named.project_id, context.user_id)
     return named
 
 

@@ -13,7 +13,9 @@ from temporalio import activity
 from threadline.cases.model import CaseReaders
 from threadline.conversations import conversation_row
 from threadline.conversations.contract import TalkTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.request_texts import asked_in
+from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import RECENT_MESSAGES, last_round
 from threadline.decisions.store import DecisionStore
@@ -116,8 +118,8 @@ class LiveHandoverActivities(HandoverActivities):
         if refused := await self._refusal(card, user):
             _log.info("handover_press_refused", handover=ref.key, user=user, reason=refused)
             return self._state(before, refused)
-        async with self._database.begin() as work:
-            store = HandoverStore(work.tx)
+        async with self._database.begin() as tx:
+            store = HandoverStore(tx)
             after = await (store.close(ref, user, request.press.at) if closes else store.take(ref, user)) or before
         _log.info("handover_pressed", handover=ref.key, user=user, close=closes)
         if closes or after.taken_by == user:
@@ -145,8 +147,8 @@ class LiveHandoverActivities(HandoverActivities):
             return self._state(handover) if handover else HandoverState(open=False)
         notice = blocks.reminder(handover.user_id)
         await self._post_under_card(await self._with_card(handover), f"reminder:{reminder.number}", notice)
-        async with self._database.begin() as work:
-            await HandoverStore(work.tx).record_reminder(reminder.ref, reminder.number)
+        async with self._database.begin() as tx:
+            await HandoverStore(tx).record_reminder(reminder.ref, reminder.number)
         return self._state(handover)
 
     async def _refusal(self, card: Thread, user: str) -> str:
@@ -163,8 +165,8 @@ class LiveHandoverActivities(HandoverActivities):
         return HandoverState(handover.open, handover.taken_by, remind_every, reply, handover.reminded)
 
     async def _get(self, ref: HandoverRef) -> Handover | None:
-        async with self._database.begin() as work:
-            return await HandoverStore(work.tx).get(ref)
+        async with self._database.begin() as tx:
+            return await HandoverStore(tx).get(ref)
 
     async def _with_card(self, handover: Handover) -> Handover:
         """The handover with its card's place; whoever needs that first posts the card."""
@@ -201,11 +203,11 @@ class LiveHandoverActivities(HandoverActivities):
     async def _card(self, handover: Handover) -> Rendered:
         """Made of the conversation as it is now: what somebody has deleted is not shown again."""
         ref, readers = handover.ref, self._settings.readers
-        async with self._database.begin() as work:
-            question = "\n".join(await asked_in(work, ref.thread, ref.turn, whole=True))
-            conversation = await conversation_row.id_of(work.tx, ref.thread)
-            decided = last_round(await DecisionStore(work.tx).rounds(conversation, ref.turn))
-            transcript = await work.transcripts.read(ref.thread)
+        async with self._database.begin() as tx:
+            question = "\n".join(await asked_in(tx, ref.thread, ref.turn, whole=True))
+            conversation = await conversation_row.id_of(tx, ref.thread)
+            decided = last_round(await DecisionStore(tx).rounds(conversation, ref.turn))
+            transcript = await TranscriptStore(tx).read(ref.thread)
         before = [each.message for each in transcript.messages if each.turn < ref.turn and each.message.spoken]
         data = CardData(
             ref,
@@ -253,8 +255,8 @@ class LiveHandoverActivities(HandoverActivities):
     async def relay_to_person(self, turn: TalkTurn) -> bool:
         missed, shown = False, None
         while True:
-            async with self._database.begin() as work:
-                store = HandoverStore(work.tx)
+            async with self._database.begin() as tx:
+                store = HandoverStore(tx)
                 handovers = await store.list_for(turn.thread)
                 written = await store.asker_messages(turn.thread, turn.turn) if handovers else []
             if written == shown:
@@ -306,16 +308,16 @@ class LiveHandoverActivities(HandoverActivities):
         if handover is None:
             return False
         message = redact_message(message)
-        async with self._database.begin() as work:
-            answer = await HandoverAnswerStore(work.tx).store(handover.ref, message)
+        async with self._database.begin() as tx:
+            answer = await HandoverAnswerStore(tx).store(handover.ref, message)
         if answer:
             is_new = message.kind == MessageKind.MESSAGE and not answer.deleted
             if is_new and handover.open and not handover.taken_by:
                 await self._take_by_answer(handover, card, message)
             handover = await self._get(handover.ref) or handover  # somebody may have closed it meanwhile
             await self._answer_or_report(handover, message, answer)
-        async with self._database.begin() as work:  # last: until then the catch-up sends it again
-            await HandoverAnswerStore(work.tx).mark_shown(handover.ref, message.id)
+        async with self._database.begin() as tx:  # last: until then the catch-up sends it again
+            await HandoverAnswerStore(tx).mark_shown(handover.ref, message.id)
         _log.info("reply_relayed", handover=handover.ref.key, kind=message.kind, open=handover.open)
         return True
 
@@ -328,8 +330,8 @@ class LiveHandoverActivities(HandoverActivities):
         key, at = f"{ANSWER_PRESS}{message.id}", float(seconds(message.ts))
         press = ButtonPress(user, TAKE, ref.key, key, at, card.channel, card.ts)
         await self._workflows.start(handover_start(ref, press))  # first: a later try finds the handover taken
-        async with self._database.begin() as work:
-            await HandoverStore(work.tx).take(ref, user)
+        async with self._database.begin() as tx:
+            await HandoverStore(tx).take(ref, user)
 
     async def _answer_or_report(self, handover: Handover, message: IncomingMessage, answer: HandoverMessage) -> None:
         """Where nothing more can be posted, the author is told so."""
@@ -356,8 +358,8 @@ class LiveHandoverActivities(HandoverActivities):
         if message.kind in _CORRECTIONS:
             if not parts:
                 return
-            async with self._database.begin() as work:  # first: whatever Slack refuses, the agent reads no old words
-                await work.transcripts.rewrite(thread, f"h:{answer.message_id}", note)
+            async with self._database.begin() as tx:  # first: whatever Slack refuses, the agent reads no old words
+                await TranscriptStore(tx).rewrite(thread, f"h:{answer.message_id}", note)
             await self._reword(thread.channel, parts, rendered, blocks.retracted_part())
             await self._post_in_thread(handover, what, rendered)  # the parts by which it is longer now
         elif handover.closed_before(float(seconds(message.ts))) and not parts:
@@ -371,15 +373,15 @@ class LiveHandoverActivities(HandoverActivities):
     async def _add_to_transcript(self, handover: Handover, message_id: str, note: str) -> None:
         """The agent knows later what a person has answered in its place."""
         thread = handover.ref.thread
-        async with self._database.begin() as work:
-            marks = await work.conversations.marks(thread)
+        async with self._database.begin() as tx:
+            marks = await ConversationStore(tx).marks(thread)
             if marks.opened:
                 entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
-                await work.transcripts.append(thread, marks.turn, 0, [entry])
+                await TranscriptStore(tx).append(thread, marks.turn, 0, [entry])
 
     async def _by_card(self, card: Thread) -> Handover | None:
-        async with self._database.begin() as work:
-            if (known := await HandoverStore(work.tx).by_card(card)) or await ThreadStore(work.tx).owner(card):
+        async with self._database.begin() as tx:
+            if (known := await HandoverStore(tx).by_card(card)) or await ThreadStore(tx).owner(card):
                 return known
         root = await self._slack.message(card.channel, card.ts)
         if root is None or root.user != self._settings.bot_user:
@@ -387,12 +389,12 @@ class LiveHandoverActivities(HandoverActivities):
         ref = parse_card_key(str(root.payload.get("key", "")))
         if ref is None or ref.thread.team != card.team:
             return None
-        async with self._database.begin() as work:  # its card was posted, and where is not on record yet
-            store = HandoverStore(work.tx)
+        async with self._database.begin() as tx:  # its card was posted, and where is not on record yet
+            store = HandoverStore(tx)
             if await store.get(ref) is None:
                 return None
             owner = ThreadOwner(handover_workflow_id(ref.thread, ref.turn), HANDOVER)
-            await ThreadStore(work.tx).register(owner, card.channel, card.ts)
+            await ThreadStore(tx).register(owner, card.channel, card.ts)
             await store.set_card(ref, card.channel, card.ts)
             return await store.get(ref)
 
@@ -415,8 +417,8 @@ class LiveHandoverActivities(HandoverActivities):
 
     async def _parts(self, handover: Handover, what: str) -> list[str]:
         """The `ts` of each message that was posted for this."""
-        async with self._database.begin() as work:
-            return list(await PostStore(work.tx).part_timestamps(post_key(handover.ref, what)))
+        async with self._database.begin() as tx:
+            return list(await PostStore(tx).part_timestamps(post_key(handover.ref, what)))
 
     async def _reword(self, channel: str, parts: Sequence[str], rendered: Sequence[Rendered], rest: Rendered) -> None:
         """Have the messages of an earlier wording show this one, and `rest` those that it does not need any more."""

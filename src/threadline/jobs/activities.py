@@ -91,12 +91,12 @@ class LiveJobActivities(JobActivities):
 
     @activity.defn
     async def look_at_job(self, ref: JobRef) -> NextRun:
-        async with self._database.begin() as work:
-            job = await JobStore(work.tx).find(ref.team, ref.job_id)
+        async with self._database.begin() as tx:
+            job = await JobStore(tx).find(ref.team, ref.job_id)
             if job and not job.is_finished:
                 given = read_arguments(job_type(job.job_type), job.arguments)
                 if isinstance(given, DeadlineReminder) and job.schedule.at is not None:
-                    return await self._next_reminder(work.tx, ref, job, given)
+                    return await self._next_reminder(tx, ref, job, given)
                 return NextRun(run_at=job.schedule.at.timestamp() if job.schedule.at else 0.0)
         own = job_workflow_id(ref.team, ref.job_id)
         if ref.run_key != own:  # a schedule has started it, and has outlived its job
@@ -118,16 +118,16 @@ class LiveJobActivities(JobActivities):
 
     @activity.defn
     async def run_job(self, ref: JobRef) -> str:
-        async with self._database.begin() as work:
-            job = await JobStore(work.tx).begin(ref.team, ref.job_id, ref.run_key, self._clock())
+        async with self._database.begin() as tx:
+            job = await JobStore(tx).begin(ref.team, ref.job_id, ref.run_key, self._clock())
         if job is None or not (job.is_running and job.run_key == ref.run_key):
             return _last_result(job, ref) or _OVER
         _log.info(
             "job_run_started", job=job.job_id, type=job.job_type, run=job.runs, correlation_id=job.author.correlation_id
         )
         said = await self._do_in_time(ref.team, job)
-        async with self._database.begin() as work:
-            await JobStore(work.tx).finish(ref.team, ref.job_id, ref.run_key, self._clock(), result={"said": said})
+        async with self._database.begin() as tx:
+            await JobStore(tx).finish(ref.team, ref.job_id, ref.run_key, self._clock(), result={"said": said})
         _log.info("job_run_finished", job=job.job_id, type=job.job_type, run=job.runs)
         return said
 
@@ -147,8 +147,8 @@ class LiveJobActivities(JobActivities):
     @activity.defn
     async def fail_job(self, failure: JobFailure) -> None:
         ref, now = failure.ref, self._clock()
-        async with self._database.begin() as work:
-            store = JobStore(work.tx)
+        async with self._database.begin() as tx:
+            store = JobStore(tx)
             job = await store.find(ref.team, ref.job_id, lock=True)
             if job is None or job.run_key != ref.run_key:
                 return
@@ -168,10 +168,10 @@ class LiveJobActivities(JobActivities):
 
     @activity.defn
     async def mark_cancelled(self, ref: JobRef) -> None:
-        async with self._database.begin() as work:
-            job = await JobStore(work.tx).find(ref.team, ref.job_id)
+        async with self._database.begin() as tx:
+            job = await JobStore(tx).find(ref.team, ref.job_id)
             if job and not job.schedule.cron:  # of a cron it is one run that somebody has cancelled
-                await JobStore(work.tx).cancel(ref.team, ref.job_id, self._clock())
+                await JobStore(tx).cancel(ref.team, ref.job_id, self._clock())
 
     async def _do(self, team: str, job: AgentJob) -> str:
         """Return a sentence on what was done. Raises `Permanent` or `Transient`."""
@@ -191,9 +191,9 @@ class LiveJobActivities(JobActivities):
 
     async def _digest(self, team: str, job: AgentJob, given: StatusDigest) -> str:
         channel = await self._channels.admit(given.channel or job.channel, job.author.user_id)
-        async with self._database.begin() as work:
-            found = await RfpStore(work.tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
-            user = await UserStore(work.tx).get(team, job.author.user_id)
+        async with self._database.begin() as tx:
+            found = await RfpStore(tx).listed(team, open_only=True, limit=MAX_LISTED + 1)
+            user = await UserStore(tx).get(team, job.author.user_id)
         lines = [_line(each, self._today(job)) for each in found[:MAX_LISTED]]
         text = blocks.digest(lines, more=len(found) > MAX_LISTED)
         footer = blocks.digest_footer(job.job_id, user.display_name if user else "")
@@ -203,8 +203,8 @@ class LiveJobActivities(JobActivities):
 
     async def _remind(self, team: str, job: AgentJob, given: DeadlineReminder) -> str:
         try:
-            async with self._database.begin() as work:
-                rfp = await RfpStore(work.tx).get(team, given.rfp_id)
+            async with self._database.begin() as tx:
+                rfp = await RfpStore(tx).get(team, given.rfp_id)
         except RfpNotFound as gone:
             return f"Posted no reminder: {gone}."
         if rfp.status not in OPEN or rfp.due_date is None:

@@ -51,8 +51,8 @@ class JobSchedules(JobRunner):
     async def start(self, job: AgentJob) -> AgentJob:
         if not job.is_finished:
             await self._start(job)
-            async with self._database.begin() as work:
-                job = await JobStore(work.tx).get(job.team, job.job_id)
+            async with self._database.begin() as tx:
+                job = await JobStore(tx).get(job.team, job.job_id)
         if job.status is JobStatus.CANCELLED:  # somebody was faster, and found nothing there to stop
             await self.stop(job)
         return job
@@ -94,8 +94,8 @@ class JobSchedules(JobRunner):
             raise temporal_error(error, f"report the state of {job.job_id}") from error
 
     async def tell_owner(self, job: AgentJob, cancelled_by: str) -> None:
-        async with self._database.begin() as work:
-            user = await UserStore(work.tx).get(job.team, cancelled_by)
+        async with self._database.begin() as tx:
+            user = await UserStore(tx).get(job.team, cancelled_by)
         text = blocks.cancelled_by(job, user.display_name if user else cancelled_by)
         rendered = formatting.notice(text, mentions=(job.author.user_id,), headline="A job was cancelled")
         try:

@@ -97,8 +97,8 @@ async def plan(context: ToolContext, given: PlanJob) -> ToolResult:
 
 async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | None:
     """What the call asked for may be past by now, and is not checked again."""
-    async with context.services[Database].begin() as work:
-        job = await JobStore(work.tx).find_by_operation(context.change)
+    async with context.services[Database].begin() as tx:
+        job = await JobStore(tx).find_by_operation(context.change)
     try:
         return await _started(context, job) if job else None
     except JobRefused as refused:
@@ -118,8 +118,8 @@ async def _find_scheduled(context: ToolContext, _: ScheduleJob) -> ToolResult | 
 async def schedule(context: ToolContext, given: ScheduleJob) -> ToolResult:
     new = await _checked(context, given)
     author = Author(context.user_id, given.correlation_id or context.correlation_id)
-    async with context.services[Database].begin() as work:
-        job = await JobStore(work.tx).schedule(context.change, new, author)
+    async with context.services[Database].begin() as tx:
+        job = await JobStore(tx).schedule(context.change, new, author)
     return await _started(context, job)
 
 
@@ -143,8 +143,8 @@ async def query(context: ToolContext, given: QueryJobs) -> ToolResult:
     remote=True,
 )
 async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
-    async with context.services[Database].begin() as work:
-        job = await JobStore(work.tx).get(context.team, job_id)
+    async with context.services[Database].begin() as tx:
+        job = await JobStore(tx).get(context.team, job_id)
     in_temporal = await _describe(context, job)
     data = _data(context, job, in_temporal)
     return ToolResult(data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data]))
@@ -156,8 +156,8 @@ async def _stop(success: ToolSuccess) -> None:
     Without this, the job finds out at its time that it was cancelled.
     """
     context, data = success.context, success.result.data
-    async with context.services[Database].begin() as work:
-        job = await JobStore(work.tx).find(context.team, data["job_id"])
+    async with context.services[Database].begin() as tx:
+        job = await JobStore(tx).find(context.team, data["job_id"])
     if job is None:
         return
     runner = context.services[JobRunner]
@@ -209,8 +209,8 @@ async def _checked(context: ToolContext, given: PlanJob) -> NewJob:
     arguments = read_arguments(type_, redact_value(wanted.model_dump())).model_dump()
     rfp: Rfp | None = None
     if rfp_id := arguments.get("rfp_id"):
-        async with context.services[Database].begin() as work:
-            rfp = await RfpStore(work.tx).get(context.team, rfp_id)
+        async with context.services[Database].begin() as tx:
+            rfp = await RfpStore(tx).get(context.team, rfp_id)
         arguments["rfp_id"] = rfp.rfp_id
     if rfp and isinstance(wanted, DeadlineReminder):
         when = _before_due_date(rfp, wanted.days_before, given, context.clock())
@@ -252,8 +252,8 @@ async def _started(context: ToolContext, job: AgentJob) -> ToolResult:
     try:
         job = await context.services[JobRunner].start(job)
     except Permanent as refused:
-        async with context.services[Database].begin() as work:
-            await JobStore(work.tx).cancel(job.team, job.job_id, context.clock().timestamp())
+        async with context.services[Database].begin() as tx:
+            await JobStore(tx).cancel(job.team, job.job_id, context.clock().timestamp())
         raise JobRefused(f"{job.job_id} could not be started, and is cancelled: {refused}") from refused
     _log.info("job_scheduled", job=job.job_id, type=job.job_type, correlation_id=job.author.correlation_id)
     if job.status is JobStatus.CANCELLED:  # since an earlier attempt of this call

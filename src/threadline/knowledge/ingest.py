@@ -97,8 +97,8 @@ async def ingest(
         report.counts[outcome] += 1
         on_progress(len(sources.files), source, outcome)
 
-    async with database.begin() as work:
-        stored = await KnowledgeStore(work.tx).sources(team)
+    async with database.begin() as tx:
+        stored = await KnowledgeStore(tx).sources(team)
     refused = set[str]()
     for file in sources.files:
         try:
@@ -135,15 +135,15 @@ async def _ingest_file(
     document = await asyncio.to_thread(parse_document, file.source, content)
     chunks = await asyncio.to_thread(split_document, document)
     model, vectors = await embedder.embed(document, chunks)
-    async with database.begin() as work:
+    async with database.begin() as tx:
         new = StoredSource(file.root, content_hash, model)
-        await KnowledgeStore(work.tx).save(team, document, chunks, new, vectors)
+        await KnowledgeStore(tx).save(team, document, chunks, new, vectors)
     return SourceOutcome.CHANGED if stored else SourceOutcome.NEW
 
 
 async def _delete_missing(database: Database, team: str, root: str, kept: Collection[str]) -> Sequence[str]:
-    async with database.begin() as work:
-        return await KnowledgeStore(work.tx).delete_missing(team, root, kept)
+    async with database.begin() as tx:
+        return await KnowledgeStore(tx).delete_missing(team, root, kept)
 
 
 def _is_emptied(root: str, files: Sequence[DocumentSource], stored: Mapping[str, StoredSource]) -> bool:

@@ -40,8 +40,8 @@ async def search(
     if not query.text or query.limit < 1:
         return SearchResult()
     vector = await _embed(embedder, query.text) if embedder else None
-    async with database.begin() as work:
-        store = KnowledgeStore(work.tx)
+    async with database.begin() as tx:
+        store = KnowledgeStore(tx)
         passages, used_vectors = await store.search(query, vector)
         if or_all and query.types and not passages:
             passages, used_vectors = await store.search(replace(query, types=()), vector)

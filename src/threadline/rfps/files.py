@@ -42,7 +42,7 @@ from threadline.slack.files import SharedFile
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.store import ThreadBindings
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, Change, Operation, Risk, ToolResult
@@ -145,9 +145,9 @@ class RfpFiles:
         """
         with before_a_change():
             file = await self._load_in_time(change.operation.thread, request.file_id)
-        async with self._database.begin() as work:
-            event = await self._store(work.tx, change, author, request, file)
-            made = await _made_by(work.tx, change.team, event)
+        async with self._database.begin() as tx:
+            event = await self._store(tx, change, author, request, file)
+            made = await _made_by(tx, change.team, event)
         structlog.get_logger().info(
             "rfp_file_stored",
             rfp=made.rfp.rfp_id,
@@ -159,9 +159,9 @@ class RfpFiles:
 
     async def find(self, operation: Operation) -> RfpFromFile | None:
         """What the operation has made; None when it made nothing."""
-        async with self._database.begin() as work:
-            event = await RfpStore(work.tx).event_of(operation)
-            return await _made_by(work.tx, operation.thread.team, event) if event else None
+        async with self._database.begin() as tx:
+            event = await RfpStore(tx).event_of(operation)
+            return await _made_by(tx, operation.thread.team, event) if event else None
 
     async def _load_in_time(self, thread: Thread, file_id: str) -> _LoadedFile:
         try:
@@ -243,7 +243,7 @@ def guess_title(text: str, name: str) -> str:
 
 async def _bind_thread(tx: Transaction, thread: Thread, rfp_id: str, user_id: str) -> str:
     """The RFP that the thread is about; one that was about none, or about one that is deleted, gets this one."""
-    store, bound = RfpStore(tx), await ThreadBindings(tx).bind_first(thread, BINDING, rfp_id, user_id)
+    store, bound = RfpStore(tx), await ThreadBindingStore(tx).bind_first(thread, BINDING, rfp_id, user_id)
     try:
         return (await store.get(thread.team, bound)).rfp_id
     except RfpNotFound:

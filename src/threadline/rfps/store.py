@@ -51,7 +51,7 @@ from threadline.rfps.model import (
 )
 from threadline.rfps.tables import events, journal_entries, opportunity_states, rfps, team_members
 from threadline.slack.model import Thread
-from threadline.threads.store import ThreadBindings
+from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Author, CallIdReused, Change, Operation
 
 _COLUMNS: tuple[Column[Any], ...] = tuple(
@@ -205,7 +205,7 @@ class RfpStore:
     async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> RfpBinding:
         """The thread is about this RFP. Raises `RfpNotFound`, which names the nearest ids: nothing was bound."""
         rfp = await self.get(thread.team, rfp_id)
-        return RfpBinding(rfp, await ThreadBindings(self._connection).bind(thread, BINDING, rfp.rfp_id, user_id))
+        return RfpBinding(rfp, await ThreadBindingStore(self._connection).bind(thread, BINDING, rfp.rfp_id, user_id))
 
     async def usage(self, team: str, rfp_id: str) -> RfpUsage:
         """What it holds. Raises `RfpNotFound`."""

@@ -52,8 +52,8 @@ async def describe_customer(database: Database, users: UserDirectory, team: str,
     """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is."""
     user = await users.get(user_id)
     contact = _contact(user_id, user)
-    async with database.begin() as work:
-        store = LeadStore(work.tx)
+    async with database.begin() as tx:
+        store = LeadStore(tx)
         lead = await store.find_by_contact(team, contact)
         if lead is None:
             return ""

@@ -114,20 +114,20 @@ async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
             f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
             "address in plain characters"
         ) from unlike
-    async with database.begin() as work:
+    async with database.begin() as tx:
         if settings.rate:
             record = f"sent:{draft.recipient}"
-            await Limits(work.tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
-        await EmailDraftStore(work.tx).claim(context.thread, draft.draft_id, key)
+            await Limits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
+        await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
     try:
         await context.services[Mailer].send(message)
     except (Permanent, NotDone):
-        async with database.begin() as work:
-            await EmailDraftStore(work.tx).release(key)
+        async with database.begin() as tx:
+            await EmailDraftStore(tx).release(key)
         raise
-    async with database.begin() as work:
-        sent = await EmailDraftStore(work.tx).mark_sent(key, message_id, now)
-        leads = LeadStore(work.tx)
+    async with database.begin() as tx:
+        sent = await EmailDraftStore(tx).mark_sent(key, message_id, now)
+        leads = LeadStore(tx)
         if lead := await leads.by_email(context.team, sent.recipient):
             interaction = Interaction(InteractionKind.EMAIL, sent.subject, now, sent.user_id)
             await leads.add_interaction(lead.lead_id, interaction)

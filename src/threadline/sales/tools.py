@@ -200,8 +200,8 @@ async def draft(context: ToolContext, given: DraftEmail) -> ToolResult:
 async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | None:
     """An email whose sending broke off may have been sent, and no server can be asked: it is never sent again by
     itself."""
-    async with context.services[Database].begin() as work:
-        claimed = await EmailDraftStore(work.tx).claimed_by(context.operation_key)
+    async with context.services[Database].begin() as tx:
+        claimed = await EmailDraftStore(tx).claimed_by(context.operation_key)
     if claimed is None:
         return None
     if claimed.status is DraftStatus.SENT:
@@ -231,11 +231,11 @@ async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | No
 )
 async def send(context: ToolContext, given: SendEmail) -> ToolResult:
     settings = context.services[EmailSettings]
-    async with context.services[Database].begin() as work:
-        drafted = await EmailDraftStore(work.tx).get(context.thread, given.draft_id)
+    async with context.services[Database].begin() as tx:
+        drafted = await EmailDraftStore(tx).get(context.thread, given.draft_id)
         settings.check_recipient(drafted.recipient)
         is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
-        risk = await assess_risk(work.tx, context, drafted.recipient) if is_open else Risk.LOW
+        risk = await assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
     if exceeds(risk, settings.max_risk_without_approval):
         return await _propose(context, drafted, risk, given)
     return _sent_result(await send_email(context, drafted))

@@ -114,16 +114,16 @@ class UserProfiles:
 
     async def _read(self, team: str, user_id: str) -> UserProfile | None:
         try:
-            async with self._database.begin() as work:
-                return await UserStore(work.tx).get(team, user_id)
+            async with self._database.begin() as tx:
+                return await UserStore(tx).get(team, user_id)
         except (Permanent, Transient) as error:
             _log.warning("user_read_failed", user=user_id, reason=str(error))
             return None
 
     async def _save(self, team: str, profile: UserProfile) -> UserProfile:
         try:
-            async with self._database.begin() as work:
-                await UserStore(work.tx).save(team, profile)
+            async with self._database.begin() as tx:
+                await UserStore(tx).save(team, profile)
         except (Permanent, Transient) as error:
             _log.warning("user_save_failed", user=profile.user_id, reason=str(error))
         return profile

@@ -51,8 +51,8 @@ class LiveThreadActivities(ThreadActivities):
         if owner is None or owner.feature not in self._starts:
             message = redact_message(reply.message)
             unreadable = [(message, "")] if message.kind == MessageKind.QUARANTINED else []
-            async with self._database.begin() as work:
-                quarantined = await Quarantine(work.tx).keep(reply.thread, unreadable)
+            async with self._database.begin() as tx:
+                quarantined = await Quarantine(tx).keep(reply.thread, unreadable)
             log_quarantined(reply.thread, quarantined)
             _log.debug("reply_ignored", slack_thread=reply.thread.key, reason="This thread belongs to no case.")
             return False
@@ -65,8 +65,8 @@ class LiveThreadActivities(ThreadActivities):
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
         """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
-        async with self._database.begin() as work:
-            if known := await ThreadStore(work.tx).owner(thread):
+        async with self._database.begin() as tx:
+            if known := await ThreadStore(tx).owner(thread):
                 return known
         root = await self._slack.message(thread.channel, thread.ts)
         if root is None or root.user != self._bot_user:
@@ -74,7 +74,7 @@ class LiveThreadActivities(ThreadActivities):
         owner = owner_in(root.payload)
         if owner is None or owner.feature not in self._starts or owner.thread.team != thread.team:
             return None
-        async with self._database.begin() as work:
-            await PostStore(work.tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
-            await ThreadStore(work.tx).register(owner, thread.channel, thread.ts)
+        async with self._database.begin() as tx:
+            await PostStore(tx).record_unfinished(str(root.payload.get("key", "")), thread.ts)
+            await ThreadStore(tx).register(owner, thread.channel, thread.ts)
         return owner

@@ -102,11 +102,11 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def plan_catch_up(self, request: PlanRequest) -> CatchUpPlan:
         now, deep = time.time(), request.deep
-        async with self._database.begin() as work:
-            await self._store(work.tx).prune(now - 2 * LOOK_BACK)
+        async with self._database.begin() as tx:
+            await self._store(tx).prune(now - 2 * LOOK_BACK)
         followed = await self._follow(now, request.followed)
-        async with self._database.begin() as work:
-            roots = await self._store(work.tx).oldest_roots(self._case_channels)
+        async with self._database.begin() as tx:
+            roots = await self._store(tx).oldest_roots(self._case_channels)
         cases = [each for each in followed if each.channel in self._case_channels]
         always = cases if self._conversation_channels is None else followed
         deep = deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
@@ -122,8 +122,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         A channel in which the bot is found counts from the last pass on: a first direct message, which was missed,
         makes its channel.
         """
-        async with self._database.begin() as work:
-            store = self._store(work.tx)
+        async with self._database.begin() as tx:
+            store = self._store(tx)
             before = await store.channels()
             named = [*self._case_channels, *(self._conversation_channels or ())]
             for channel in since.keys() & set(named):
@@ -132,8 +132,8 @@ class LiveCatchUpActivities(CatchUpActivities):
             if self._conversation_channels is not None:
                 await store.unfollow_others(named)
         found = await self._member_channels() if self._conversation_channels is None else None
-        async with self._database.begin() as work:
-            store = self._store(work.tx)
+        async with self._database.begin() as tx:
+            store = self._store(tx)
             if found is not None:
                 read = [each.read_at for each in before if each.channel in self._case_channels and not each.error]
                 read = [at for at in read if at]
@@ -154,8 +154,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         window = request.window
         page, more = await self._history.page(window.channel, window.oldest, request.latest)
         roots = [message for message in page if message.get("thread_ts") in (None, "", message["ts"])]
-        async with self._database.begin() as work:
-            store = self._store(work.tx)
+        async with self._database.begin() as tx:
+            store = self._store(tx)
             known = await store.registered_roots(window.channel, [str(root["ts"]) for root in roots])
             shown = [_root_state(root) for root in roots if str(root["ts"]) in known or self._counts(window, root)]
             await store.record_page(window.channel, shown, request.began, request.began - LOOK_BACK)
@@ -174,8 +174,8 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     @activity.defn
     async def record_channel(self, read: ChannelRead) -> None:
-        async with self._database.begin() as work:
-            await self._store(work.tx).record_read(read.channel, deep=read.deep, error=read.error)
+        async with self._database.begin() as tx:
+            await self._store(tx).record_read(read.channel, deep=read.deep, error=read.error)
         if read.error:
             _log.error("channel_unreadable", channel=read.channel, reason=read.error)
 
@@ -185,8 +185,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         count: int | None = MAX_UNCHANGED
         if plan.deep:
             count = None if plan.scope is LookScope.CASES else MAX_CONVERSATIONS
-        async with self._database.begin() as work:
-            store = self._store(work.tx)
+        async with self._database.begin() as tx:
+            store = self._store(tx)
             for source in self._sources:
                 if source.scope is plan.scope and (found := source.active_threads(self._team, since)) is not None:
                     await store.follow_threads(found, everywhere=source.everywhere, always_due=source.always_due)
@@ -196,13 +196,13 @@ class LiveCatchUpActivities(CatchUpActivities):
 
     @activity.defn
     async def compare_threads(self, plan: CatchUpPlan) -> ComparisonResult:
-        async with self._database.begin() as work:
-            batch = await self._store(work.tx).next_batch(plan.scope, BATCH_SIZE, plan.began)
+        async with self._database.begin() as tx:
+            batch = await self._store(tx).next_batch(plan.scope, BATCH_SIZE, plan.began)
         sent = 0
         for threads in _by_owner(batch):
             sent += await self._compare_owner(threads, plan)
-        async with self._database.begin() as work:
-            left = await self._store(work.tx).count_due(plan.scope, plan.began)
+        async with self._database.begin() as tx:
+            left = await self._store(tx).count_due(plan.scope, plan.began)
         return ComparisonResult(left, sent)
 
     async def _compare_owner(self, threads: Sequence[CatchUpThread], plan: CatchUpPlan) -> int:
@@ -222,9 +222,9 @@ class LiveCatchUpActivities(CatchUpActivities):
         except Exception as error:  # noqa: BLE001 - the same
             await self._leave_out(found, plan, error)
             return 0
-        async with self._database.begin() as work:
+        async with self._database.begin() as tx:
             for thread, difference in found.items():
-                await self._store(work.tx).record_compared(thread, plan.began, again=difference.has_recent)
+                await self._store(tx).record_compared(thread, plan.began, again=difference.has_recent)
         return sent
 
     async def _compare(self, thread: CatchUpThread, plan: CatchUpPlan) -> ThreadDifference:
@@ -246,9 +246,9 @@ class LiveCatchUpActivities(CatchUpActivities):
             _log.error(
                 "thread_comparison_failed", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error)
             )
-            async with self._database.begin() as work:
+            async with self._database.begin() as tx:
                 why = str(error) or type(error).__name__
-                await self._store(work.tx).record_failed(thread, plan.began, why)
+                await self._store(tx).record_failed(thread, plan.began, why)
 
     async def _send(self, missing: Sequence[MissedEvent]) -> int:
         """Signal what is missing, the oldest first; each is recorded, so that nothing is signalled for ever in vain.
@@ -259,8 +259,8 @@ class LiveCatchUpActivities(CatchUpActivities):
         once = {event.id: event for event in missing}  # two threads of an owner may both lack what was deleted
         if not once:
             return 0
-        async with self._database.begin() as work:
-            known = await self._store(work.tx).send_state(once)
+        async with self._database.begin() as tx:
+            known = await self._store(tx).send_state(once)
         sent = 0
         for event in sorted(once.values(), key=lambda event: event.at):
             activity.heartbeat()
@@ -272,13 +272,13 @@ class LiveCatchUpActivities(CatchUpActivities):
             handled = await self._handle(event.body)
             if not (handled.signalled or handled.refused):
                 continue
-            async with self._database.begin() as work:
+            async with self._database.begin() as tx:
                 if handled.refused:
-                    await self._store(work.tx).record_refused(event.id)
+                    await self._store(tx).record_refused(event.id)
                 else:
                     sent += 1
                     _log.info("message_caught_up", message=event.id)
-                    await self._store(work.tx).record_sent(event.id)
+                    await self._store(tx).record_sent(event.id)
         return sent
 
 

@@ -105,8 +105,8 @@ async def compare(
     Run within an activity: it heartbeats with each message that Slack shows.
     """
     start, end = max(thread.compare_from, Decimal(f"{oldest:.6f}")), Decimal(f"{latest:.6f}")
-    async with database.begin() as work:  # before Slack is asked: what is stored meanwhile is not deleted
-        said = await source.messages_between(work.tx, thread, start, end)
+    async with database.begin() as tx:  # before Slack is asked: what is stored meanwhile is not deleted
+        said = await source.messages_between(tx, thread, start, end)
     listed = await _list_thread(history, thread.channel, thread.thread_ts, start)
     author_id = _root_author(thread, listed, bot_user_id)
     in_time = [message for message in listed if start < Decimal(message["ts"]) < end]
@@ -114,8 +114,8 @@ async def compare(
     stored: Mapping[str, StoredMessage] = {}
     if shown:
         ids = [message_id(thread.team, thread.channel, str(message["ts"])) for message in shown]
-        async with database.begin() as work:
-            stored = await source.find_messages(work.tx, thread, ids)
+        async with database.begin() as tx:
+            stored = await source.find_messages(tx, thread, ids)
     parent = author_id or bot_user_id
     missing = [event for each in shown if (event := _missing_event(source, thread, each, stored, parent, end))]
     gone = await _deleted_messages(database, history, thread, said, listed)
@@ -173,8 +173,8 @@ async def _deleted_messages(
     gone = [message for message in said if message.slack_ts not in shown]
     if not gone or not thread.owner:
         return []
-    async with database.begin() as work:
-        roots = await ThreadStore(work.tx).roots(thread.owner.workflow_id, thread.channel)
+    async with database.begin() as tx:
+        roots = await ThreadStore(tx).roots(thread.owner.workflow_id, thread.channel)
     for root in roots:
         if root == thread.thread_ts:
             continue

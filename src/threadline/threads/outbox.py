@@ -172,28 +172,28 @@ class Outbox:
             return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
 
     async def _claim(self, post: Post) -> PostClaim:
-        async with self._database.begin() as work:
-            return await PostStore(work.tx).claim(
+        async with self._database.begin() as tx:
+            return await PostStore(tx).claim(
                 post.key, post.channel, post.thread_ts, self._clock(), CLAIM_LEASE, post.valid_if
             )
 
     async def _record(self, post: Post, ts: str) -> None:
         try:
-            async with self._database.begin() as work:
-                await PostStore(work.tx).record_posted(post.key, ts)
+            async with self._database.begin() as tx:
+                await PostStore(tx).record_posted(post.key, ts)
                 if post.opens:
-                    await ThreadStore(work.tx).register(post.opens, post.channel, ts)
+                    await ThreadStore(tx).register(post.opens, post.channel, ts)
                 if post.on_posted:
-                    await post.on_posted(work.tx, ts)
+                    await post.on_posted(tx, ts)
         except Exception:
             # Without the `ts` the next attempt would search Slack, and send again what somebody has deleted meanwhile.
-            async with self._database.begin() as work:
-                await PostStore(work.tx).record_unfinished(post.key, ts)
+            async with self._database.begin() as tx:
+                await PostStore(tx).record_unfinished(post.key, ts)
             raise
 
     async def _release(self, post: Post, claimed_at: float) -> None:
-        async with self._database.begin() as work:
-            await PostStore(work.tx).release(post.key, claimed_at)
+        async with self._database.begin() as tx:
+            await PostStore(tx).release(post.key, claimed_at)
 
     def _too_early(self, post: Post, until: float) -> Transient:
         rest = max(until - self._clock(), 1.0)

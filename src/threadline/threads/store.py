@@ -1,5 +1,5 @@
-"""ThreadStore: whose a thread is. ThreadBindings: what it is about. PostStore: what is posted. Quarantine: what nobody
-could read or store."""
+"""ThreadStore: whose a thread is. ThreadBindingStore: what it is about. PostStore: what is posted. Quarantine: what
+nobody could read or store."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ class PostClaim:
     claimed_at: float = 0.0
 
 
-class ThreadBindings:
+class ThreadBindingStore:
     """What a thread is about: one record of each kind, such as the project it works on."""
 
     def __init__(self, tx: Transaction) -> None:

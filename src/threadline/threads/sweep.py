@@ -74,8 +74,8 @@ class WorkflowSweep(Sweep[Item]):
             return False
         if status is WorkflowExecutionStatus.COMPLETED and not self.restart_completed:
             return False
-        async with self._database.begin() as work:
-            current = await self.find(work.tx, item.id - 1, 1)
+        async with self._database.begin() as tx:
+            current = await self.find(tx, item.id - 1, 1)
         if [each.id for each in current] != [item.id]:
             return False  # it ended, and its workflow with it
         start = self.start_of(current[0])
@@ -96,8 +96,8 @@ class LiveSweepActivities(SweepActivities):
             _log.info("sweep_unknown", sweep=page.name, reason="Another build has put it into the schedule.")
             return None
         async with heartbeating():
-            async with self._database.begin() as work:
-                items = await sweep.find(work.tx, page.after, PAGE)
+            async with self._database.begin() as tx:
+                items = await sweep.find(tx, page.after, PAGE)
             return await _repair(sweep, items)
 
 

@@ -102,8 +102,8 @@ class PostgresToolLedger(ToolLedger):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._database.begin() as work:
-            yield work.tx
+        async with self._database.begin() as tx:
+            yield tx
 
     async def limit(self, tx: Transaction, seconds: float) -> None:
         await ToolExecutionStore(tx).limit_transaction(seconds)

@@ -29,12 +29,13 @@ from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate
-from threadline.db.engine import Database
-from threadline.db.unit_of_work import Work
+from threadline.db.engine import Database, Transaction
+from threadline.db.rate_limits import Limits
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
@@ -50,6 +51,7 @@ from threadline.jobs.model import ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
 from threadline.jobs.workflow import AgentJobWorkflow
+from threadline.operator.store import MemoryStore
 from threadline.sales.store import EmailDraftStore
 from threadline.settings import (
     CaseSettings,
@@ -80,6 +82,7 @@ from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
+from threadline.tools.store import ToolExecutionStore
 from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
 from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
 
@@ -140,7 +143,7 @@ class Prune:
 
     kind: str
     keep: float
-    delete: Callable[[Work, float], Awaitable[int]]
+    delete: Callable[[Transaction, float], Awaitable[int]]
 
 
 @dataclass(frozen=True)
@@ -261,10 +264,10 @@ def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettin
         [ConversationThreads(deps.case_channels.bot_user)],
         [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
         [
-            Prune("conversations", kept, lambda work, before: work.conversations.prune(before)),
-            Prune("memories", settings.memory_days * _DAY, lambda work, before: work.memories.prune(before)),
-            Prune("tool executions", logged, lambda work, before: work.tool_executions.delete_older_than(before)),
-            Prune("email drafts", kept, lambda work, before: EmailDraftStore(work.tx).delete_older_than(before)),
+            Prune("conversations", kept, lambda tx, before: ConversationStore(tx).prune(before)),
+            Prune("memories", settings.memory_days * _DAY, lambda tx, before: MemoryStore(tx).prune(before)),
+            Prune("tool executions", logged, lambda tx, before: ToolExecutionStore(tx).delete_older_than(before)),
+            Prune("email drafts", kept, lambda tx, before: EmailDraftStore(tx).delete_older_than(before)),
         ],
     )
 
@@ -292,7 +295,7 @@ def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) 
         [(live, ApprovalActivities)],
         [ApprovalWorkflow],
         sweeps=[OpenApprovals(deps.database, deps.workflows)],
-        prune=[Prune("proposed actions", kept, lambda work, before: ApprovalStore(work.tx).prune(before))],
+        prune=[Prune("proposed actions", kept, lambda tx, before: ApprovalStore(tx).prune(before))],
     )
 
 
@@ -303,7 +306,7 @@ def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: Conver
         [(live, JobActivities)],
         [AgentJobWorkflow],
         sweeps=[MissingJobWorkflows(runner)],
-        prune=[Prune("jobs", kept, lambda work, before: JobStore(work.tx).delete_older_than(before))],
+        prune=[Prune("jobs", kept, lambda tx, before: JobStore(tx).delete_older_than(before))],
     )
 
 
@@ -340,10 +343,10 @@ def threads(
         ],
         [CatchUpWorkflow, SweepWorkflow, RouteReplyWorkflow],
         prune=[
-            Prune("users", users, lambda work, before: UserStore(work.tx).prune(before)),
-            Prune("quarantine", kept, lambda work, before: Quarantine(work.tx).prune(before)),
+            Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
+            Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
             # Guards look back two minutes; a day leaves room for a message that comes late.
-            Prune("rate limits", _DAY, lambda work, before: work.limits.prune(before)),
+            Prune("rate limits", _DAY, lambda tx, before: Limits(tx).prune(before)),
         ],
     )
 
@@ -386,8 +389,8 @@ async def _prune(database: Database, prune: Prune, now: float) -> int:
     """Repeat until nothing is left, each time in a transaction of its own."""
     count = 0
     while True:
-        async with database.begin() as work:
-            deleted = await prune.delete(work, now - prune.keep)
+        async with database.begin() as tx:
+            deleted = await prune.delete(tx, now - prune.keep)
         if not deleted:
             return count
         count += deleted
@@ -429,8 +432,8 @@ async def _store_services(database: Database, directory: Path | None) -> None:
             f"THREADLINE_SERVICES is {str(directory)!r}, which cannot be read: {error}. "
             "It must contain [[service]] tables with name, owner, and optionally description, channel and repository."
         ) from error
-    async with database.begin() as work:
-        await CaseStore(work.tx).replace_services(services)
+    async with database.begin() as tx:
+        await CaseStore(tx).replace_services(services)
 
 
 def _limits(case: CaseSettings) -> CaseLimits:

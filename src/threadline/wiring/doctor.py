@@ -220,8 +220,8 @@ async def _agents_database(_: DoctorConnections) -> str:
 
 async def _quarantine(at: DoctorConnections) -> str:
     """A message that could not be read is no fault of the installation. How many there are is said."""
-    async with at.database().begin() as work:
-        kept = await Quarantine(work.tx).count()
+    async with at.database().begin() as tx:
+        kept = await Quarantine(tx).count()
     if not kept.newest:
         return "empty"
     return f"{kept.count} messages, newest {kept.newest:%Y-%m-%d %H:%M}; `threadline cases quarantine` shows them"
@@ -420,12 +420,12 @@ async def _catch_up(at: DoctorConnections) -> str:
 async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str:
     """Raises `Permanent` when a channel cannot be read, no pass has ended for long, or what was found stays undone."""
     channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
-    async with database.begin() as work:
-        store = CatchUpStore(work.tx, team)
+    async with database.begin() as tx:
+        store = CatchUpStore(tx, team)
         followed = {each.channel: each for each in await store.channels()}
         failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
-        unstored = await unstored_messages(work.tx, team, thread_sources(bot_user_id), _SHOWN)
-        unsaid = await CaseSweepStore(work.tx).missing_answers(_LATE * interval, _SHOWN)
+        unstored = await unstored_messages(tx, team, thread_sources(bot_user_id), _SHOWN)
+        unsaid = await CaseSweepStore(tx).missing_answers(_LATE * interval, _SHOWN)
     _check_channels(followed, channels, interval)
     if failed:
         listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in failed)

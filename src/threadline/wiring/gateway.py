@@ -9,6 +9,8 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
@@ -34,16 +36,16 @@ class DatabaseThreadLookup(ThreadLookup):
         self._database = database
 
     async def owner(self, thread: Thread) -> ThreadOwner | None:
-        async with self._database.begin() as work:
-            return await ThreadStore(work.tx).owner(thread)
+        async with self._database.begin() as tx:
+            return await ThreadStore(tx).owner(thread)
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
-        async with self._database.begin() as work:
-            return await work.conversations.thread_of_message(team, channel, ts)
+        async with self._database.begin() as tx:
+            return await ConversationStore(tx).thread_of_message(team, channel, ts)
 
     async def working_in(self, team: str, channel: str) -> Thread | None:
-        async with self._database.begin() as work:
-            return await work.talked.working_in(team, channel)
+        async with self._database.begin() as tx:
+            return await Talked(tx).working_in(team, channel)
 
 
 @asynccontextmanager

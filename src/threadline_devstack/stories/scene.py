@@ -13,7 +13,7 @@ from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, Turn
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.conversations.turn_plans import Plan
+from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps import model as rfps
@@ -21,6 +21,7 @@ from threadline.rfps.model import JournalEntry, OpportunityState
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
+from threadline.threads.store import ThreadBindingStore
 from threadline_devstack.clients import Json, ModelSandboxClient, poll
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
@@ -176,8 +177,8 @@ class Scene:
 
         async def look() -> bool:
             done = (await self.case()).turn
-            async with self._database.begin() as work:
-                store = CaseMessageStore(work.tx)
+            async with self._database.begin() as tx:
+                store = CaseMessageStore(tx)
                 used = [await store.messages_of_turn(self.bug_id, turn) for turn in range(1, done + 1)]
             return set(sent) <= {ts for messages in used for _, ts in messages}
 
@@ -211,29 +212,29 @@ class Scene:
 
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
-        async with self._database.begin() as work:
-            found = await CaseStore(work.tx).snapshot_of(Thread(TEAM, REPORTS, self.report))
+        async with self._database.begin() as tx:
+            found = await CaseStore(tx).snapshot_of(Thread(TEAM, REPORTS, self.report))
         return found.bug_id
 
     async def case(self) -> CaseRecord:
-        async with self._database.begin() as work:
-            return await CaseStore(work.tx).get(self.bug_id)
+        async with self._database.begin() as tx:
+            return await CaseStore(tx).get(self.bug_id)
 
     async def transitions(self) -> Sequence[Transition]:
-        async with self._database.begin() as work:
-            return await CaseLists(work.tx).transitions(self.bug_id)
+        async with self._database.begin() as tx:
+            return await CaseLists(tx).transitions(self.bug_id)
 
     async def conversation(self) -> list[Entry]:
-        async with self._database.begin() as work:
-            return list((await CaseMessageStore(work.tx).page(self.bug_id, limit=1000)).entries)
+        async with self._database.begin() as tx:
+            return list((await CaseMessageStore(tx).page(self.bug_id, limit=1000)).entries)
 
     async def turns(self) -> list[TurnRecord]:
-        async with self._database.begin() as work:
-            return await CaseStore(work.tx).turns(self.bug_id)
+        async with self._database.begin() as tx:
+            return await CaseStore(tx).turns(self.bug_id)
 
     async def pull_request(self) -> PullRequest | None:
-        async with self._database.begin() as work:
-            return await CaseStore(work.tx).pull_request(self.bug_id)
+        async with self._database.begin() as tx:
+            return await CaseStore(tx).pull_request(self.bug_id)
 
     @property
     def workflow_id(self) -> str:
@@ -290,8 +291,8 @@ class Scene:
         """A turn's route, with its result."""
 
         async def look() -> Plan | None:
-            async with self._database.begin() as work:
-                plan = await work.turn_plans.of(self.slack_thread(root), turn)
+            async with self._database.begin() as tx:
+                plan = await TurnPlans(tx).of(self.slack_thread(root), turn)
             return plan if plan and plan.result else None
 
         return await self.until(f"turn {turn} is over", look)
@@ -310,18 +311,18 @@ class Scene:
         await self.slack.post("clicks", user=user, channel=ESCALATIONS, ts=card["ts"], action_id=button)
 
     async def state(self, rfp_id: str) -> OpportunityState:
-        async with self._database.begin() as work:
-            return await RfpStore(work.tx).ensure_state_exists(TEAM, rfp_id)
+        async with self._database.begin() as tx:
+            return await RfpStore(tx).ensure_state_exists(TEAM, rfp_id)
 
     async def written(self, root: str, turn: int) -> list[JournalEntry]:
         """What one turn has written into journals, in its order."""
-        async with self._database.begin() as work:
-            return await RfpStore(work.tx).journal_of_turn(TEAM, turn_id(self.slack_thread(root), turn))
+        async with self._database.begin() as tx:
+            return await RfpStore(tx).journal_of_turn(TEAM, turn_id(self.slack_thread(root), turn))
 
     async def bound(self, root: str) -> str:
         """The RFP that a conversation is about; empty for none."""
-        async with self._database.begin() as work:
-            return (await work.bindings.of(self.slack_thread(root))).get(rfps.BINDING, "")
+        async with self._database.begin() as tx:
+            return (await ThreadBindingStore(tx).of(self.slack_thread(root))).get(rfps.BINDING, "")
 
     @asynccontextmanager
     async def without_table(self, name: str) -> AsyncIterator[None]:
@@ -339,8 +340,8 @@ class Scene:
         return self._workflow_url(conversation_workflow_id(self.slack_thread(root)))
 
     async def _rename(self, name: str, new: str) -> None:
-        async with self._database.begin() as work:
-            await work.tx.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
+        async with self._database.begin() as tx:
+            await tx.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
 
 
 def message_text(message: Json) -> str:
