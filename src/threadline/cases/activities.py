@@ -26,8 +26,8 @@ from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRe
 from threadline.privacy.redaction import redact
 from threadline.slack.client import Slack
 from threadline.slack.files import download
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import Thread, clean_text
-from threadline.slack.redaction import redact_files
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 

@@ -18,9 +18,9 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
-from threadline.slack import rich_text
 from threadline.slack.errors import calling, error_name
 from threadline.slack.model import FileRef, User
+from threadline.slack.text import text_of
 
 HTTP_TOTAL = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
@@ -308,7 +308,7 @@ def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
     return SlackMessage(
         channel=channel,
         ts=str(raw["ts"]),
-        text=rich_text.text_of(raw),
+        text=text_of(raw),
         thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),

@@ -10,11 +10,12 @@ blocks of a message, which that page does not say. Hence one Markdown block a me
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack import text_splitting as splitting
+from threadline.slack.model import FileRef
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -147,3 +148,8 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         )
         for number, part in enumerate(parts, start=1)
     )
+
+
+def redact_files(files: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
+    """The references, without secrets in the files' names."""
+    return tuple(replace(file, name=redact(file.name)) for file in files)

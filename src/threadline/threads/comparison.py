@@ -14,10 +14,9 @@ from temporalio import activity
 
 from threadline.db.engine import Database, Query, Transaction
 from threadline.privacy.redaction import redact
-from threadline.slack import rich_text
 from threadline.slack.history import History
 from threadline.slack.model import clean_text
-from threadline.slack.text import mentions_in
+from threadline.slack.text import mentions_in, text_of, words_of
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
@@ -54,7 +53,7 @@ class ThreadSource(ABC):
 
     def text(self, message: RawMessage) -> str:
         """The message's text as it is stored, but for secrets."""
-        return rich_text.text_of(message)
+        return text_of(message)
 
     @abstractmethod
     async def find_messages(
@@ -245,7 +244,7 @@ def is_direct(channel: str) -> bool:
 
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
-    return user in mentions_in(rich_text.words_of(message))
+    return user in mentions_in(words_of(message))
 
 
 def _channel(channel: str) -> Mapping[str, str]:

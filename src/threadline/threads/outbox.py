@@ -23,8 +23,8 @@ from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
 from threadline.slack.errors import Unshowable
+from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
-from threadline.slack.uploads import FileUpload, find_file, upload_file
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
 
