@@ -7,9 +7,10 @@ from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import active_threads_query
 from threadline.conversations.message_intake import MESSAGES
 from threadline.db.engine import Query, Transaction
+from threadline.slack.history import RawMessage
 from threadline.slack.text import remove_mention, text_of
 from threadline.threads.catch_up_store import CatchUpThread
-from threadline.threads.comparison import RawMessage, ThreadSource, is_direct, mentions_user
+from threadline.threads.comparison import ThreadSource, is_direct, mentions_user
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
 

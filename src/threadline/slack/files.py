@@ -8,6 +8,7 @@ See https://docs.slack.dev/messaging/working-with-files#upload.
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,8 +18,8 @@ import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline.errors import Permanent, Transient, before_a_change
-from threadline.slack.client import HTTP_TOTAL, Slack, messages_page
-from threadline.slack.errors import calling
+from threadline.slack.client import CALL_TIMEOUT, SlackClient, pages
+from threadline.slack.errors import translated
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
@@ -35,7 +36,7 @@ _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
 @dataclass(frozen=True)
-class Downloaded:
+class DownloadedFile:
     """`name` is safe as a file's name: no folders, no leading dot, at most 120 characters."""
 
     name: str
@@ -61,14 +62,14 @@ class SharedFile:
     user: str = ""
 
 
-async def look(client: AsyncWebClient, file_id: str) -> SharedFile:
+async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
     """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
 
     Raises:
         Permanent: the file is gone, or lies where the bot is not.
         Transient: Slack did not answer.
     """
-    async with calling(f"file {file_id}"):
+    async with translated(f"file {file_id}"):
         info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
     return SharedFile(
         id=file_id,
@@ -88,7 +89,7 @@ async def fetch(
     """The bytes of a file; one that announces too many is not asked for, and of one that brings more, no more is read.
 
     Args:
-        client: made by `slack.client.make_client`; it lends its session, its token and its address.
+        client: made by `slack.client.make_web_client`; it lends its session, its token and its address.
         max_bytes: the largest file that is read.
         seconds: for all of it.
 
@@ -104,21 +105,21 @@ async def fetch(
         raise _too_large(file.name, max_bytes)
     if not _is_slacks_own(file.url, client.base_url):
         raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
-    async with calling(f"file {file.id}"), asyncio.timeout(seconds):
+    async with translated(f"file {file.id}"), asyncio.timeout(seconds):
         return await _fetch(client, file.url, file.name, max_bytes)
 
 
-async def download(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> Downloaded:
+async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> DownloadedFile:
     """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
 
     Raises:
         Permanent: it is of another kind; and as `look` and `fetch`.
         Transient: Slack did not answer.
     """
-    file = await look(client, file_id)
+    file = await file_info(client, file_id)
     if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
         raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")
-    return Downloaded(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
+    return DownloadedFile(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
 
 
 def _places(info: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +137,7 @@ def _is_slacks_own(url: str, base_url: str) -> bool:
 
 async def _fetch(client: AsyncWebClient, url: str, name: str, max_bytes: int) -> bytes:
     if client.session is None:
-        raise Permanent("The Slack client has no session: make it with slack.client.make_client.")
+        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
     headers = {"Authorization": f"Bearer {client.token}"}
     async with client.session.get(url, headers=headers, allow_redirects=False, proxy=client.proxy) as response:
         _check_response(response, name)
@@ -188,7 +189,7 @@ class FileUpload:
     content: bytes
 
 
-async def upload_file(slack: Slack, upload: FileUpload) -> str:
+async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
     """Show a file in its thread; returns Slack's id of it.
 
     Raises:
@@ -198,7 +199,7 @@ async def upload_file(slack: Slack, upload: FileUpload) -> str:
     """
     with before_a_change():  # nothing is shown before the last step
         file_id = await _bring(slack, upload)
-    async with calling(f"channel {upload.channel}"):
+    async with translated(f"channel {upload.channel}"):
         await slack.client.files_completeUploadExternal(
             files=[{"id": file_id, "title": upload.title}],
             channel_id=upload.channel,
@@ -208,14 +209,14 @@ async def upload_file(slack: Slack, upload: FileUpload) -> str:
     return file_id
 
 
-async def _bring(slack: Slack, upload: FileUpload) -> str:
+async def _bring(slack: SlackClient, upload: FileUpload) -> str:
     """The id of the file, which Slack has and nobody sees yet."""
     client = slack.client
     if client.session is None:
-        raise Permanent("The Slack client has no session: make it with slack.client.make_client.")
-    async with calling(f"channel {upload.channel}"):
+        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
+    async with translated(f"channel {upload.channel}"):
         place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
-        timeout = aiohttp.ClientTimeout(total=HTTP_TOTAL)
+        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
         sent = client.session.post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
         async with sent as answer:
             if answer.status != 200:
@@ -223,16 +224,13 @@ async def _bring(slack: Slack, upload: FileUpload) -> str:
     return str(place["file_id"])
 
 
-async def find_file(slack: Slack, upload: FileUpload, oldest: float) -> str:
+async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> str:
     """The id of a file with this title in the thread; empty when there is none."""
     fetch = partial(slack.client.conversations_replies, channel=upload.channel, ts=upload.thread_ts)
-    cursor: str | None = None
-    while True:
-        window = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE, "cursor": cursor}
-        page = await messages_page(fetch, upload.channel, **window)
-        for file in (each for message in page.get("messages") or () for each in message.get("files") or ()):
-            if file.get("title") == upload.title and file.get("name") == upload.name:
-                return str(file["id"])
-        cursor = (page.get("response_metadata") or {}).get("next_cursor")
-        if not cursor:
-            return ""
+    window: dict[str, Any] = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE}
+    async with aclosing(pages(fetch, f"channel {upload.channel}", **window)) as found:
+        async for page in found:
+            for file in (each for message in page.get("messages") or () for each in message.get("files") or ()):
+                if file.get("title") == upload.title and file.get("name") == upload.name:
+                    return str(file["id"])
+    return ""
