@@ -126,7 +126,7 @@ async def scripted_activities(
 ) -> AsyncIterator[ScriptedActivities]:
     """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
-    url, pool_size = settings.database_url.get_secret_value(), 2 * settings.slots + 2
+    url, pool_size = settings.agent_database_url.get_secret_value(), 2 * settings.agent_slots + 2
     async with agent_database(url, pool_size=pool_size) as database:
         workspaces = Workspaces(root, repository.repo)
         # Removes the workspace of a run that is terminated before its cleanup.

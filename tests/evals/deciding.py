@@ -63,12 +63,19 @@ class Made:
 async def judge(settings: OpenAISettings) -> AsyncIterator[Judge]:
     """The configured model, or over a server of its own the devstack's script where no key is set."""
     if settings.api_key and (key := settings.api_key.get_secret_value().strip()):
-        config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
+        config = OpenAIConfig(
+            settings.openai_model,
+            key,
+            settings.base_url,
+            settings.openai_api,
+            settings.openai_timeout,
+            settings.openai_prices,
+        )
         async with _closing(OpenAIModel(config)) as model:
-            yield Judge(model, settings.model, scripted=False)
+            yield Judge(model, settings.openai_model, scripted=False)
         return
     async with ModelSandbox.running() as sandbox:
-        config = OpenAIConfig(settings.model, "any", f"{sandbox.url}/v1")
+        config = OpenAIConfig(settings.openai_model, "any", f"{sandbox.url}/v1")
         async with _closing(OpenAIModel(config)) as model:
             yield Judge(model, "the devstack's script", scripted=True)
 

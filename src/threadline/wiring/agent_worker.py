@@ -69,10 +69,10 @@ async def agent_activities(
     Raises:
         Permanent: a login could do more than it may.
     """
-    url = settings.database_url.get_secret_value()
+    url = settings.agent_database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(own_temporary_folder(repository.workspace_root))
-        database = await opened.enter_async_context(agent_database(url, pool_size=2 * settings.slots + 2))
+        database = await opened.enter_async_context(agent_database(url, pool_size=2 * settings.agent_slots + 2))
         session = await opened.enter_async_context(aiohttp.ClientSession())
         queries = None
         if settings.query_databases:
@@ -80,7 +80,7 @@ async def agent_activities(
             queries = ReadOnlyQueries(sources, views=settings.query_views, own=[url])
             await queries.check()
         logs = Loki(session, settings.loki_url, settings.loki_selector) if settings.loki_url else None
-        config = InvestigatorConfig(settings.model, settings.api_key.get_secret_value(), settings.base_url)
+        config = InvestigatorConfig(settings.investigator_model, settings.api_key.get_secret_value(), settings.base_url)
         if alone:
             hide_secrets()
         workspaces = Workspaces(repository.workspace_root, repository.repo)

@@ -36,12 +36,12 @@ from threadline.investigator.sandbox import find_cli
 from threadline.settings import (
     AgentSettings,
     ApprovalSettings,
-    CatchUpSettings,
     ChannelSettings,
     DatabaseSettings,
     OpenAISettings,
     RepositorySettings,
     SlackSettings,
+    WorkerSettings,
 )
 from threadline.slack.client import SlackClient
 from threadline.slack.errors import translated
@@ -128,7 +128,7 @@ class DoctorConnections:
 
     async def slack(self) -> AsyncWebClient:
         if self._slack is None:
-            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.read()))
+            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.load()))
         return self._slack
 
     async def identity(self) -> AsyncSlackResponse:
@@ -141,7 +141,7 @@ class DoctorConnections:
 
     def database(self) -> Database:
         if self._database is None:
-            url = DatabaseSettings.read().url.get_secret_value()
+            url = DatabaseSettings.load().url.get_secret_value()
             self._database = Database(url, pool_size=1, application="threadline-doctor")
             self._opened.push_async_callback(self._database.dispose)
         return self._database
@@ -193,7 +193,7 @@ async def _checked(name: str, check: Callable[[DoctorConnections], Awaitable[str
 
 
 async def _database(at: DoctorConnections) -> str:
-    if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.read().url.get_secret_value()):
+    if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.load().url.get_secret_value()):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     async with at.database().connect() as connection:
         version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
@@ -212,7 +212,7 @@ def check_postgres_version(version: str) -> str:
 
 
 async def _agents_database(_: DoctorConnections) -> str:
-    async with agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database:
+    async with agent_database(AgentSettings.load().agent_database_url.get_secret_value(), pool_size=1) as database:
         if found := await excess_privileges(database):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "reachable, with the restricted role and no extra rights"
@@ -307,7 +307,7 @@ def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequenc
 
 
 async def _sweep(at: DoctorConnections) -> str:
-    return await check_sweep(await at.temporal(), CatchUpSettings.read().interval)
+    return await check_sweep(await at.temporal(), WorkerSettings.load().catch_up_interval)
 
 
 async def check_sweep(client: Client, interval: float) -> str:
@@ -364,7 +364,7 @@ async def _slack(at: DoctorConnections) -> str:
 
 
 async def _channels(at: DoctorConnections) -> str:
-    channels = ChannelSettings.read()
+    channels = ChannelSettings.load()
     named = {
         "THREADLINE_REPORTS_CHANNEL": channels.reports_channel,
         "THREADLINE_SUMMARIES_CHANNEL": channels.summaries_channel,
@@ -397,7 +397,7 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
 
 
 async def _approvers(at: DoctorConnections) -> str:
-    named = ApprovalSettings.read().approvers
+    named = ApprovalSettings.load().approvers
     return await check_approvers(SlackClient(await at.slack()), named)
 
 
@@ -419,7 +419,7 @@ async def _catch_up(at: DoctorConnections) -> str:
 
 async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str:
     """Raises `Permanent` when a channel cannot be read, no pass has ended for long, or what was found stays undone."""
-    channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
+    channels, interval = ChannelSettings.load(), WorkerSettings.load().catch_up_interval
     async with database.begin() as tx:
         store = CatchUpStore(tx, team)
         followed = {each.channel: each for each in await store.channels()}
@@ -473,7 +473,7 @@ async def _tools(_: DoctorConnections) -> str:
 
 async def _repositories(_: DoctorConnections) -> str:
     """Each of them answers, with the credentials in its address."""
-    named = remotes.repositories_by_name(RepositorySettings.read().repo)
+    named = remotes.repositories_by_name(RepositorySettings.load().repo)
     git = Git()
     with tempfile.TemporaryDirectory() as folder:
         await git.init(Path(folder) / "look.git")
@@ -492,21 +492,21 @@ async def _repositories(_: DoctorConnections) -> str:
 
 async def _model(_: DoctorConnections) -> str:
     """The key alone: a call would cost something."""
-    settings = AgentSettings.read()
+    settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
-    return f"{settings.model}, with a key (not tested, since a call costs money)"
+    return f"{settings.investigator_model}, with a key (not tested, since a call costs money)"
 
 
 async def _conversation_model(_: DoctorConnections) -> str:
-    return check_conversation_model(OpenAISettings.read())
+    return check_conversation_model(OpenAISettings.load())
 
 
 def check_conversation_model(settings: OpenAISettings) -> str:
     """The key of the model that answers mentions: a call would cost something."""
     if settings.api_key is None or not settings.api_key.get_secret_value().strip():
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
-    return f"{settings.model}, with a key (not tested, since a call costs money)"
+    return f"{settings.openai_model}, with a key (not tested, since a call costs money)"
 
 
 async def _clocks(at: DoctorConnections) -> str:
@@ -516,7 +516,7 @@ async def _clocks(at: DoctorConnections) -> str:
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
     async with (
-        agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database,
+        agent_database(AgentSettings.load().agent_database_url.get_secret_value(), pool_size=1) as database,
         database.connect() as connection,
     ):
         now = await connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())")
@@ -538,7 +538,7 @@ def check_clocks(ahead: dict[str, float]) -> str:
 
 async def _workspaces(_: DoctorConnections) -> str:
     """The folder of the agents' files, when its worker runs on this machine."""
-    return await asyncio.to_thread(check_folder, RepositorySettings.read().workspace_root)
+    return await asyncio.to_thread(check_folder, RepositorySettings.load().workspace_root)
 
 
 def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:

@@ -135,7 +135,7 @@ async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> 
 
 async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
-    converter = data_converter(PayloadSettings.read().keys)
+    converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -171,7 +171,9 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
     # What fails here is told to who asked, in words that are not encrypted.
-    converter = replace(data_converter(PayloadSettings.read().keys), failure_converter_class=DefaultFailureConverter)
+    converter = replace(
+        data_converter(PayloadSettings.load().payload_keys), failure_converter_class=DefaultFailureConverter
+    )
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
 
 

@@ -13,9 +13,8 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
 from threadline.cases.contract import AgentActivities
-from threadline.db import migrate
 from threadline.errors import Permanent
-from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, RepositorySettings
+from threadline.settings import AgentSettings, LogSettings, RepositorySettings
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
@@ -48,11 +47,6 @@ CANCELLED_WITHIN = timedelta(seconds=5)
 """A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
 
 
-async def upgrade_database() -> None:
-    """Bring the database at `DATABASE_URL` to the newest schema."""
-    await asyncio.to_thread(migrate.upgrade, DatabaseSettings.read().url.get_secret_value())
-
-
 async def run_worker(queue: str, stop: asyncio.Event) -> None:
     """Work until `stop`, then finish what is under way.
 
@@ -62,13 +56,13 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
     Raises:
         Permanent: a setting is missing or wrong, or something it needs is not as it must be.
     """
-    telemetry.configure_logging(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.load().log_level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.flush_callbacks)
         workers: list[Worker] = []
         # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
         if queue in ("agents", "all"):
-            settings, repository = AgentSettings.read(), RepositorySettings.read()
+            settings, repository = AgentSettings.load(), RepositorySettings.load()
             if queue == "agents":
                 refuse_secrets()
             agents_client = await temporal_client(stop=stop)
@@ -76,7 +70,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
                 agent_activities(settings, repository, alone=queue == "agents")
             )
             served = activities_of(investigating, AgentActivities)
-            workers.append(_agent_worker(agents_client, served, settings.slots))
+            workers.append(_agent_worker(agents_client, served, settings.agent_slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
@@ -88,7 +82,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
-            await ensure_schedule(client, core.catch_up.interval, [each.name for each in all_sweeps(features)])
+            await ensure_schedule(client, core.worker.catch_up_interval, [each.name for each in all_sweeps(features)])
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
@@ -110,7 +104,7 @@ def _core_worker(deps: CoreDeps, features: Sequence[Feature], settings: CoreSett
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
+        deployment_config=deployment_config(settings.worker.deployment, settings.worker.build_id),
     )
 
 
