@@ -11,7 +11,7 @@ from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.status import DELAY, showing_status
 from threadline.models.model import ToolChoice
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline_devstack.models.script import ScriptTurn
 
 __all__ = ["make_talk", "talk"]
@@ -70,7 +70,7 @@ async def test_silent_end_clears_the_status(talk: ConversationActivityScene) -> 
 
 async def test_slack_that_refuses_a_status_does_not_fail_the_step(make_talk: Make) -> None:
     talk = make_talk()
-    client: Slack = talk.client
+    client: SlackClient = talk.client
 
     async def refused() -> bool:
         return any(each["event"] == "status_update_failed" for each in logged)
