@@ -100,10 +100,9 @@ class MemoryLedger(ToolLedger):
             self.intents, self.entries = intents, entries
             raise
 
-    async def limit(self, tx: Transaction, seconds: float) -> None:
-        pass
-
-    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async def begin(
+        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
+    ) -> ToolResult | Intent:
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
             if same[0].call.fingerprint != call.fingerprint:

@@ -44,12 +44,15 @@ class ToolLedger(ABC):
         """Open the transaction of a call: all of it is kept, or, when the block raises, nothing."""
 
     @abstractmethod
-    async def limit(self, tx: Transaction, seconds: float) -> None:
-        """Have Postgres end the transaction after so many seconds: nothing is committed once its call is given up."""
-
-    @abstractmethod
-    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async def begin(
+        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
+    ) -> ToolResult | Intent:
         """Return the result that the call has already, or the intent to make it.
+
+        Args:
+            refusal: why the call may not be made, None if it may.
+            seconds: after which Postgres ends the transaction, so that nothing is committed once the call is given up.
+                None: the transaction makes no call.
 
         The first that applies:
 
@@ -105,17 +108,15 @@ class PostgresToolLedger(ToolLedger):
         async with self._database.begin() as tx:
             yield tx
 
-    async def limit(self, tx: Transaction, seconds: float) -> None:
-        await ToolExecutionStore(tx).limit_transaction(seconds)
-
-    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async def begin(
+        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
+    ) -> ToolResult | Intent:
         executions = ToolExecutionStore(tx)
-        known = await executions.of_call(call)
+        intends = call.changes and refusal is None
+        known = await executions.intend(call, seconds) if intends else await executions.of_call(call, seconds)
         result = None if known else refusal or await self._rate_refusal(tx, call) or await _cached(tx, call)
         if result:
-            known = await executions.finish(call, result.status, asdict(result), 0, call.now, over_intent=False)
-        elif known is None and call.changes:
-            known = await executions.intend(call)
+            known = await executions.finish(call, result.status, asdict(result), 0, call.now, over_intent=intends)
         if known is None:
             return result or Intent(call.now, new=True)
         if known.status is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -94,13 +94,11 @@ class ToolExecutionStore:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def limit_transaction(self, seconds: float) -> None:
-        """Have Postgres end this transaction after so many seconds."""
-        limit = func.set_config("transaction_timeout", f"{seconds * 1000:.0f}", True)
-        await self._connection.execute(select(limit))
-
-    async def intend(self, call: LoggedCall) -> ToolExecution | None:
+    async def intend(self, call: LoggedCall, seconds: float | None = None) -> ToolExecution | None:
         """Write down that a call which changes something is about to be made; commit that before it is made.
+
+        Args:
+            seconds: after which Postgres ends the transaction that makes the call; None for no such limit.
 
         Returns:
             None: nobody has tried, so make it. Else do not: it is on record, and where its outcome is unknown, the
@@ -110,9 +108,10 @@ class ToolExecutionStore:
             CallIdReused: the operation stands for a call of another tool or with other arguments.
         """
         new = insert(agent_tool_executions).values(_values(call)).on_conflict_do_nothing()
-        if (await self._connection.execute(new.returning(agent_tool_executions.c.id))).first():
+        row = agent_tool_executions.c
+        if (await self._connection.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
             return None
-        return _record(await self._of(call))
+        return _record(_same(await self._row(call.operation, seconds), call))
 
     async def withdraw(self, operation: Operation, at: float) -> None:
         """Forget the intent of this moment: the call was surely not made. What has a result stays."""
@@ -125,13 +124,9 @@ class ToolExecutionStore:
         row = await self._row(operation)
         return _record(row) if row else None
 
-    async def of_call(self, call: LoggedCall) -> ToolExecution | None:
-        """This very call as it is on record; None when there is nothing.
-
-        Raises:
-            CallIdReused: as in `intend`.
-        """
-        row = await self._row(call.operation)
+    async def of_call(self, call: LoggedCall, seconds: float | None = None) -> ToolExecution | None:
+        """This very call as it is on record; None when there is nothing. `seconds` and errors: as in `intend`."""
+        row = await self._row(call.operation, seconds)
         return _record(_same(row, call)) if row else None
 
     async def finish(
@@ -176,7 +171,7 @@ class ToolExecutionStore:
             kept = kept.on_conflict_do_nothing()
         if (await self._connection.execute(kept.returning(row.id))).first():
             return None
-        return _record(await self._of(call))
+        return _record(_same(await self._row(call.operation), call))
 
     async def complete(self, call: LoggedCall, result: object, now: float) -> None:
         """Record that the side effects of a call have run; `result` as in `finish`, with what they said."""
@@ -253,12 +248,19 @@ class ToolExecutionStore:
         part = select(row.result[name]).where(_in(thread), row.turn == turn, row.success)
         return list((await self._connection.execute(part.order_by(row.step, row.created_at, row.call_id))).scalars())
 
-    async def _row(self, operation: Operation) -> Row[Any] | None:
-        query = select(agent_tool_executions).where(*_place(operation))
-        return (await self._connection.execute(query)).one_or_none()
+    async def _row(self, operation: Operation, seconds: float | None = None) -> Row[Any] | None:
+        one = select(literal(1).label("one")).subquery()  # the limit is set also where there is no record
+        found = one.outerjoin(agent_tool_executions, and_(*_place(operation)))
+        query = select(agent_tool_executions, *_transaction_limit(seconds)).select_from(found)
+        row = (await self._connection.execute(query)).one()
+        return None if row.id is None else row
 
-    async def _of(self, call: LoggedCall) -> Row[Any]:
-        return _same(await self._row(call.operation), call)
+
+def _transaction_limit(seconds: float | None) -> list[ColumnElement[str]]:
+    """A column that has Postgres end the transaction after so many seconds; none without a limit."""
+    if seconds is None:
+        return []
+    return [func.set_config("transaction_timeout", f"{seconds * 1000:.0f}", True).label("transaction_limit")]
 
 
 def _same(row: Row[Any] | None, call: LoggedCall) -> Row[Any]:
