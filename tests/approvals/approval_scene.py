@@ -32,10 +32,10 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxMessage
 

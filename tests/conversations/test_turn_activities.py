@@ -16,9 +16,8 @@ from threadline.estimates.store import EstimateStore
 from threadline.models.errors import RateLimited
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import LoggedCall, PostgresToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 

@@ -35,10 +35,10 @@ from threadline.sales.smtp import SmtpMailer
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]

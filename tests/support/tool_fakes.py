@@ -9,9 +9,8 @@ from typing import Any, cast
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger, too_many_changes
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import Intent, LoggedCall, PostgresToolLedger, ToolLedger, too_many_changes
 
 
 class Clock:

@@ -25,10 +25,10 @@ from threadline.slack.model import Thread, name_with_id
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import ErrorCategory, ToolResult
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import ToolLedger
 
 
 class Acting:

@@ -26,7 +26,6 @@ from threadline.tools.arguments import (
     with_value,
 )
 from threadline.tools.context import Requester, ToolContext
-from threadline.tools.ledger import Intent, ToolLedger
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.output import fit_json, fit_result
 from threadline.tools.public_text import public_sentence
@@ -39,7 +38,7 @@ from threadline.tools.registry import (
     ToolRegistry,
     ToolSuccess,
 )
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import Intent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
