@@ -15,9 +15,8 @@ from threadline.errors import Permanent, Transient
 from threadline.estimates.store import EstimateStore
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import LoggedCall, PostgresToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 

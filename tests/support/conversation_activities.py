@@ -49,9 +49,9 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
+from threadline.tools.store import PostgresToolLedger, ToolLedger
 from threadline.wiring.operator import operating
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn

@@ -60,9 +60,9 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageK
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
+from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS

@@ -18,7 +18,8 @@ from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
 from threadline.wiring import doctor, integrations
-from threadline_devstack.server import HOST, bound
+from threadline_devstack.processes import HOST
+from threadline_devstack.server import bound
 from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox

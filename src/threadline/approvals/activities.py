@@ -41,12 +41,11 @@ from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import Operation, Risk
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolPolicy, ToolRunner
-from threadline.tools.store import ToolExecution, ToolExecutionStore
+from threadline.tools.store import ToolExecution, ToolExecutionStore, ToolLedger
 
 _STAGES = {
     None: ApprovalStage.OPEN,

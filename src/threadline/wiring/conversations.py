@@ -53,8 +53,8 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.decisions import deciding, decision_rules
 from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.operator import operating
