@@ -160,13 +160,11 @@ class SettingsGroup(BaseSettings):
         return {str(each.validation_alias or f"{prefix}{key}".upper()): each for key, each in cls.model_fields.items()}
 
 
-def _explain(group: type[BaseSettings], detail: Any) -> str:
+def _explain(group: type[SettingsGroup], detail: Any) -> str:
     if not detail["loc"]:
         return f"{group.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
     name = str(detail["loc"][0])
-    fields = {field.validation_alias or key: key for key, field in group.model_fields.items()}
-    prefix = group.model_config.get("env_prefix", "")
-    variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
+    variable = name if name in group.variables() else f"{group.model_config.get('env_prefix', '')}{name}".upper()
     if detail["type"] == "missing":
         return f"{variable} is not set: see docs/settings.md"
     hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))

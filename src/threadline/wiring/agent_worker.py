@@ -42,10 +42,7 @@ def _holds_secret(kind: Any) -> bool:
 def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
     """The variables of the groups' secret settings."""
     return frozenset(
-        str(field.validation_alias or f"{group.model_config.get('env_prefix', '')}{name}").upper()
-        for group in groups
-        for name, field in group.model_fields.items()
-        if _holds_secret(field.annotation)
+        variable for group in groups for variable, field in group.variables().items() if _holds_secret(field.annotation)
     )
 
 
