@@ -27,8 +27,17 @@ from threadline.errors import Transient
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Attachment, Workspaces, sweep_periodically
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
+from threadline.models.model import (
+    ChatModel,
+    Completion,
+    Message,
+    ModelReply,
+    Prompt,
+    Role,
+    ToolCall,
+    ToolChoice,
+    Usage,
+)
 from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
 from threadline.wiring import agent_worker
 
@@ -161,7 +170,7 @@ class ScriptedChat(ChatModel):
         self._home = home
         self._random = Random()  # noqa: S311 - no secret depends on it
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         rates = FaultRates.read(self._home)
         await asyncio.sleep(self._random.uniform(0.05, rates.longest))
         if rates.outage_from <= time.time() < rates.outage_until:
@@ -171,7 +180,7 @@ class ScriptedChat(ChatModel):
             raise Transient("The model is asked too often.", retry_after=0.5)
         if chance < rates.overloaded + rates.broken_off:
             raise Transient("The model's answer broke off.")
-        return Answer(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
+        return Completion(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
 
 
 @asynccontextmanager

@@ -16,9 +16,8 @@ from threadline.decisions import engine
 from threadline.decisions.model import Decision, DecisionRound, DecisionType, Thresholds
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Transient
-from threadline.models.chat_model import ChatModel
-from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline.models.structured import asking
+from threadline.models.client import OpenAIConfig, OpenAIModel, ask_structured
+from threadline.models.model import ChatModel
 from threadline.settings import OpenAISettings
 from threadline_devstack.models.sandbox import ModelSandbox
 
@@ -119,10 +118,10 @@ async def decide_all(
 async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[Decision, tuple[str, ...]]:
     for attempt in range(1, TRIES):
         try:
-            return await engine.decide(example.situation, asking(model, [], attempt))
+            return await engine.decide(example.situation, ask_structured(model, [], attempt))
         except Transient as fault:
             await pause(fault.retry_after or 2**attempt)
-    return await engine.decide(example.situation, asking(model, [], TRIES))
+    return await engine.decide(example.situation, ask_structured(model, [], TRIES))
 
 
 async def _kept(database: Database, turn: int, example: Example, decided: Decision) -> Decision | None:

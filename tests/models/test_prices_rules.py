@@ -20,7 +20,7 @@ def test_snapshot_of_a_model_costs_what_the_model_does() -> None:
     prices = parse_prices("gpt-x=1/0.5/2, gpt-y=0/0/0")
     assert prices == {"gpt-x": Price(1, 0.5, 2), "gpt-y": Price(0, 0, 0)}
     usage = Usage("gpt-x-2026-03-17", input_tokens=1_000_000, cached_tokens=400_000, output_tokens=500_000)
-    assert PriceList(prices).priced(usage).cost_usd == pytest.approx(0.6 + 0.2 + 1.0)
+    assert PriceList(prices).with_cost(usage).cost_usd == pytest.approx(0.6 + 0.2 + 1.0)
 
 
 def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI, Timeout
 
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OPENAI
-from threadline.models.errors import EXPECTED, reading, translate
+from threadline.models.errors import KNOWN_ERRORS, parse_errors, translate
 
 OPENAI_MODEL = "text-embedding-3-small"
 LOCAL_MODEL = "l2_supercat"
@@ -81,12 +81,12 @@ class OpenAIEmbedder(Embedder):
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         try:
             async with asyncio.timeout(self._config.timeout):
-                with reading():
+                with parse_errors():
                     answer = await self._client.embeddings.create(
                         model=self.model, input=list(texts), encoding_format="float"
                     )
                     vectors = [[float(each) for each in one.embedding] for one in answer.data]
-        except EXPECTED as error:
+        except KNOWN_ERRORS as error:
             fault = translate(error, 1)
             raise fault if isinstance(fault, Transient) else Permanent(_REFUSED) from error
         if len(vectors) != len(texts) or not all(vectors):
