@@ -104,7 +104,7 @@ class OpenAIModel(ChatModel):
                 self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
                 # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
-                prompt = _without_reasoning(prompt)
+                prompt = replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
             else:
                 raise
         return await self._respond(prompt)
@@ -129,10 +129,6 @@ def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
     what it might rename, and finds nothing; with fifty tools that is 11 ms of CPU in which nobody else is served."""
     tools = {"tools": asked["tools"]} if "tools" in asked else {}
     return {name: value for name, value in asked.items() if name not in tools} | {"extra_body": tools}
-
-
-def _without_reasoning(prompt: Prompt) -> Prompt:
-    return replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
 
 
 def _with_unique_ids(reply: ModelReply, prompt: Prompt) -> ModelReply:

@@ -1,7 +1,7 @@
 """Models that turn texts into vectors: OpenAI's endpoint, and a small one whose weights come with its package."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -76,7 +76,8 @@ class OpenAIEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """See `Embedder.embed`."""
-        return [vector for batch in _batches(texts) for vector in await self._ask(batch)]
+        batches = [texts[begin : begin + _BATCH] for begin in range(0, len(texts), _BATCH)]
+        return [vector for batch in batches for vector in await self._ask(batch)]
 
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         try:
@@ -157,8 +158,3 @@ async def open_embedder(
                 yield embedder
             finally:
                 await embedder.close()
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    for begin in range(0, len(texts), _BATCH):
-        yield texts[begin : begin + _BATCH]

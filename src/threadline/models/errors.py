@@ -72,17 +72,12 @@ def parse_errors() -> Iterator[None]:
         raise InvalidResponse(UNREADABLE) from exc
 
 
-def min_retry_delay(attempt: int) -> float:
-    """Seconds to wait at least after a rate limit met attempt `attempt`, counted from 1: two, four, eight."""
-    return 2.0 ** min(max(attempt, 0), MOST_DOUBLINGS)
-
-
 def translate(error: Exception, attempt: int) -> Permanent | Transient:
     """Pick a side for what a call to the model's API raised.
 
     Args:
-        error: one of `EXPECTED`.
-        attempt: see `least_wait`.
+        error: one of `KNOWN_ERRORS`.
+        attempt: counted from 1; after a rate limit the least wait is two seconds, then four, then eight.
     """
     match error:
         case APIStatusError():
@@ -148,7 +143,7 @@ def _told(code: str, attempt: int) -> Permanent | Transient:
 
 
 def _limited(attempt: int, pause: float | None) -> Transient:
-    wait = max(min_retry_delay(attempt), pause or 0.0)
+    wait = max(2.0 ** min(max(attempt, 0), MOST_DOUBLINGS), pause or 0.0)
     return Transient("The rate limit of the model's API is reached.", retry_after=wait)
 
 

@@ -107,16 +107,13 @@ def parse_response(response: Any, model: str) -> Completion:
                 texts.append("".join(_text(part) for part in item.content))
                 items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
             case "reasoning":
-                items.append(_thought(item.model_dump(mode="json", warnings=False)))
+                thought = item.model_dump(mode="json", warnings=False)
+                items.append({name: thought[name] for name in _REASONING if thought.get(name) is not None})
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
     text = "\n\n".join(text for text in texts if text.strip())
     opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
     cut = response.status == "incomplete"
     return Completion(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
-
-
-def _thought(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: item[name] for name in _REASONING if item.get(name) is not None}
 
 
 def _text(part: Any) -> str:

@@ -53,7 +53,7 @@ from threadline.threads.store import Quarantine
 from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import case_channels, slack_client, watched_channels
 from threadline.wiring.integrations import check_integrations
-from threadline.wiring.temporal import WORKFLOWS, missing_search_attributes, temporal_client
+from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
 
 SCOPES = frozenset(
     {
@@ -169,7 +169,7 @@ async def run_checks() -> list[Check]:
         "repositories": _repositories,
         "model": _model,
         "conversations' model": _conversation_model,
-        "tools": _tools,
+        "tools": lambda _: check_integrations(),
         "approvals": _approvers,
         "history": _retention,
         "clocks": _clocks,
@@ -232,8 +232,7 @@ async def _quarantine(at: DoctorConnections) -> str:
 
 async def _temporal(at: DoctorConnections) -> str:
     client = await at.temporal()
-    if missing := await missing_search_attributes(client):
-        raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
+    await check_search_attributes(client)
     return f"namespace {client.namespace!r} is reachable and has its search attributes"
 
 
@@ -245,7 +244,8 @@ async def check_task_queues(client: Client) -> str:
     """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
     for queue, name, kind in _NEEDED:
         found = await _describe(client, queue, kind)
-        pollers = [poller for poller in found.pollers if _is_alive(poller)]
+        alive = time.time() - _POLLER_TIMEOUT
+        pollers = [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
         if not pollers:
             raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
         _check_builds(queue, found, pollers)
@@ -281,10 +281,6 @@ async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType")
     place = TaskQueue(name=queue)
     request = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=place, task_queue_type=kind)
     return await client.workflow_service.describe_task_queue(request)
-
-
-def _is_alive(poller: PollerInfo) -> bool:
-    return time.time() - poller.last_access_time.seconds < _POLLER_TIMEOUT
 
 
 def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
@@ -327,16 +323,15 @@ async def check_sweep(client: Client, interval: float) -> str:
             if isinstance(each.action, ScheduleActionExecutionStartWorkflow):
                 handle = client.get_workflow_handle(each.action.workflow_id)
                 if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
-                    return _swept(each.action.workflow_id, str(await handle.result()))
+                    result = str(await handle.result())
+                    if "failed" in result or "not started" in result:
+                        raise Permanent(
+                            f"{handle.id} ended with {result!r}: see its failed activities in Temporal's UI."
+                        )
+                    return f"the last one ended with {result!r}"
     except RPCError as error:
         raise Permanent(f"Temporal did not report the sweep ({error.message}): is a core worker started?") from error
     return "the first one has begun"
-
-
-def _swept(workflow_id: str, result: str) -> str:
-    if "failed" in result or "not started" in result:
-        raise Permanent(f"{workflow_id} ended with {result!r}: see its failed activities in Temporal's UI.")
-    return f"the last one ended with {result!r}"
 
 
 async def _retention(at: DoctorConnections) -> str:
@@ -465,10 +460,6 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
 
 
 # ---- Code, models and this machine -----------------------------------------------------------------------------------
-
-
-async def _tools(_: DoctorConnections) -> str:
-    return await check_integrations()
 
 
 async def _repositories(_: DoctorConnections) -> str:

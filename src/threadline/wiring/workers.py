@@ -13,7 +13,6 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
 from threadline.cases.contract import AgentActivities
-from threadline.errors import Permanent
 from threadline.settings import AgentSettings, LogSettings, RepositorySettings
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
@@ -32,8 +31,8 @@ from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
     activities_of,
+    check_search_attributes,
     ensure_schedule,
-    missing_search_attributes,
     temporal_client,
     workflow_runner,
 )
@@ -74,7 +73,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
-            await _check_temporal(client)
+            await check_search_attributes(client)
             deps = await opened.enter_async_context(connect_core(core, client))
             features = await opened.enter_async_context(core_features(core, deps))
             await opened.enter_async_context(prune_periodically(deps.database, features))
@@ -134,12 +133,3 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,
     )
-
-
-async def _check_temporal(client: Client) -> None:
-    if missing := await missing_search_attributes(client):
-        create = " ".join(f"--name {name} --type Keyword" for name in missing)
-        raise Permanent(
-            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
-            f"run `temporal operator search-attribute create {create}`."
-        )
