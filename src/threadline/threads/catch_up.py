@@ -65,8 +65,6 @@ class LiveCatchUpActivities(CatchUpActivities):
         handle: takes an event as Slack would have delivered it.
         sources: one for each kind of thread; the first of a scope has the threads that nobody owns yet.
         case_channels: by id, with whether only threads that the bot opened count there.
-        team: Slack's id of the workspace.
-        bot_user_id: Slack's id of the bot's user.
         conversation_channels: whose history is read for mentions; None for wherever the bot is.
         settle_time: seconds for which fresh messages are left to ordinary delivery.
     """

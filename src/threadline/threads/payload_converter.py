@@ -41,9 +41,9 @@ SHARED_MODULES = frozenset(
 )
 """Modules of which a process has one copy: the workflow sandbox passes them through.
 
-These are every model and contract, and the others that are named. They hold values and rules alone. The sandbox would load them again for each workflow, at fifteen times the memory and
-time. The ruff ban on clocks, random numbers and loggers covers each of them, since a workflow runs their code as its
-own.
+They are every model and contract, and the others that are named: values and rules alone. The sandbox would load them
+again for each workflow, at fifteen times the memory and time. The ruff ban on clocks, random numbers and loggers covers
+each of them, since a workflow runs their code as its own.
 """
 _adapter = cache(TypeAdapter)
 
