@@ -26,7 +26,7 @@ from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import patch_risk
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
@@ -170,7 +170,7 @@ class ApprovalScene:
         return self.talk.speaking._outbox
 
     @property
-    def slack(self) -> Slack:
+    def slack(self) -> SlackClient:
         return self.talk.speaking._slack
 
     def activities(

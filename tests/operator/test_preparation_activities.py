@@ -27,7 +27,7 @@ from threadline.operator.context import (
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
@@ -48,11 +48,11 @@ async def find_user(user_id: str) -> User | None:
 class Heard(History):
     """Slack's history of one thread, without Slack."""
 
-    def __init__(self, *messages: Raw) -> None:
+    def __init__(self, *messages: RawMessage) -> None:
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message

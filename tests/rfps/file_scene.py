@@ -17,7 +17,7 @@ from threadline.models.model import ToolCall
 from threadline.rfps import files
 from threadline.rfps.files import RfpFiles
 from threadline.rfps.model import BINDING
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -42,7 +42,7 @@ class Caller:
 
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
-        slack = Slack(make_client(BOT_TOKEN, api_url, session))
+        slack = SlackClient(make_web_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
         self._services = Services().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
         registry = ToolRegistry(files.TOOLS)

@@ -34,7 +34,7 @@ from threadline.approvals.model import (
 from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
@@ -80,7 +80,7 @@ class ApprovalDeps:
     """
 
     database: Database
-    slack: Slack
+    slack: SlackClient
     outbox: Outbox
     registry: ToolRegistry
     services: Services

@@ -30,9 +30,9 @@ from threadline.rfps.model import (
     facts_from_document,
 )
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.slack import rich_text
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
+from threadline.slack.text import text_of
 from threadline.slack.users import UserProfiles
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
@@ -549,12 +549,12 @@ def _note(missing: int, layer: Layer) -> str:
     return f"({missing} {which} left out here{f': {layer.more} shows them' if layer.more else ''})"
 
 
-def _prior_message(message: Raw, users: Mapping[str, User | None]) -> PriorMessage:
+def _prior_message(message: RawMessage, users: Mapping[str, User | None]) -> PriorMessage:
     user_id = str(message.get("user") or "")
     user = users.get(user_id)
     author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
     files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
-    return PriorMessage(author, float(message["ts"]), rich_text.text_of(message), tuple(files))
+    return PriorMessage(author, float(message["ts"]), text_of(message), tuple(files))
 
 
 _TEAM_PATTERN = re.compile(

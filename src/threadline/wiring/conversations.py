@@ -45,7 +45,7 @@ from threadline.settings import (
     MailSettings,
     OpenAISettings,
 )
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
@@ -116,7 +116,7 @@ class Host:
 async def conversing(
     settings: TalkSettings,
     database: Database,
-    slack: Slack,
+    slack: SlackClient,
     history: History,
     users: UserDirectory,
     outbox: Outbox,
