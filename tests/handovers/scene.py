@@ -108,10 +108,12 @@ class HandoverScene:
             handover = await HandoverStore(tx).get(self.ref)
         return handover.card_ts if handover else ""
 
-    async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:
+    async def pressed(
+        self, by: str = PERSON, *, close: bool = False, at: float = 0.0, key: str = "click"
+    ) -> HandoverState:
         """Somebody presses a button of the card."""
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
-        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, "click", at, card.channel, card.ts)
+        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts)
         return await self.talk.run(self.activities.press_handover, HandoverPress(self.ref, press))
 
     async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
