@@ -29,8 +29,8 @@ async def test_decision_is_made_over_either_api(
     made, problems = await decide(replace(BOOK, types=types), ask_structured(make(api=api), paid))
     assert (made.type, made.tools, problems) == (DecisionType.USE_TOOL, ("calendar_book",), ())
     assert paid[0].output_tokens > 0
-    [exchange] = sandbox.forms
-    assert (exchange.conversation.form, dict(exchange.conversation.tools)) == ("decision", {})
+    [exchange] = sandbox.structured_requests
+    assert (exchange.conversation.schema_name, dict(exchange.conversation.tools)) == ("decision", {})
     assert not sandbox.refused
 
 
@@ -39,11 +39,11 @@ async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: Mode
     async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
-    sandbox.script(nonsense, form="decision")
+    sandbox.script(nonsense, schema_name="decision")
     paid = list[Usage]()
     made, _ = await decide(BOOK, ask_structured(make(api=api), paid))
     assert (made.type, len(paid)) == (DecisionType.ESCALATE, 2)
-    assert "I would rather not." in json.dumps(sandbox.forms[-1].conversation.messages)
+    assert "I would rather not." in json.dumps(sandbox.structured_requests[-1].conversation.messages)
 
 
 @BOTH
@@ -59,7 +59,7 @@ async def test_slow_decision_is_transient(make: Make, sandbox: ModelSandbox) -> 
     async def ponders(turn: ScriptTurn) -> None:
         await asyncio.Event().wait()
 
-    sandbox.script(ponders, form="decision")
+    sandbox.script(ponders, schema_name="decision")
     paid = list[Usage]()
     with pytest.raises(Transient, match=r"no decision within 0\.2 seconds"):
         await decide(BOOK, ask_structured(make(), paid, wait=0.2))

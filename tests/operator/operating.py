@@ -18,7 +18,7 @@ from threadline.operator.context import (
     build_context,
     mentions_team,
 )
-from threadline.operator.model.memory import Memory, MemoryKind
+from threadline.operator.store import Memory, MemoryKind
 from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
 from threadline.slack.model import Thread, UserProfile
 from threadline.tools.model import Author

@@ -24,8 +24,7 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage

@@ -16,8 +16,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.sales.model import NewEmail
 from threadline.sales.store import EmailDraftStore
 from threadline.slack.history import History

@@ -14,8 +14,7 @@ from pydantic import SecretStr
 from threadline.db.agent_role import agent_database
 from threadline.errors import Permanent
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.logs import Loki
-from threadline.investigator.queries import ReadOnlyQueries
+from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.sandbox import own_temporary_folder
 from threadline.investigator.store import AgentStore

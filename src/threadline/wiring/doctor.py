@@ -24,7 +24,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from threadline.cases.store.sweeps import CaseSweepStore
+from threadline.cases.store.lists import CaseLists
 from threadline.db import migrate
 from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
@@ -420,7 +420,7 @@ async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str
         followed = {each.channel: each for each in await store.channels()}
         failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
         unstored = await unstored_messages(tx, team, thread_sources(bot_user_id), _SHOWN)
-        unsaid = await CaseSweepStore(tx).missing_answers(_LATE * interval, _SHOWN)
+        unsaid = await CaseLists(tx).missing_answers(_LATE * interval, _SHOWN)
     _check_channels(followed, channels, interval)
     if failed:
         listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in failed)
