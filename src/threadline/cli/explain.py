@@ -38,11 +38,16 @@ async def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
-    from threadline.conversations.explain import OfCase, explain_desk
+    from temporalio.envconfig import ClientConfig
+
+    from threadline.conversations.explain import ExplainDesk, OfCase
+    from threadline.settings import TemporalUiSettings
+    from threadline.wiring.cli_services import open_database
 
     use_running_stack()
-    async with explain_desk() as desk:
-        found = await desk.explain(message)
+    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    async with open_database() as database:  # the database alone: Temporal and Slack need not answer
+        found = await ExplainDesk(database, TemporalUiSettings.load().temporal_ui, namespace).explain(message)
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
     elif isinstance(found, OfCase):

@@ -1,13 +1,10 @@
 """Why the bot has answered so: everything on record about one turn, without what was deleted and without secrets."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
-
-from temporalio.envconfig import ClientConfig
 
 from threadline.conversations.contract import Refusal
 from threadline.conversations.model.conversation import conversation_workflow_id
@@ -18,7 +15,6 @@ from threadline.errors import Permanent
 from threadline.operator.model.routing import TurnRoute
 from threadline.privacy.redaction import redact, redact_value
 from threadline.rfps.store import RfpStore
-from threadline.settings import DatabaseSettings, TemporalUiSettings
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.slack.text import Permalink, parse_permalink
@@ -225,14 +221,3 @@ def _plain(written: Written, *, hide: bool) -> Written:
 
 def _text(words: str, *, hide: bool) -> str:
     return WITHHELD if hide and words else redact(words)
-
-
-@asynccontextmanager
-async def explain_desk() -> AsyncIterator[ExplainDesk]:
-    """Asks the database alone: Temporal and Slack need not answer."""
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-    try:
-        yield ExplainDesk(database, TemporalUiSettings.load().temporal_ui, namespace)
-    finally:
-        await database.dispose()
