@@ -18,7 +18,7 @@ _PAGES = 50
 """Of a channel's members: whoever is not among the first 50,000 is not found."""
 
 
-class Channels:
+class ChannelAccess:
     """Asks Slack each time, since people leave channels."""
 
     def __init__(self, slack: SlackClient) -> None:

@@ -107,10 +107,10 @@ class LiveCatchUpActivities(CatchUpActivities):
         cases = [each for each in followed if each.channel in self._case_channels]
         always = cases if self._conversation_channels is None else followed
         deep = deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
-        talk = [each for each in followed if each.channel not in self._case_channels]
+        conversations = [each for each in followed if each.channel not in self._case_channels]
         if self._conversation_channels is None:
-            talk = _take_turns(talk)
-        windows = history_windows(self._case_channels, roots, talk, now, now - self._settle_time, deep=deep)
+            conversations = _take_turns(conversations)
+        windows = history_windows(self._case_channels, roots, conversations, now, now - self._settle_time, deep=deep)
         return CatchUpPlan(now, deep, self._settle_time, windows)
 
     async def _follow(self, now: float, since: Mapping[str, float]) -> list[FollowedChannel]:

@@ -12,7 +12,14 @@ from threadline.ci import tools as ci
 from threadline.forge.actions import Actions
 from threadline.models.embeddings import Embedder, open_embedder
 from threadline.sales.email import Mailer
-from threadline.settings import CiSettings, EmbeddingSettings, ForgeSettings, JiraSettings, MailSettings, OpenAISettings
+from threadline.settings import (
+    CiSettings,
+    EmbeddingSettings,
+    GitHubSettings,
+    JiraSettings,
+    MailSettings,
+    OpenAISettings,
+)
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as jira
@@ -29,7 +36,7 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
         Permanent: a setting is wrong.
     """
     services = services or Services()
-    jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), ForgeSettings.load(), MailSettings.load()
+    jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
     async with AsyncExitStack() as opened:
         if jira.url and jira.token:
             session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(jira.url)))
