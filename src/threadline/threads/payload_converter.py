@@ -45,7 +45,6 @@ SHARED_MODULES = frozenset(
         "threadline.handovers.contract",
         "threadline.handovers.model",
         "threadline.jobs.contract",
-        "threadline.jobs.cron",
         "threadline.jobs.model",
         "threadline.jobs.times",
         "threadline.knowledge.model",
