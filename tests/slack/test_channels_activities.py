@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.slack.channels import ChannelRefused, Channels
 from threadline.slack.client import Slack
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import SandboxUser
 
@@ -31,7 +31,7 @@ async def test_unknown_channel_is_refused(channels: Channels) -> None:
 
 
 async def test_channel_without_the_bot_and_archived_channel_are_refused(
-    channels: Channels, sandbox: SlackSandbox
+    channels: Channels, sandbox: FaultySlack
 ) -> None:
     without = sandbox.workspace.create_channel("without", [DEVELOPER])
     with pytest.raises(ChannelRefused, match="/invite"):
@@ -43,7 +43,7 @@ async def test_channel_without_the_bot_and_archived_channel_are_refused(
 
 
 async def test_private_channel_and_direct_message_are_open_to_their_members_alone(
-    channels: Channels, sandbox: SlackSandbox
+    channels: Channels, sandbox: FaultySlack
 ) -> None:
     private = sandbox.workspace.create_channel("board", [BOT_USER, DEVELOPER])
     private.is_private = True
@@ -55,7 +55,7 @@ async def test_private_channel_and_direct_message_are_open_to_their_members_alon
 
 @pytest.mark.parametrize("kind", ["is_restricted", "is_ultra_restricted", "is_stranger"])
 async def test_guest_sees_only_the_channels_that_they_are_in(
-    channels: Channels, sandbox: SlackSandbox, kind: str
+    channels: Channels, sandbox: FaultySlack, kind: str
 ) -> None:
     guest: dict[str, Any] = {kind: True}
     sandbox.workspace.add_user(replace(SandboxUser("U0GUEST", "guest", "guest"), **guest))
@@ -65,7 +65,7 @@ async def test_guest_sees_only_the_channels_that_they_are_in(
     assert await channels.admit(GENERAL, "U0GUEST") == GENERAL
 
 
-async def test_user_who_left_the_workspace_may_read_nothing(channels: Channels, sandbox: SlackSandbox) -> None:
+async def test_user_who_left_the_workspace_may_read_nothing(channels: Channels, sandbox: FaultySlack) -> None:
     own = sandbox.workspace.open_im(DEVELOPER)
     sandbox.workspace.users[DEVELOPER] = replace(sandbox.workspace.users[DEVELOPER], deleted=True)
     for channel in (GENERAL, own.id):
