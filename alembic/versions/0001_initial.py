@@ -31,7 +31,7 @@ _TABLES = (
     "agent_tool_executions, limit_verdicts",
     # handovers, decisions, conversations
     "handover_answers, handovers, decisions",
-    "thumbs, turn_plans, model_calls, conversation_turns, transcript, conversation_messages, conversations",
+    "thumbs, model_calls, conversation_turns, transcript, conversation_messages, conversations",
     # threads
     "quarantine, catch_up_messages, catch_up_threads, catch_up_channels",
     "thread_bindings, threads, posts",

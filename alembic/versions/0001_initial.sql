@@ -666,18 +666,29 @@ CREATE TABLE transcript (
     UNIQUE (conversation_id, key)
 );
 
--- Finished turns: the full answer, and when it was posted.
+-- Turns: the route, the context that the operator agent got and, once the turn is settled, the full answer, when it was
+-- posted, and the result in figures. `route` is NULL where a turn ended before it was routed. `context`, `patterns` and
+-- `analysis` may hold people's words: they are emptied when the turn is settled. `layers` are sizes.
 CREATE TABLE conversation_turns (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     turn int NOT NULL,
-    kind text NOT NULL,
-    answer text NOT NULL,
-    user_id text NOT NULL,
+    route jsonb,
+    context text NOT NULL DEFAULT '',
+    patterns text NOT NULL DEFAULT '',
+    analysis text NOT NULL DEFAULT '',
+    layers jsonb NOT NULL DEFAULT '[]',
+    kind text NOT NULL DEFAULT '',
+    answer text NOT NULL DEFAULT '',
+    user_id text NOT NULL DEFAULT '',
     detail boolean NOT NULL DEFAULT false,
     model_calls int NOT NULL DEFAULT 0,
-    settled_at timestamptz NOT NULL DEFAULT now(),
+    result jsonb,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    settled_at timestamptz,
     said_at timestamptz,
-    PRIMARY KEY (conversation_id, turn)
+    PRIMARY KEY (conversation_id, turn),
+    CONSTRAINT conversation_turns_settled_check CHECK (
+        settled_at IS NULL AND kind = '' AND answer = '' AND said_at IS NULL OR settled_at IS NOT NULL AND kind <> '')
 );
 CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (conversation_id, turn)
     WHERE said_at IS NULL AND answer <> '';
@@ -699,21 +710,6 @@ CREATE TABLE model_calls (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
-
--- The route of each turn, the context that the operator agent got, and the result. `context`, `patterns` and `analysis`
--- may hold people's words: they are emptied when the turn is finished. `layers` are sizes.
-CREATE TABLE turn_plans (
-    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    turn int NOT NULL,
-    route jsonb NOT NULL,
-    context text NOT NULL DEFAULT '',
-    patterns text NOT NULL DEFAULT '',
-    analysis text NOT NULL DEFAULT '',
-    layers jsonb NOT NULL DEFAULT '[]',
-    result jsonb,
-    created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (conversation_id, turn)
-);
 
 -- Feedback: the thumbs on the bot's messages. `put` is false once a thumb was taken back; `at` is Slack's time, and the
 -- latest event wins. posts says which turn a message belongs to.

@@ -26,15 +26,17 @@ _TALKED = {
     "turns": r"""
         SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.said_at IS NOT NULL
         FROM conversation_turns t
-        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY t.turn
+        JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts AND t.settled_at IS NOT NULL ORDER BY t.turn
     """,
     "posts": "SELECT split_part(key, ':', 5), ts IS NOT NULL FROM posts WHERE thread_ts = :ts ORDER BY claimed_at",
 }
 _OPERATED = {
     "ways": r"""
-        SELECT p.turn, p.route->>'branch', jsonb_array_length(p.layers), p.result->>'kind',
-               regexp_replace(p.result->>'protocol', 'rfp_\w+', 'it', 'g')
-        FROM turn_plans p JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY p.turn
+        SELECT t.turn, t.route->>'branch', jsonb_array_length(t.layers), t.result->>'kind',
+               regexp_replace(t.result->>'protocol', 'rfp_\w+', 'it', 'g')
+        FROM conversation_turns t JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts AND t.route IS NOT NULL ORDER BY t.turn
     """,
     "states": """
         SELECT s.version, s.document->>'status' FROM opportunity_states s

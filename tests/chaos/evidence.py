@@ -93,11 +93,10 @@ WHERE m.conversation_id = ANY(:ids) ORDER BY m.conversation_id, m.seq
 """)  # noqa: S608 - all parts are written here
 _TURNS = text(f"""
 SELECT {_KEY} AS thread, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said,
-       p.route->>'agent' AS agent, coalesce(p.route->'scope'->>'rfp_id', '') AS rfp_id,
+       t.route->>'agent' AS agent, coalesce(t.route->'scope'->>'rfp_id', '') AS rfp_id,
        (SELECT count(*) FROM journal_entries j WHERE j.correlation_id = {_KEY} || ':' || t.turn) AS entries
 FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
-LEFT JOIN turn_plans p ON p.conversation_id = c.id AND p.turn = t.turn
-WHERE c.id = ANY(:ids) ORDER BY c.id, t.turn
+WHERE c.id = ANY(:ids) AND t.settled_at IS NOT NULL ORDER BY c.id, t.turn
 """)  # noqa: S608 - all parts are written here
 _CALLS = text(f"""
 SELECT {_KEY} AS thread, turn, step, tool_name, status, CASE tool_name

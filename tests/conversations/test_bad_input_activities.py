@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
@@ -77,9 +77,9 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
     marks = await marks_of(talk)
     assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled is not None
-    assert (settled.kind, settled.said) == (OutcomeKind.ANSWERED, False)
+    assert (settled.kind, settled.said_at) == (OutcomeKind.ANSWERED, None)
     assert settled.answer
 
 

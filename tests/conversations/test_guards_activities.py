@@ -12,6 +12,7 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline_devstack.slack.identity import BYSTANDER, GENERAL, REPORTER
@@ -28,7 +29,7 @@ async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text:
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
     assert talk.posted() == []
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled
     assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 

@@ -7,6 +7,7 @@ from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
 from threadline.conversations.contract import Refusal
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.trace_store import Found, TurnTraces
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
@@ -102,7 +103,7 @@ async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Store
         await ConversationStore(held).take_up(THREAD, 2, 1)  # holds the conversation's row
         async with asyncio.timeout(10), talk.database.begin() as tx:
             assert await TurnTraces(tx).find(CHANNEL, ts(0))
-            assert await TurnTraces(tx).ended(THREAD, 1)
+            assert await TurnStore(tx).settled(THREAD, 1)
             assert await TurnTraces(tx).said(THREAD, 1)
 
 

@@ -24,6 +24,7 @@ from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 
 
@@ -107,10 +108,10 @@ async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> N
     first = await talk.settle(1, "the first")
     assert await talk.settle(1, "the second", OutcomeKind.FAILED, "really?") == first
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 1)
-        assert await ConversationStore(tx).settled(THREAD, 2) is None
+        settled = await TurnStore(tx).settled(THREAD, 1)
+        assert await TurnStore(tx).settled(THREAD, 2) is None
     assert settled is not None
-    assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
+    assert (settled.kind, settled.answer, settled.said_at) == (OutcomeKind.ANSWERED, "the first", None)
 
 
 async def test_turn_settled_by_two_workers_has_one_answer(talk: StoredConversation, other: StoredConversation) -> None:
@@ -132,9 +133,9 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
     assert (await talk.said(3)).unsaid == 0
     assert await talk.said(3) == await talk.marks()
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 3)
+        settled = await TurnStore(tx).settled(THREAD, 3)
     assert settled is not None
-    assert settled.said
+    assert settled.said_at
 
 
 async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
@@ -142,7 +143,7 @@ async def test_answer_with_any_characters_is_stored(talk: StoredConversation) ->
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
     assert marks.question == ("whichone? " + "x" * 500)[:200]
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 1)
+        settled = await TurnStore(tx).settled(THREAD, 1)
     assert settled is not None
     assert settled.answer == "ab ? 🙂"
 
@@ -237,8 +238,8 @@ async def test_silent_failure_leaves_messages_to_the_bot_due(talk: StoredConvers
 _MANY_SHORT = """
 WITH made AS (INSERT INTO conversations (team, channel, thread_ts, stored, turn)
               SELECT 'T1', 'C2', n::text, 10, 2 FROM generate_series(1, 300) n RETURNING id),
-     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
-                 SELECT id, n, 'answered', 'words', 'U1', now() FROM made, generate_series(1, 2) n)
+     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+                 SELECT id, n, 'answered', 'words', 'U1', now(), now() FROM made, generate_series(1, 2) n)
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
                                    channel, slack_ts, said_at, wants_turn, verdict, turn, step)
 SELECT id, n, 'm' || n, 'unknown', 'U1', 'message', 'words', 'C2', n::text, n, true, 'ok', n / 5, 1
@@ -251,8 +252,9 @@ SELECT c.id, n, 'm' || n, 'unknown', :somebody, 'message', 'words', 'C1', n::tex
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 _SETTLED = """
-INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
-SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', CASE WHEN n % 2 = 0 THEN now() END
+INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', now(),
+       CASE WHEN n % 2 = 0 THEN now() END
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 

@@ -100,6 +100,15 @@ def asking(hold: str) -> Reached:
     return reached
 
 
+@asynccontextmanager
+async def settling(scene: PriceScene, words: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with asking("conversing")(scene, words) as root:
+            holder = await until_killed.enter_async_context(scene.held(TURNS))
+        await scene.until_waited_for(holder)
+        yield root
+
+
 @dataclass(frozen=True)
 class Moment:
     """When the worker is killed: what is on record by then, as of `PriceScene.record`, and how often the model is asked
@@ -119,7 +128,7 @@ MOMENTS = {
     # What was found and what follows from it are written in one transaction.
     "it is judged": Moment(waiting_for(TOOLS_READ), (True, False, False)),
     "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
-    "the turn is settled": Moment(waiting_for(TURNS), (True, True, True)),
+    "the turn is settled": Moment(settling, (True, True, True)),
 }
 
 

@@ -8,10 +8,10 @@ from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, TurnRoute
@@ -65,7 +65,7 @@ async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
 async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).keep(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
+        await TurnStore(tx).begin(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
@@ -95,7 +95,7 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Stor
     await talk.turn(1, "New.")
     await talk.hear(mention(10, "March 5"))
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).keep(
+        await TurnStore(tx).begin(
             THREAD, 2, TurnRoute(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE))
         )
     await talk.turn(2)

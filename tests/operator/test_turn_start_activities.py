@@ -12,8 +12,8 @@ from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import scope as questions
@@ -41,7 +41,7 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 
 async def route(desk: ConversationActivityScene, turn: int = 1) -> TurnRoute:
     async with desk.database.begin() as tx:
-        plan = await TurnPlans(tx).of(desk.thread, turn)
+        plan = await TurnStore(tx).plan(desk.thread, turn)
     assert plan
     return plan.route
 
@@ -235,11 +235,11 @@ async def test_message_with_a_request_of_its_own_is_no_answer(desk: Conversation
 async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActivityScene) -> None:
     await desk.said(ASK)
     async with desk.database.begin() as tx:
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
+        assert await TurnStore(tx).texts(desk.thread, 1) == []
         await ConversationStore(tx).take_up(desk.thread, 1, 1)
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
+        assert await TurnStore(tx).texts(desk.thread, 1) == [ASK]
         await tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
+        assert await TurnStore(tx).texts(desk.thread, 1) == []
 
 
 async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: ConversationActivityScene) -> None:
@@ -275,7 +275,7 @@ async def test_words_among_people_bind_nothing_and_are_no_request(desk: Conversa
     first = await desk.begin()
     assert ((await route(desk)).scope.rfp_id, first.ends) == ("", OutcomeKind.ASKED)
     async with desk.database.begin() as tx:
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
+        assert await TurnStore(tx).texts(desk.thread, 1) == [ASK]
     await ended(desk, first, 1)
     await desk.said(overheard(desk, f"link {CITY}"))
     second = await desk.begin(2)

@@ -13,8 +13,8 @@ from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Execution
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.workflow import lost_call, no_reply, react
 from threadline.db.engine import Database
@@ -128,7 +128,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
 
     await talk.settle(await react(think, act, stop_requested=lambda: stop and bool(done)))
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled
     return settled.answer
 

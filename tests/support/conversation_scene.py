@@ -27,7 +27,7 @@ from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore, SettledTurn
+from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
@@ -39,6 +39,7 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
@@ -353,7 +354,7 @@ class ConversationScene:
 
     async def settled(self, turn: int) -> SettledTurn | None:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).settled(self.thread, turn)
+            return await TurnStore(tx).settled(self.thread, turn)
 
     async def answers(self) -> dict[int, str]:
         """The answers that were posted, as they are stored, by turn and in the order of posting."""
@@ -385,7 +386,7 @@ class ConversationScene:
 
         async def said() -> bool:
             settled = await self.settled(turn) if turn in self.said else None
-            return settled is not None and settled.said
+            return settled is not None and settled.said_at is not None
 
         await self.until(said, f"turn {turn} is answered")
         return self.said[turn]

@@ -12,6 +12,7 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role
@@ -70,11 +71,13 @@ class StoredConversation:
         self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
     ) -> ConversationMarks:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).settle(self.thread, turn, kind, answer, REPORTER, False, 1, question)
+            await TurnStore(tx).settle(self.thread, turn, kind, answer, REPORTER, model_calls=1, question=question)
+            return await ConversationStore(tx).marks(self.thread)
 
     async def said(self, turn: int) -> ConversationMarks:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).said(self.thread, turn)
+            await TurnStore(tx).mark_posted(self.thread, turn)
+            return await ConversationStore(tx).marks(self.thread)
 
     async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
         """A whole turn, posted."""

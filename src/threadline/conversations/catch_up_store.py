@@ -1,8 +1,6 @@
 """What is asked of conversations from outside: which were active, what is stored, and which are at work."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 
 from sqlalchemy import text
@@ -25,23 +23,6 @@ _BEGUN = text("""
 SELECT min(m.said_at) FROM conversation_messages m JOIN conversations v ON v.id = m.conversation_id
 WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = :thread_ts AND m.message_type = 'message'
 """)
-_ANSWERED = text("""
-SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.said_at
-FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
-WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
-  AND t.said_at IS NOT NULL AND t.answer <> ''
-  AND NOT EXISTS (SELECT FROM conversation_messages m
-                  WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
-ORDER BY v.thread_ts, t.turn DESC
-""")
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The beginning of an answer, and when it was posted."""
-
-    answer: str
-    at: datetime
 
 
 class Talked:
@@ -68,20 +49,6 @@ class Talked:
     async def begun_at(self, thread: Thread) -> Decimal | None:
         """When the first message was said that is stored of a conversation; None without one."""
         return (await self._connection.execute(_BEGUN, _key(thread))).scalar_one_or_none()
-
-    async def last_answers(
-        self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
-    ) -> dict[str, Answered]:
-        """What was posted last in these threads of a channel, by their `ts`; not those in which nothing was.
-
-        An answer to what was deleted since may quote it, and is left out.
-
-        Args:
-            longest: characters of each.
-        """
-        given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
-        rows = await self._connection.execute(_ANSWERED, given)
-        return {row.thread_ts: Answered(row.answer, row.said_at) for row in rows}
 
 
 def _key(thread: Thread) -> dict[str, str]:

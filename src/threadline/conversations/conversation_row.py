@@ -29,7 +29,7 @@ SELECT c.*, u.earliest IS NOT NULL AS turn_due,
                WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
                  AND s.said_at > u.earliest) AS stop_due,
        ARRAY(SELECT t.turn FROM conversation_turns t
-             WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
+             WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.said_at IS NULL AND t.answer <> ''
              ORDER BY t.turn LIMIT 20) AS unsaid
 FROM conversations c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
@@ -57,7 +57,8 @@ WHERE c.id = :id AND s.conversation_id = c.id AND s.message_type = 'stop' AND s.
 _DROP_QUESTION = text("""
 UPDATE conversations c SET question = ''
 WHERE c.id = :id AND c.question <> '' AND (
-    SELECT t.user_id FROM conversation_turns t WHERE t.conversation_id = c.id AND t.kind <> 'silent'
+    SELECT t.user_id FROM conversation_turns t
+    WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.kind <> 'silent'
     ORDER BY t.turn DESC LIMIT 1) = ANY(:users)
 """)
 

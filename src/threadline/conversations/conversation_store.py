@@ -12,10 +12,9 @@ from threadline.conversations import message_intake as conversation_intake
 from threadline.conversations import message_reading as conversation_reading
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations.contract import Refusal, Refused
-from threadline.conversations.conversation_row import Conversation
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import Asker, Stays, TakenUp
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.tables import (
     conversation_messages,
     conversation_turns,
@@ -23,11 +22,9 @@ from threadline.conversations.tables import (
     model_calls,
     thumbs,
     transcript,
-    turn_plans,
 )
 from threadline.conversations.transcript_store import BYTES, TranscriptStore
 from threadline.db.engine import Query
-from threadline.db.values import storable
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
 from threadline.models.model import Usage
@@ -35,16 +32,6 @@ from threadline.operator.store import MemoryStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, message_id
 
-_QUESTION_KEPT = 200
-
-_TAKE_THE_REST = text("""
-UPDATE conversation_messages SET turn = :turn, step = 0
-WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
-  AND NOT (CAST(:silent AS boolean) AND addressed)
-""")
-_LAST_STOP = text("""
-SELECT max(said_at) FROM conversation_messages WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
-""")
 _THREAD_OF = text("""
 SELECT c.team, c.channel, c.thread_ts FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
 WHERE m.message_id = :message_id
@@ -100,16 +87,6 @@ ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
 
 
 @dataclass(frozen=True)
-class SettledTurn:
-    kind: OutcomeKind
-    answer: str
-    user_id: str
-    detail: bool
-    said: bool
-    """The answer is in Slack."""
-
-
-@dataclass(frozen=True)
 class WaitingConversation:
     """A conversation whose workflow must run; `id` is its place in the order of all."""
 
@@ -121,7 +98,6 @@ _PARTS = (
     conversation_messages,
     transcript,
     conversation_turns,
-    turn_plans,
     decisions,
     handover_answers,
     handovers,
@@ -133,7 +109,7 @@ _PARTS = (
 class ConversationStore:
     """What changes a conversation holds its row's lock until the transaction ends; all of it is safe to repeat.
 
-    Where nothing is stored in a thread: `marks`, `store`, `settled` and the gateway's questions say so, and everything
+    Where nothing is stored in a thread: `marks`, `store` and the gateway's questions say so, and everything
     else raises `ConversationNotFound`.
     """
 
@@ -230,66 +206,6 @@ class ConversationStore:
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
         """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""
         return await conversation_reading.askers(self._connection, thread, turn, step)
-
-    async def settle(
-        self,
-        thread: Thread,
-        turn: int,
-        kind: OutcomeKind,
-        answer: str,
-        user_id: str,
-        detail: bool,
-        model_calls: int,
-        question: str,
-    ) -> ConversationMarks:
-        """End a turn: what it has taken up is answered. The first word about a turn stands.
-
-        Args:
-            user_id: whom it answers.
-            detail: whether they asked for a long answer.
-            question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
-        """
-        row = await conversation_row.locked(self._connection, thread)
-        ended = {"kind": kind.value, "answer": answer, "user_id": user_id, "detail": detail}
-        new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, model_calls=model_calls, **ended)
-        first = new.on_conflict_do_nothing().returning(conversation_turns.c.turn)
-        if (await self._connection.execute(first)).first():
-            await self._take_the_rest(row, turn, kind)
-            asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_QUESTION_KEPT]
-            await conversation_row.write(self._connection, row.id, turn=max(row.turn, turn), question=asked)
-            await conversation_row.use_stops(self._connection, row.id)
-        return await self.marks(thread)
-
-    async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
-        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.
-
-        One that nobody is told of does not for what was addressed to the bot, and came before the workflow heard of it.
-        """
-        if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED, OutcomeKind.SILENT):
-            return
-        stop = None
-        if kind is OutcomeKind.STOPPED:
-            stop = (await self._connection.execute(_LAST_STOP, {"id": row.id})).scalar_one()
-        if stop is not None or row.taken_turn < turn:
-            rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
-            await self._connection.execute(_TAKE_THE_REST, rest)
-
-    async def said(self, thread: Thread, turn: int) -> ConversationMarks:
-        """A turn's answer is in Slack."""
-        row = await conversation_row.locked(self._connection, thread)
-        ended = conversation_turns.c
-        unsaid = (ended.conversation_id == row.id, ended.turn == turn, ended.said_at.is_(None))
-        await self._connection.execute(update(conversation_turns).where(*unsaid).values(said_at=func.now()))
-        await conversation_row.write(self._connection, row.id)
-        return await self.marks(thread)
-
-    async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
-        """How a turn ended; None when it has not."""
-        query = select(conversation_turns).join(conversations).where(conversation_row.here(thread))
-        row = (await self._connection.execute(query.where(conversation_turns.c.turn == turn))).one_or_none()
-        if row is None:
-            return None
-        return SettledTurn(OutcomeKind(row.kind), row.answer, row.user_id, row.detail, row.said_at is not None)
 
     async def spent(self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int) -> None:
         """Keep what a call of the model cost; each call that was made counts, be it the same again.

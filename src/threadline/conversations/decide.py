@@ -16,7 +16,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, TurnDecision
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.prompt_building import bound_to
-from threadline.conversations.request_texts import asked_in
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database, Transaction
@@ -330,7 +330,7 @@ class Deciding:
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
             deletions = await ConversationStore(tx).deletions(thread)
-            query = "\n".join(await asked_in(tx, thread, turn, whole=True)).strip()
+            query = "\n".join(await TurnStore(tx).request_texts(thread, turn, whole=True)).strip()
             askers = await ConversationStore(tx).askers(thread, turn, 1)
             transcript = await TranscriptStore(tx).read(thread)
             conversation, decisions = await conversation_row.id_of(tx, thread), DecisionStore(tx)

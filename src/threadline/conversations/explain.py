@@ -11,8 +11,8 @@ from temporalio.envconfig import ClientConfig
 
 from threadline.conversations.contract import Refusal
 from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, Said, ToolCallTrace, TurnTraces
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.turns import SettledTurn, TurnStore
+from threadline.conversations.trace_store import Found, ModelCallTrace, Said, ToolCallTrace, TurnTraces
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.operator.model.routing import TurnRoute
@@ -90,7 +90,7 @@ class Explanation:
     events: Sequence[Written]
     spent: Spending
     result: Mapping[str, Any] | None
-    ended: Ended | None
+    ended: SettledTurn | None
     withheld: bool
 
 
@@ -123,9 +123,9 @@ class ExplainDesk:
             raise Permanent(await _nothing(tx, place))
 
     async def _explanation(self, tx: Transaction, thread: Thread, turn: int) -> Explanation:
-        traces, plan = TurnTraces(tx), await TurnPlans(tx).of(thread, turn)
+        traces, plan = TurnTraces(tx), await TurnStore(tx).plan(thread, turn)
         correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
-        said, ended = await traces.said(thread, turn), await traces.ended(thread, turn)
+        said, ended = await traces.said(thread, turn), await TurnStore(tx).settled(thread, turn)
         models = await traces.model_calls(thread, turn)
         result = plan.result if plan else None
         return Explanation(
@@ -160,7 +160,7 @@ def _cost(calls: Sequence[ModelCallTrace]) -> float:
     return sum(each.cost_usd for each in calls)
 
 
-async def _asker(tx: Transaction, thread: Thread, said: Sequence[Said], ended: Ended | None) -> Asker:
+async def _asker(tx: Transaction, thread: Thread, said: Sequence[Said], ended: SettledTurn | None) -> Asker:
     """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
     spoke = sorted(said, key=lambda each: each.addressed)
     user_id = (ended.user_id if ended else "") or (spoke[-1].user_id if spoke else "")

@@ -17,10 +17,10 @@ from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.status import set_status
+from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
 from threadline.conversations.think import Thinking
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
@@ -134,7 +134,7 @@ class Finishing:
         async with self._database.begin() as tx:
             await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
             row = await conversation_row.locked(tx, thread)
-            plan = await TurnPlans(tx).of(thread, turn)
+            plan = await TurnStore(tx).plan(thread, turn)
             request = await _taken_back(tx, request, plan)
             if request.escalate:
                 await self._deciding.escalate(tx, thread, turn, request.escalate)
@@ -150,26 +150,30 @@ class Finishing:
             ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
             handover = await _decided(tx, request, made, user, left=left) if made else False
             question = _question(request, answer)
-            marks = await ConversationStore(tx).settle(
-                thread, turn, request.kind, said, user, detail, request.model_calls, question
+            spent = await TurnStore(tx).usage(thread, turn)
+            result = _result(request, plan, spent, answer) if plan else None
+            await TurnStore(tx).settle(
+                *(thread, turn, request.kind, said, user),
+                detail=detail,
+                model_calls=request.model_calls,
+                question=question,
+                result=result,
             )
             to_post = await read_answer(tx, thread, turn)
             if to_post is None:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
             unread = bool(await ConversationStore(tx).unread(thread, turn))
+            marks = await ConversationStore(tx).marks(thread)
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
-            if plan is None:
+            if plan is None or result is None:
                 return _Settled(finished, ours, to_post, unread, remembers=False)
-            spent = await TurnPlans(tx).spent(thread, turn)
-            result = _result(request, plan, spent, answer)
-            await TurnPlans(tx).finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
         summary = _in_words(turn, request.kind, plan, spent)
         return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
 
 
-async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:
+async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard, and no person takes over. What is told by rule was done, and is told."""
     asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
@@ -178,7 +182,7 @@ async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None
     if await ConversationStore(tx).open_step(request.thread, request.turn, 1):
         stopped = (await ConversationStore(tx).marks(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
-        before = await ConversationStore(tx).settled(request.thread, request.turn)
+        before = await TurnStore(tx).settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
     if not stopped:
         return request
@@ -202,7 +206,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
     thread, turn = request.thread, request.turn
     handover = await HandoverStore(tx).open_for(thread)
     theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     if before:
         theirs = before.kind is OutcomeKind.SILENT  # the first word stands
     if not theirs:
@@ -213,7 +217,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
 
 
 async def _answer(
-    tx: Transaction, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
+    tx: Transaction, request: FinishRequest, plan: TurnPlan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -253,7 +257,7 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         result = DecisionOutcome.ESCALATED
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
-    spent = await TurnPlans(tx).spent(request.thread, request.turn)
+    spent = await TurnStore(tx).usage(request.thread, request.turn)
     row = await conversation_row.locked(tx, request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
@@ -289,11 +293,11 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
     return answer
 
 
-async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
+async def _notes(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> Sequence[str]:
     """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
     if plan is None:
         return ()
-    said = await TurnPlans(tx).said_in(request.thread, request.turn)
+    said = await TurnStore(tx).texts(request.thread, request.turn)
     cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
     own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
@@ -318,7 +322,7 @@ def _question(request: FinishRequest, answer: str) -> str:
     return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
-def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
+def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: str) -> Mapping[str, Any]:
     return {
         "kind": request.kind.value,
         "did_post": bool(answer),
@@ -335,7 +339,7 @@ def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Ma
     }
 
 
-def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
+def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
     return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"

@@ -8,7 +8,6 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
-from threadline.conversations import open_questions as pending_requests
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal, Refused
@@ -20,8 +19,8 @@ from threadline.conversations.model.conversation import (
     conversation_workflow_id,
 )
 from threadline.conversations.ratings import Thumbs
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages, conversations
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.store import HandoverStore
 from threadline.operator.store import MemoryStore
@@ -133,14 +132,14 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     with_person = await _with_person(connection, thread)
     passed_on = await _to_a_person(connection, thread, row, each_once) if with_person else ()
     each_once = [replace(each, kind=MessageKind.MESSAGE) if each.id in passed_on else each for each in each_once]
-    answering = await _answering(connection, row.id, each_once)
+    answering = await _answering(connection, thread, each_once)
     batch_stored = await MESSAGES.store(connection, thread, row.id, row.stored, answering, _columns)
     stored = batch_stored.new
     if batch_stored.corrected:
         await _forget_words(connection, thread, row.id, batch_stored.corrected)
     if any(message.kind == MessageKind.DELETION for message in stored):  # of what was never stored, too
         await MemoryStore(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
-        await TurnPlans(connection).forget_told(row.id)  # the context tells of messages that were never stored
+        await TurnStore(connection).delete_content(row.id)  # the context tells of messages that were never stored
     if not row.stored and stored:
         await _register(connection, thread, stored)
     await conversation_row.use_stops(connection, row.id)
@@ -209,7 +208,7 @@ async def _to_a_person(
     One that meets a turn of the bot's from before that stops it; a reaction has no words to pass on.
     """
     words = tuple(each.id for each in batch if each.kind == MessageKind.STOP and each.text.strip())
-    plan = await TurnPlans(connection).of(thread, row.turn + 1) if words else None
+    plan = await TurnStore(connection).plan(thread, row.turn + 1) if words else None
     return words if plan is None or plan.route.ends else ()
 
 
@@ -225,11 +224,11 @@ async def _reworded(
 
 
 async def _answering(
-    connection: AsyncConnection, conversation_id: int, batch: Sequence[IncomingMessage]
+    connection: AsyncConnection, thread: Thread, batch: Sequence[IncomingMessage]
 ) -> list[IncomingMessage]:
     """Who was asked something speaks to the bot next, also without calling it; unless they call somebody else."""
     unsure = [each for each in batch if each.kind == MessageKind.MESSAGE and not each.addressed]
-    if not unsure or not (pending := await pending_requests.pending(connection, conversation_id, _QUESTIONS)):
+    if not unsure or not (pending := await TurnStore(connection).open_questions(thread, _QUESTIONS)):
         return list(batch)
 
     def answers(each: IncomingMessage) -> bool:
@@ -294,5 +293,5 @@ async def _forget_words(
         turns = (await connection.execute(_TURNS, used)).scalars()
         keys = [turn_id(thread, turn) for turn in turns]
         await MemoryStore(connection).forget_said(thread.team, keys)
-        await TurnPlans(connection).forget_told(conversation_id)
+        await TurnStore(connection).delete_content(conversation_id)
         await DecisionStore(connection).delete_content(conversation_id)

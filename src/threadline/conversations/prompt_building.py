@@ -19,9 +19,9 @@ from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_note import Briefing
-from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
@@ -66,7 +66,7 @@ class Question:
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
     taken: tuple[TakenUp, ...] = ()
-    plan: Plan | None = None
+    plan: TurnPlan | None = None
     """The turn's route, with what the operator is told."""
     decided: DecisionRound | None = None
     """What was decided about the turn before its conversational agent is asked."""
@@ -150,7 +150,7 @@ class TakingUp:
         brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
         transcript = await TranscriptStore(tx).read(thread, since=brief.since)
         operator = request.agent is Agent.OPERATOR
-        plan = await TurnPlans(tx).of(thread, turn) if operator else None
+        plan = await TurnStore(tx).plan(thread, turn) if operator else None
         conversation = await conversation_row.id_of(tx, thread)
         decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
         marks = await ConversationStore(tx).marks(thread)
@@ -187,7 +187,7 @@ class TakingUp:
             return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
         if not step:
             raise Permanent(_OVER)
-        plan = await TurnPlans(tx).of(thread, turn)
+        plan = await TurnStore(tx).plan(thread, turn)
         stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
         taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
         marks = await ConversationStore(tx).marks(thread)

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
+from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
@@ -88,29 +88,21 @@ conversation_turns = Table(
     metadata,
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
+    Column("route", JSON_OR_NULL),
+    *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
+    required("layers", JSON),
     *(required(name, TEXT) for name in ("kind", "answer", "user_id")),
     required("detail", Boolean()),
     required("model_calls", Integer()),
-    required("settled_at", MOMENT),
-    Column("said_at", MOMENT),
+    Column("result", JSON_OR_NULL),
+    required("created_at", MOMENT),
+    *(Column(name, MOMENT) for name in ("settled_at", "said_at")),
     Index(
         "conversation_turns_unsaid_idx",
         "conversation_id",
         "turn",
         postgresql_where=text("said_at IS NULL AND answer <> ''"),
     ),
-)
-
-turn_plans = Table(
-    "turn_plans",
-    metadata,
-    _conversation(primary_key=True),
-    Column("turn", Integer, primary_key=True, autoincrement=False),
-    required("route", JSON),
-    *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
-    required("layers", JSON),
-    Column("result", JSON),
-    required("created_at", MOMENT),
 )
 
 thumbs = Table(

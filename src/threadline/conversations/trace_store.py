@@ -11,8 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.conversations import conversation_row
-from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.tables import conversation_messages, conversation_turns, conversations, model_calls
+from threadline.conversations.tables import conversation_messages, conversations, model_calls
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 
@@ -113,18 +112,6 @@ class ModelCallTrace:
     at: datetime
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a turn ended. `said_at` is None while its answer is not in Slack."""
-
-    kind: OutcomeKind
-    answer: str
-    user_id: str
-    model_calls: int
-    settled_at: datetime
-    said_at: datetime | None
-
-
 class TurnTraces:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -181,14 +168,6 @@ class TurnTraces:
         mine = query.where(conversation_row.here(thread), row.turn == turn)
         rows = await self._connection.execute(mine.order_by(row.id))
         return [ModelCallTrace(**each) for each in rows.mappings()]
-
-    async def ended(self, thread: Thread, turn: int) -> Ended | None:
-        """None while the turn runs."""
-        row = conversation_turns.c
-        query = select(row.kind, row.answer, row.user_id, row.model_calls, row.settled_at, row.said_at)
-        mine = query.join_from(conversation_turns, conversations).where(conversation_row.here(thread))
-        found = (await self._connection.execute(mine.where(row.turn == turn))).one_or_none()
-        return Ended(OutcomeKind(found.kind), *found[1:]) if found else None
 
 
 def _key(thread: Thread, turn: int) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import structlog
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
@@ -57,7 +57,7 @@ class Remembering:
             made = memory.memories(end) if end else []
             if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-            plan = await TurnPlans(tx).of(thread, turn)
+            plan = await TurnStore(tx).plan(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
             for key, each in made:
@@ -66,7 +66,7 @@ class Remembering:
         return len(made)
 
     async def _end(self, tx: Transaction, thread: Thread, turn: int) -> TurnEnd | None:
-        settled = await ConversationStore(tx).settled(thread, turn)
+        settled = await TurnStore(tx).settled(thread, turn)
         if settled is None:
             return None
         placed = await TranscriptStore(tx).of_turn(thread, turn)
@@ -107,7 +107,7 @@ def _id(placed: Placed) -> str:
 
 async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await TurnPlans(tx).of(thread, turn)
+    plan = await TurnStore(tx).plan(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
     return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -19,10 +19,9 @@ from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.prompt_building import has_words
-from threadline.conversations.request_texts import asked_in
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
@@ -78,10 +77,10 @@ class Beginning:
             marks = await ConversationStore(tx).marks(thread)
             if not is_open:
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-            plan = await TurnPlans(tx).of(thread, number)
+            plan = await TurnStore(tx).plan(thread, number)
             route = plan.route if plan else await self._route(tx, turn, marks)
             if plan is None:
-                await TurnPlans(tx).keep(thread, number, route)
+                await TurnStore(tx).begin(thread, number, route)
             marks = await ConversationStore(tx).marks(thread)
         _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
@@ -90,14 +89,14 @@ class Beginning:
         """See `OperatorActivities.pass_on`."""
         turn = TalkTurn(request.thread, request.turn)
         async with self._database.begin() as tx:
-            plan = await TurnPlans(tx).of(turn.thread, turn.turn)
+            plan = await TurnStore(tx).plan(turn.thread, turn.turn)
             if plan is None:
                 raise Permanent("This turn has no route yet, so it cannot continue.")
             if plan.route.agent is Agent.OPERATOR:
                 route = plan.route  # an earlier try has passed it on
             else:
                 route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
-                await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
+                await TurnStore(tx).reroute(turn.thread, turn.turn, route)
             return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
 
     async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
@@ -129,7 +128,7 @@ class Beginning:
             return _told("\n".join(done.notes))
         if resumes and not said.answer and not done.linked:
             return await _asked_again(tx, thread, resumes)
-        pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
+        pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
         chosen = routing.choose_route(request)
@@ -226,14 +225,14 @@ async def _resumed(tx: Transaction, thread: Thread, said: Said) -> int:
     """The turn whose question is answered here; 0 for none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
         return 0
-    turn = await TurnPlans(tx).awaiting(thread, said.user_id)
-    before = await ConversationStore(tx).settled(thread, turn) if turn else None
-    return 0 if before is None or routing.is_new_request(said.answer, before.answer) else turn
+    asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
+    before = await TurnStore(tx).settled(thread, asked.turn) if asked else None
+    return 0 if not asked or before is None or routing.is_new_request(said.answer, before.answer) else asked.turn
 
 
 async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 

@@ -14,7 +14,7 @@ from threadline.cases.model import CaseReaders
 from threadline.conversations import conversation_row
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.request_texts import asked_in
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import RECENT_MESSAGES, last_round
@@ -204,7 +204,7 @@ class LiveHandoverActivities(HandoverActivities):
         """Made of the conversation as it is now: what somebody has deleted is not shown again."""
         ref, readers = handover.ref, self._settings.readers
         async with self._database.begin() as tx:
-            question = "\n".join(await asked_in(tx, ref.thread, ref.turn, whole=True))
+            question = "\n".join(await TurnStore(tx).request_texts(ref.thread, ref.turn, whole=True))
             conversation = await conversation_row.id_of(tx, ref.thread)
             decided = last_round(await DecisionStore(tx).rounds(conversation, ref.turn))
             transcript = await TranscriptStore(tx).read(ref.thread)
