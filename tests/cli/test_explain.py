@@ -15,8 +15,8 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.contract import FinishRequest, Word
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind, WordKind
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
 from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.text import is_blank

@@ -3,8 +3,9 @@
 from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
-from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
@@ -42,7 +43,7 @@ async def talk(
 
 async def at_work(database: Database) -> Thread | None:
     async with database.begin() as tx:
-        return await Talked(tx).working_in("T1", "D1")
+        return await ConversationStore(tx).working_in("T1", "D1")
 
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:
@@ -63,8 +64,8 @@ async def test_working_conversation_has_something_to_answer(database: Database) 
 async def test_conversation_began_with_its_first_message(database: Database) -> None:
     thread = await talk(database, "1.0")
     async with database.begin() as tx:
-        assert await Talked(tx).begun_at(thread) == 1
-        assert await Talked(tx).begun_at(Thread("T1", "D1", "2.0")) is None
+        assert await MessageStore(tx).first_said_at(thread) == 1
+        assert await MessageStore(tx).first_said_at(Thread("T1", "D1", "2.0")) is None
 
 
 async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Database) -> None:

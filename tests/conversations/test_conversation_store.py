@@ -22,10 +22,10 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.contract import Refusal, Refused
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.contract import Refusal
 from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
@@ -46,10 +46,8 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
     assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
-    assert [(each.text, each.user_id, each.ts) for each in stored.unjudged] == [
-        ("hi", REPORTER, ts(1)),
-        ("and this", REPORTER, ts(2)),
-    ]
+    unjudged = [(each.message_id, each.user_id, each.ts) for each in stored.unjudged]
+    assert unjudged == [(identity(1), REPORTER, ts(1)), (identity(2), REPORTER, ts(2))]
     assert stored.unjudged[0].said_at == float(ts(1))
     async with talk.database.begin() as tx:
         owner = ThreadStore(tx).owner
@@ -85,12 +83,13 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     assert flags(marks) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
     assert texts(await talk.take_up(1)) == ["hello"]
-    async with talk.database.begin() as tx:
-        refused = await ConversationStore(tx).refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
-    assert refused == (
-        Refused("C1", ts(2), REPORTER, Refusal.DUPLICATE),
-        Refused("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
-    )
+    again = await talk.store(mention(1), says(2), says(3), deletion(9))
+    assert [(each.message_id, each.verdict) for each in again.messages] == [
+        (identity(1), "ok"),
+        (identity(2), Refusal.DUPLICATE),
+        (identity(3), Refusal.THROTTLED_FIRST),
+        (deletion(9).id, None),
+    ]
 
 
 async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: StoredConversation) -> None:
@@ -151,14 +150,12 @@ async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(tal
 
 
 async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
-    async def overheard(*numbers: int) -> set[str]:
-        async with talk.database.begin() as tx:
-            return set(await ConversationStore(tx).overheard(talk.thread, [identity(each) for each in numbers]))
+    async def overheard(*batch: IncomingMessage) -> set[str]:
+        return {each.message_id for each in (await talk.store(*batch)).messages if each.not_addressed}
 
-    await talk.hear(mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
-    assert await overheard(1, 2, 3, 4) == {identity(3)}
-    await talk.hear(says(5, root_author_id=STRANGER))
-    assert await overheard(1, 2, 3, 4, 5) == {identity(2), identity(3), identity(5)}
+    words = (mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    assert await overheard(*words) == {identity(3)}
+    assert await overheard(*words, says(5, root_author_id=STRANGER)) == {identity(2), identity(3), identity(5)}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +214,7 @@ async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
     usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
         async with talk.database.begin() as tx:
-            await ConversationStore(tx).spent(THREAD, 1, step, purpose, usage, 1_234)
+            await ConversationStore(tx).add_usage(THREAD, 1, step, purpose, usage, 1_234)
     assert (await talk.marks()).cost_usd == 0.75
     rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
     assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
@@ -265,8 +262,8 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         await talk.hear(mention(number, "secret words"))
         await talk.turn(1, "a secret answer")
         async with database.begin() as tx:
-            await ConversationStore(tx).spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
-            await TranscriptStore(tx).summarise(talk.thread, "secret", 1)
+            await ConversationStore(tx).add_usage(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
+            await TranscriptStore(tx).replace_with_summary(talk.thread, "secret", 1)
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
         async with database.begin() as tx:
             await ThreadBindingStore(tx).bind(talk.thread, "project", "PRJ-1", "U1")

@@ -16,7 +16,7 @@ from tests.support.conversation_store import (
     says,
     texts,
 )
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import parse_message
 
@@ -111,7 +111,7 @@ async def test_deletion_discards_a_summary_that_covers_the_message(
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "It is about a secret.", 1)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "It is about a secret.", 1)
     await talk.hear(deletion(at))
     read = await talk.read()
     assert read.summary == kept

@@ -11,7 +11,7 @@ from tests.support.scripted_model import calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, WordKind
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
@@ -174,7 +174,7 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
         await scene.until_idle()
         assert await size() - before < 20_000
         async with scene.database.begin() as tx:
-            kept = await TranscriptStore(tx).at(scene.thread, "a:2:3")
+            kept = await TranscriptStore(tx).get(scene.thread, "a:2:3")
         assert kept
         assert kept.content == long.text
 

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 from threadline.threads.activity_options import MAX_UNEXPECTED
@@ -89,7 +89,7 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationAc
 
 async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as tx:
-        await ConversationStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
+        await MessageStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
     opened = await talk.opened()
     assert opened.marks.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
@@ -199,7 +199,7 @@ async def test_turn_whose_answer_cannot_be_rendered_ends(
 async def test_guards_that_fail_let_messages_pass_and_are_logged(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.conversations.message_intake._DUPLICATES", sql("SELECT nonsense"))
+    monkeypatch.setattr("threadline.conversations.store.messages._DUPLICATES", sql("SELECT nonsense"))
     async with talk.database.begin() as tx:
         await tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
     with capture_logs() as logs:

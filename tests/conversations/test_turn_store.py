@@ -19,11 +19,10 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations import conversation_row
-from threadline.conversations import transcript_store as transcripts
 from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store import conversation
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 
@@ -93,7 +92,7 @@ async def test_failed_transaction_takes_nothing_up(talk: StoredConversation) -> 
 
     async def fail() -> None:
         async with talk.database.begin() as tx:
-            await ConversationStore(tx).take_up(THREAD, 1, 1)
+            await MessageStore(tx).take_up(THREAD, 1, 1)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -259,8 +258,7 @@ FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 
 
-@pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
-async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, asked: str) -> None:
+async def test_unused_messages_are_found_by_an_index(talk: StoredConversation) -> None:
     """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.
 
     Every other of its turns was silent.
@@ -276,8 +274,8 @@ async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, a
     assert flags(await talk.hear(says(4000))) == (True, True, False)
     async with talk.database.begin() as tx:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
-        given = where | ({"messages": 20, "bytes": 1, "added": 1, "summary": 1} if ":messages" in asked else {})
-        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
+        given = where | {"messages": 20, "bytes": 1, "added": 1, "summary": 1}
+        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation._SNAPSHOT.text), given)
         plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

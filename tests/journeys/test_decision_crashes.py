@@ -11,7 +11,7 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import AGAIN, CrashScene
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
@@ -40,7 +40,7 @@ class PriceScene(CrashScene):
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
         async with self._database.begin() as tx:
-            conversation = await conversation_row.id_of(tx, self.slack_thread(root))
+            conversation = await ConversationStore(tx).find_id(self.slack_thread(root))
             rounds = await DecisionStore(tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None

@@ -9,11 +9,12 @@ from tests.support.conversation_activities import KEY, ConversationActivityScene
 from tests.support.recording import create
 from threadline.conversations import blocks
 from threadline.conversations.contract import FinishRequest, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import scope as questions
 from threadline.operator.model.protocol import ProtocolState
@@ -139,7 +140,7 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
     async with desk.database.begin() as tx:
-        marks = await ConversationStore(tx).marks(desk.thread)
+        marks = await ConversationStore(tx).snapshot(desk.thread)
         plan = await TurnStore(tx).plan(desk.thread, 1)
     assert bool(marks.question) == (kind is OutcomeKind.ASKED)
     assert plan
@@ -191,7 +192,7 @@ async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
 async def test_writer_of_a_long_message_during_the_turn_is_told(desk: ConversationActivityScene) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as tx:
-        await ConversationStore(tx).take_up(desk.thread, 1, 2)
+        await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert (
         await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
         == f"{questions.truncation_notice()}\n\nIt is new."
@@ -222,7 +223,7 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
     async with talk.database.begin() as tx:
-        marks = await ConversationStore(tx).marks(talk.thread)
+        marks = await ConversationStore(tx).snapshot(talk.thread)
         assert (marks.question, marks.turn_due) == ("", False)
         assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]

@@ -9,11 +9,11 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import FinishRequest, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import scope as questions
@@ -236,7 +236,7 @@ async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActiv
     await desk.said(ASK)
     async with desk.database.begin() as tx:
         assert await TurnStore(tx).texts(desk.thread, 1) == []
-        await ConversationStore(tx).take_up(desk.thread, 1, 1)
+        await MessageStore(tx).take_up(desk.thread, 1, 1)
         assert await TurnStore(tx).texts(desk.thread, 1) == [ASK]
         await tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
         assert await TurnStore(tx).texts(desk.thread, 1) == []
@@ -362,7 +362,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     assert await bound(desk) == []
     await desk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
-        left = await ConversationStore(tx).unused(desk.thread)
+        left = await MessageStore(tx).unused(desk.thread)
     assert [each.text for each in left] == ["what can you do?"]
 
 
@@ -386,7 +386,7 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
     await desk.run(desk.thinking.think, request)
     async with desk.database.begin() as tx:
-        taken = await ConversationStore(tx).take_up(desk.thread, 1, 2)
+        taken = await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
     assert (await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

@@ -24,15 +24,15 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.workflow import react
 from threadline.db.engine import Database
@@ -187,7 +187,7 @@ class ConversationActivityScene:
         """A whole turn, as the workflow plays it."""
         step = 0
         async with self.database.begin() as tx:
-            crowded = (await ConversationStore(tx).marks(self.thread)).crowded
+            crowded = (await ConversationStore(tx).snapshot(self.thread)).crowded
         if crowded:
             with contextlib.suppress(Permanent, Transient):
                 await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))

@@ -23,11 +23,9 @@ from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
-from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
@@ -39,9 +37,10 @@ from threadline.conversations.model.conversation import (
 )
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore, decode_message
 from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
@@ -223,7 +222,7 @@ class ConversationScene:
     async def hand_over(self) -> None:
         """The last turn is given to a person."""
         async with self.database.begin() as tx:
-            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).marks(self.thread)).turn, ANNA)
+            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).snapshot(self.thread)).turn, ANNA)
 
     async def take_over(self) -> None:
         """Ben takes the open handover, or the last turn without one."""
@@ -341,7 +340,7 @@ class ConversationScene:
 
     async def marks(self) -> ConversationMarks:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def stored(self) -> int:
         """How many messages of people, corrections and words to stop are stored."""
@@ -350,7 +349,7 @@ class ConversationScene:
     async def prompts(self) -> list[tuple[int, str]]:
         """What the model was shown of people, with the turn that took it up."""
         rows = await self.rows("SELECT turn, body FROM transcript WHERE key LIKE 'u:%' AND step > 0 ORDER BY place")
-        return [(each.turn, message_codec.read(each.body).content) for each in rows]
+        return [(each.turn, decode_message(each.body).content) for each in rows]
 
     async def settled(self, turn: int) -> SettledTurn | None:
         async with self.database.begin() as tx:

@@ -1,6 +1,7 @@
 """A conversation played on the real database: what people say, what the guards think, and how turns end."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -8,12 +9,11 @@ from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
 from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.message_intake import ConversationBatch
-from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import ConversationBatch, MessageStore, TakenUp
+from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
@@ -35,18 +35,27 @@ def stop(at: float) -> IncomingMessage:
     return says(at, "stop", kind=MessageKind.STOP)
 
 
+@dataclass(frozen=True)
+class Arrived(ConversationBatch):
+    """What became of a batch, and what was known of the conversation then."""
+
+    marks: ConversationMarks = field(default_factory=ConversationMarks)
+
+
 class StoredConversation:
     def __init__(self, database: Database, thread: Thread = THREAD) -> None:
         self.database = database
         self.thread = thread
 
-    async def store(self, *batch: IncomingMessage) -> ConversationBatch:
+    async def store(self, *batch: IncomingMessage) -> Arrived:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).store(self.thread, batch)
+            stored = await MessageStore(tx).store(self.thread, batch)
+            return Arrived(**vars(stored), marks=await ConversationStore(tx).snapshot(self.thread))
 
     async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).judged(self.thread, verdicts)
+            await MessageStore(tx).judge(self.thread, verdicts)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def hear(self, *batch: IncomingMessage) -> ConversationMarks:
         """Stored, and let pass by the guards."""
@@ -57,12 +66,12 @@ class StoredConversation:
 
     async def marks(self) -> ConversationMarks:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def take_up(self, turn: int, step: int = 1) -> list[TakenUp]:
         """As `think` does it: what is taken up is in the transcript with it."""
         async with self.database.begin() as tx:
-            taken = await ConversationStore(tx).take_up(self.thread, turn, step)
+            taken = await MessageStore(tx).take_up(self.thread, turn, step)
             words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
             await TranscriptStore(tx).append(self.thread, turn, step, words)
             return taken
@@ -72,12 +81,12 @@ class StoredConversation:
     ) -> ConversationMarks:
         async with self.database.begin() as tx:
             await TurnStore(tx).settle(self.thread, turn, kind, answer, REPORTER, model_calls=1, question=question)
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def said(self, turn: int) -> ConversationMarks:
         async with self.database.begin() as tx:
             await TurnStore(tx).mark_posted(self.thread, turn)
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
         """A whole turn, posted."""

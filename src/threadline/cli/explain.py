@@ -16,7 +16,7 @@ from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.conversations.explain import Explanation, OfCase
+    from threadline.conversations.explain import CaseMessage, Explanation
     from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
@@ -42,19 +42,18 @@ def explain(
 
 
 async def _run(message: str, *, as_json: bool) -> None:
-    from threadline.conversations.explain import OfCase, explain_desk
+    from threadline.conversations import explain as explaining
 
-    async with explain_desk() as desk:
-        found = await desk.explain(message)
+    found = await explaining.explain(message)
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
-    elif isinstance(found, OfCase):
+    elif isinstance(found, explaining.CaseMessage):
         output.print_line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
     else:
         _tell(found)
 
 
-def _plain(found: "Explanation | OfCase") -> Any:
+def _plain(found: "Explanation | CaseMessage") -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(type(found)).dump_python(found, mode="json")

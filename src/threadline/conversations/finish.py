@@ -7,19 +7,20 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
+from threadline.conversations import replies
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import FinishedTurn, FinishRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.status import set_status
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
 from threadline.conversations.think import Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
@@ -132,8 +133,8 @@ class Finishing:
         """Write down how the turn ended. The first word about a turn stands."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
-            await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
-            row = await conversation_row.locked(tx, thread)
+            await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+            row = await ConversationStore(tx).lock(thread)
             plan = await TurnStore(tx).plan(thread, turn)
             request = await _taken_back(tx, request, plan)
             if request.escalate:
@@ -141,7 +142,7 @@ class Finishing:
             made = last_round(await DecisionStore(tx).rounds(row.id, turn))
             request, left = await _taken_over(tx, request)
             answer, end, own = await _answer(tx, request, plan, made)
-            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+            brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(tx, request)
             answer = await _written_down(tx, request, user, answer, end)
             notes = await _notes(tx, request, plan) if answer else ()
@@ -162,8 +163,8 @@ class Finishing:
             to_post = await read_answer(tx, thread, turn)
             if to_post is None:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
-            unread = bool(await ConversationStore(tx).unread(thread, turn))
-            marks = await ConversationStore(tx).marks(thread)
+            unread = bool(await MessageStore(tx).unread(thread, turn))
+            marks = await ConversationStore(tx).snapshot(thread)
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
             if plan is None or result is None:
                 return _Settled(finished, ours, to_post, unread, remembers=False)
@@ -179,8 +180,8 @@ async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | 
     asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
     if not (asks or request.escalate):
         return request
-    if await ConversationStore(tx).open_step(request.thread, request.turn, 1):
-        stopped = (await ConversationStore(tx).marks(request.thread)).stop_due
+    if await ConversationStore(tx).current_step(request.thread, request.turn, 1):
+        stopped = (await ConversationStore(tx).snapshot(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
         before = await TurnStore(tx).settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
@@ -228,7 +229,7 @@ async def _answer(
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
-    reply = await TranscriptStore(tx).at(request.thread, key) if request.answered_at else None
+    reply = await TranscriptStore(tx).get(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
@@ -258,7 +259,7 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
     spent = await TurnStore(tx).usage(request.thread, request.turn)
-    row = await conversation_row.locked(tx, request.thread)
+    row = await ConversationStore(tx).lock(request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
 
@@ -305,13 +306,13 @@ async def _notes(tx: Transaction, request: FinishRequest, plan: TurnPlan | None)
 
 async def _asker(tx: Transaction, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
-    askers = await ConversationStore(tx).askers(request.thread, request.turn, 1)
+    askers = await MessageStore(tx).askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
 
 
 async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await TranscriptStore(tx).of_turn(thread, turn))
+    mine = (each.message for each in await TranscriptStore(tx).entries_of(thread, turn))
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 

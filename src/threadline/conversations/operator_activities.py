@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 import structlog
 from temporalio import activity
 
-from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
@@ -106,7 +106,7 @@ class LiveOperatorActivities(OperatorActivities):
         )
         self._log_sizes(turn, made)
         async with self._database.begin() as tx:
-            if await ConversationStore(tx).deletions(turn.thread) != asked.deletions:
+            if await MessageStore(tx).deletion_count(turn.thread) != asked.deletions:
                 _log.info("context_read_again", slack_thread=turn.thread.key, turn=turn.turn)
                 return None
             layers = [asdict(each) for each in made.layers]
@@ -144,9 +144,9 @@ class LiveOperatorActivities(OperatorActivities):
             async with heartbeating():
                 said = await self._analyse(turn, asked)
         async with self._database.begin() as tx:
-            if said and await ConversationStore(tx).deletions(turn.thread) == asked.deletions:
+            if said and await MessageStore(tx).deletion_count(turn.thread) == asked.deletions:
                 await TurnStore(tx).set_analysis(turn.thread, turn.turn, said)
-            return await ConversationStore(tx).marks(turn.thread)
+            return await ConversationStore(tx).snapshot(turn.thread)
 
     async def _analyse(self, turn: TalkTurn, asked: _Asked) -> str:
         """What the request means, in a few sentences; empty where nobody can say. What it cost is accounted."""
@@ -154,7 +154,7 @@ class LiveOperatorActivities(OperatorActivities):
         if made.usage:
             try:
                 async with self._database.begin() as tx:
-                    await ConversationStore(tx).spent(
+                    await ConversationStore(tx).add_usage(
                         turn.thread, turn.turn, 0, "analyse", made.usage, made.milliseconds
                     )
             except (Permanent, Transient) as error:
@@ -165,18 +165,18 @@ class LiveOperatorActivities(OperatorActivities):
 
     async def _asked(self, tx: Transaction, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn
-        deletions = await ConversationStore(tx).deletions(thread)
+        deletions = await MessageStore(tx).deletion_count(thread)
         plan = await TurnStore(tx).plan(thread, number)
         if plan is None:
             raise Permanent("This turn has no route yet, so no context can be gathered for it.")
         said = await TurnStore(tx).request_texts(thread, number)
-        askers = await ConversationStore(tx).askers(thread, number, 1)
+        askers = await MessageStore(tx).askers(thread, number, 1)
         return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said), deletions)
 
 
 async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
     """What somebody asks, with what the conversations know of it."""
-    begun = await Talked(tx).begun_at(thread)
+    begun = await MessageStore(tx).first_said_at(thread)
     threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
     return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
 

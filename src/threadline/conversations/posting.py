@@ -9,8 +9,8 @@ from temporalio import activity
 
 from threadline.conversations.blocks import answer_of, word_text
 from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
@@ -109,7 +109,7 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
 async def _mark_posted(tx: Transaction, thread: Thread, turn: int) -> ConversationMarks:
     """Write down that a turn's answer is in Slack; returns what is then known of the conversation."""
     await TurnStore(tx).mark_posted(thread, turn)
-    return await ConversationStore(tx).marks(thread)
+    return await ConversationStore(tx).snapshot(thread)
 
 
 def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:

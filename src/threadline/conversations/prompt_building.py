@@ -10,17 +10,16 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import context_window as context
-from threadline.conversations import conversation_row
 from threadline.conversations import recent_ids as references
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TakenUp
+from threadline.conversations.store.transcript import DELETED, Placed, TranscriptStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
-from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionRound, last_round
@@ -124,10 +123,10 @@ class TakingUp:
         said = self._said(found.taken, names, request.agent)
         brief = found.briefing or await self._brief(request, found, said, several=several)
         async with self._database.begin() as tx:
-            if await ConversationStore(tx).open_step(thread, turn, step) != step:
+            if await ConversationStore(tx).current_step(thread, turn, step) != step:
                 raise Permanent(_OVER)
             # Read once more: somebody may have deleted a message while Slack was asked for names.
-            taken = await ConversationStore(tx).take_up(thread, turn, step)
+            taken = await MessageStore(tx).take_up(thread, turn, step)
             return await self._asked(tx, request, found, brief, names, taken)
 
     async def _asked(
@@ -147,13 +146,13 @@ class TakingUp:
             *_keyed(taken, self._said(taken, names, request.agent)),
         ]
         await TranscriptStore(tx).append(thread, turn, step, entries)
-        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+        brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
         transcript = await TranscriptStore(tx).read(thread, since=brief.since)
         operator = request.agent is Agent.OPERATOR
         plan = await TurnStore(tx).plan(thread, turn) if operator else None
-        conversation = await conversation_row.id_of(tx, thread)
+        conversation = await ConversationStore(tx).find_id(thread)
         decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-        marks = await ConversationStore(tx).marks(thread)
+        marks = await ConversationStore(tx).snapshot(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
         return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
@@ -165,8 +164,8 @@ class TakingUp:
             words: our own last words; empty when the model had some, or nothing was said.
         """
         async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)
-            last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
+            unread = await MessageStore(tx).unread(thread, turn)
+            last = await TranscriptStore(tx).get(thread, f"c:{turn}") or await TranscriptStore(tx).get(
                 thread, f"c:{turn - 1}"
             )
         if not (unread or words):
@@ -174,27 +173,27 @@ class TakingUp:
         names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
         own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
         async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
+            unread = await MessageStore(tx).unread(thread, turn)  # as in `question`
             entries = _keyed(unread, self._said(unread, names))
             await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
     async def _found(self, tx: Transaction, request: ThinkRequest) -> _Found:
         """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
         thread, turn = request.thread, request.turn
-        step = await ConversationStore(tx).open_step(thread, turn, request.step)
-        mine = await TranscriptStore(tx).of_turn(thread, turn)
+        step = await ConversationStore(tx).current_step(thread, turn, request.step)
+        mine = await TranscriptStore(tx).entries_of(thread, turn)
         if kept := _reply(mine, request.step):
-            return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
+            return _Found(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
         if not step:
             raise Permanent(_OVER)
         plan = await TurnStore(tx).plan(thread, turn)
         stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
-        taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
-        marks = await ConversationStore(tx).marks(thread)
-        if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
+        taken = await MessageStore(tx).take_up(thread, turn, step, stays)
+        marks = await ConversationStore(tx).snapshot(thread)
+        if begun := briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}")):
             return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
         transcript = await TranscriptStore(tx).read(thread)
-        previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
+        previous = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
         return _Found(
             marks=marks,
             step=step,

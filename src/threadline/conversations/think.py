@@ -12,14 +12,14 @@ from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
-from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import TakenUp
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.summary import Summaries
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -178,15 +178,15 @@ class Thinking:
         thread, turn, step = request.thread, request.turn, request.step
         message: Message = replies.message(reply, self._mind.registry)
         async with self._database.begin() as tx:
-            is_open = await ConversationStore(tx).open_step(thread, turn, step) == step
+            is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
             if is_open:
                 await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-            kept = await TranscriptStore(tx).at(thread, f"a:{turn}:{step}") or message
+            kept = await TranscriptStore(tx).get(thread, f"a:{turn}:{step}") or message
             if is_open and (note := replies.left_out(reply)) and kept == message:
                 await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
-                await ConversationStore(tx).spent(thread, turn, step, "think", answer.usage, took)
-            return Thought(replies.told(kept), await ConversationStore(tx).marks(thread), step)
+                await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
+            return Thought(replies.told(kept), await ConversationStore(tx).snapshot(thread), step)
 
 
 def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:

@@ -1,10 +1,10 @@
 """Of what a turn has taken up: what the rules go by, which is what people said to the bot, and now."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from threadline.conversations.message_reading import Stays, TakenUp
-from threadline.conversations.transcript_store import DELETED
+from threadline.conversations.store.messages import TakenUp
+from threadline.conversations.store.transcript import DELETED
 from threadline.decisions.model import sensitive_topics
 from threadline.jobs.model import is_job_question
 from threadline.operator.model import scope as questions
@@ -71,7 +71,7 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     return Said(parts, user, addressed, by_job)
 
 
-def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
+def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TakenUp], bool]:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
     to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
     its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""

@@ -13,12 +13,12 @@ from threadline.conversations import binding_replies as thread_words
 from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
-from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.prompt_building import has_words
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TakenUp
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
@@ -73,15 +73,15 @@ class Beginning:
         """See `OperatorActivities.begin_turn`."""
         thread, number = turn.thread, turn.turn
         async with self._database.begin() as tx:
-            is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
-            marks = await ConversationStore(tx).marks(thread)
+            is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
+            marks = await ConversationStore(tx).snapshot(thread)
             if not is_open:
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
             plan = await TurnStore(tx).plan(thread, number)
             route = plan.route if plan else await self._route(tx, turn, marks)
             if plan is None:
                 await TurnStore(tx).begin(thread, number, route)
-            marks = await ConversationStore(tx).marks(thread)
+            marks = await ConversationStore(tx).snapshot(thread)
         _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
 
@@ -97,7 +97,7 @@ class Beginning:
             else:
                 route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
                 await TurnStore(tx).reroute(turn.thread, turn.turn, route)
-            return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
+            return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
     async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
@@ -105,11 +105,11 @@ class Beginning:
         handover = await HandoverStore(tx).open_for(thread)
         if marks.stop_due:
             return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
-        taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
+        taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
         if handover and handover.taken_by:
             return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
         route = await self._way(tx, turn, marks, taken)
-        overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
+        overhears = not marks.addressed_due and await ConversationStore(tx).has_several_people(thread)
         return replace(route, relays=handover is not None, overhears=overhears)
 
     async def _way(

@@ -29,8 +29,8 @@ from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate

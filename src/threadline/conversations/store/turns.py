@@ -10,9 +10,8 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.conversations import conversation_row
-from threadline.conversations.conversation_row import Conversation
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread
 from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
@@ -147,11 +146,12 @@ class TurnStore:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
+        self._conversations = ConversationStore(tx)
 
     async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
         """A turn's route and what it was told; None where it was not routed yet, or ended before."""
         query = select(conversation_turns).join(conversations)
-        query = query.where(conversation_row.here(thread), _row.turn == turn, _row.route.is_not(None))
+        query = query.where(in_thread(thread), _row.turn == turn, _row.route.is_not(None))
         row = (await self._tx.execute(query)).one_or_none()
         if row is None:
             return None
@@ -161,13 +161,13 @@ class TurnStore:
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
         """How a turn ended; None when it has not."""
         columns = (_row.kind, _row.answer, _row.user_id, _row.detail, _row.model_calls, _row.settled_at, _row.said_at)
-        query = select(*columns).join_from(conversation_turns, conversations).where(conversation_row.here(thread))
+        query = select(*columns).join_from(conversation_turns, conversations).where(in_thread(thread))
         row = (await self._tx.execute(query.where(_row.turn == turn, _row.settled_at.is_not(None)))).one_or_none()
         return SettledTurn(OutcomeKind(row.kind), *row[1:]) if row else None
 
     async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
         """Write down a turn's route; the first one stands."""
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         written = _ROUTE.dump_python(route, mode="json")
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, route=written)
         await self._tx.execute(new.on_conflict_do_nothing())
@@ -213,7 +213,7 @@ class TurnStore:
             question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
             result: what it came to, in figures.
         """
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         ended: dict[str, Any] = {"kind": kind.value, "answer": answer, "user_id": user_id, "detail": detail}
         ended |= {"model_calls": model_calls, "result": result and dict(result), "settled_at": func.now()}
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, **ended)
@@ -223,18 +223,18 @@ class TurnStore:
         if (await self._tx.execute(first.returning(_row.turn))).first():
             await self._take_the_rest(row, turn, kind)
             asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
-            await conversation_row.write(self._tx, row.id, turn=max(row.turn, turn), question=asked)
-            await conversation_row.use_stops(self._tx, row.id)
+            await self._conversations.update(row.id, turn=max(row.turn, turn), question=asked)
+            await self._conversations.discard_stale_stops(row.id)
 
     async def mark_posted(self, thread: Thread, turn: int) -> None:
         """A turn's answer is in Slack."""
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.said_at.is_(None))
         await self._tx.execute(update(conversation_turns).where(*unposted).values(said_at=func.now()))
-        await conversation_row.write(self._tx, row.id)
+        await self._conversations.touch(thread)
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         used = (await self._tx.execute(_USAGE, {"id": row.id, "turn": turn})).one()
         tools = tuple(await ToolExecutionStore(self._tx).tool_names(thread, turn))
         return TurnUsage(used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0), tools)
@@ -249,7 +249,7 @@ class TurnStore:
         Args:
             kinds: of the turns that have asked.
         """
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         which = {"id": row.id, "job": JOB_QUESTION, "kinds": [each.value for each in kinds]}
         rows = await self._tx.execute(_OPEN_QUESTIONS, which)
         return {row.user_id: OpenQuestion(row.turn, row.said_at) for row in rows}
@@ -257,7 +257,7 @@ class TurnStore:
     async def texts(self, thread: Thread, turn: int) -> list[str]:
         """What was said to the bot that a turn has used, as it reads now, without what was deleted: what is addressed
         to it, and what its askers wrote besides and called nobody with."""
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         return list((await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})).scalars())
 
     async def request_texts(self, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
@@ -306,7 +306,7 @@ class TurnStore:
             await self._tx.execute(_TAKE_THE_REST, rest)
 
     async def _change(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
-        row = await conversation_row.locked(self._tx, thread)
+        row = await self._conversations.lock(thread)
         running = and_(_row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None))
         which = running if where is None else and_(running, where)
         await self._tx.execute(update(conversation_turns).where(which).values(**values))
