@@ -22,8 +22,7 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
+from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound, Refusal
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database

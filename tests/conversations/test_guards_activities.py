@@ -9,8 +9,8 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.contract import FinishRequest, TalkTurn
+from threadline.conversations.model.conversation import OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef

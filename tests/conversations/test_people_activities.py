@@ -11,8 +11,7 @@ import pytest
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
 from threadline.conversations import blocks
 from threadline.conversations.act import Acting
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import Outcome, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext

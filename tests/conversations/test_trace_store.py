@@ -5,7 +5,7 @@ import asyncio
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says, ts
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
-from threadline.conversations.contract import Refusal
+from threadline.conversations.model.conversation import Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.trace import FoundMessage, find_message, read_trace
 from threadline.conversations.store.turns import TurnStore

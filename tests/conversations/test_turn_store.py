@@ -19,8 +19,7 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind, Refusal
 from threadline.conversations.store import conversation
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore

@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind, Refusal
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore, TakenUp
 from threadline.conversations.store.transcript import Transcript, TranscriptStore

@@ -13,7 +13,6 @@ from threadline.conversations.contract import (
     DecideRequest,
     FinishedTurn,
     FinishRequest,
-    Refusal,
     Refused,
     Stored,
     StoreRequest,
@@ -24,7 +23,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
+from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Refusal
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore

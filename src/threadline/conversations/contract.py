@@ -7,7 +7,6 @@ is found again by it, and not done twice.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from temporalio import activity
 
@@ -17,6 +16,7 @@ from threadline.conversations.model.conversation import (
     ConversationMarks,
     Execution,
     OutcomeKind,
+    Refusal,
     Talk,
     WordKind,
     conversation_workflow_id,
@@ -59,15 +59,6 @@ class StoreRequest:
     thread: Thread
     messages: list[IncomingMessage]
     first: bool = False
-
-
-class Refusal(StrEnum):
-    """Why a message is stored and gets no turn."""
-
-    DUPLICATE = "duplicate"
-    THROTTLED = "throttled"
-    THROTTLED_FIRST = "throttled_first"
-    """As the first of its window: its writer is told, once."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 from temporalio.envconfig import ClientConfig
 
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import conversation_workflow_id
+from threadline.conversations.model.conversation import Refusal, conversation_workflow_id
 from threadline.conversations.store.trace import (
     FoundMessage,
     MessageTrace,

@@ -29,6 +29,15 @@ class ConversationState(StrEnum):
     """A question of the bot, or an approval, is open."""
 
 
+class Refusal(StrEnum):
+    """Why a message is stored and gets no turn."""
+
+    DUPLICATE = "duplicate"
+    THROTTLED = "throttled"
+    THROTTLED_FIRST = "throttled_first"
+    """As the first of its window: its writer is told, once."""
+
+
 class WordKind(StrEnum):
     """Short texts beside the answers."""
 

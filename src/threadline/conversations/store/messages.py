@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row, func, select, text
 
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import CONVERSATION, OutcomeKind, conversation_workflow_id
+from threadline.conversations.model.conversation import CONVERSATION, OutcomeKind, Refusal, conversation_workflow_id
 from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
