@@ -36,7 +36,7 @@ from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -158,7 +158,7 @@ async def _serve(stop: asyncio.Event) -> None:
     database = TimedDatabase(DatabaseSettings.read().url.get_secret_value(), pool_size=20)
     operators = ChannelSettings.read().escalation
     async with slack_client(SlackSettings.read()) as web_client:
-        slack = Slack(web_client)
+        slack = SlackClient(web_client)
         outbox = Outbox(slack, database)
         host = Host(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
         async with conversing(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
@@ -147,6 +148,12 @@ class SettingsGroup(BaseSettings):
             return cls()
         except ValidationError as error:
             raise Permanent("; ".join(_explain(cls, detail) for detail in error.errors())) from error
+
+    @classmethod
+    def variables(cls) -> dict[str, FieldInfo]:
+        """The group's fields by their environment variables."""
+        prefix = cls.model_config.get("env_prefix", "")
+        return {str(each.validation_alias or f"{prefix}{key}".upper()): each for key, each in cls.model_fields.items()}
 
 
 def _explain(group: type[BaseSettings], detail: Any) -> str:

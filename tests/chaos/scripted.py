@@ -28,7 +28,6 @@ from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Attachment, Workspaces, sweep_periodically
 from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.errors import ModelUnavailable, RateLimited
 from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
 from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
 from threadline.wiring import agent_worker
@@ -166,12 +165,12 @@ class ScriptedChat(ChatModel):
         rates = FaultRates.read(self._home)
         await asyncio.sleep(self._random.uniform(0.05, rates.longest))
         if rates.outage_from <= time.time() < rates.outage_until:
-            raise ModelUnavailable("The model could not be reached.")
+            raise Transient("The model could not be reached.")
         chance = self._random.random()
         if chance < rates.overloaded:
-            raise RateLimited("The model is asked too often.", retry_after=0.5)
+            raise Transient("The model is asked too often.", retry_after=0.5)
         if chance < rates.overloaded + rates.broken_off:
-            raise ModelUnavailable("The model's answer broke off.")
+            raise Transient("The model's answer broke off.")
         return Answer(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
 
 

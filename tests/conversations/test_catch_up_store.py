@@ -43,7 +43,7 @@ async def talk(
 
 async def at_work(database: Database) -> Thread | None:
     async with database.begin() as tx:
-        return await ConversationStore(tx).working_in("T1", "D1")
+        return await ConversationStore(tx).active_in_channel("T1", "D1")
 
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:

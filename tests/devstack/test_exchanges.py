@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from threadline_devstack.filling import MissingValue, fill
-from threadline_devstack.models.exchanges import Exchange, agent_of, result_summary, script_for, scripts
-from threadline_devstack.models.facts import facts_of
+from threadline_devstack.models.exchanges import Exchange, agent_of, facts_of, result_summary, script_for, scripts
 from threadline_devstack.models.request import ModelRequest, RecordedResult, RecordedStep, read
 from threadline_devstack.models.script import Holds, ScriptAnswer, ScriptDiverged, ScriptReply, ScriptTurn, play
 

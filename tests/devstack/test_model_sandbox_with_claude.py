@@ -112,9 +112,9 @@ async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude)
 
     model.script(held)
     running = asyncio.create_task(claude.run())
-    await asyncio.wait_for(model.reached("here"), 30)
+    await asyncio.wait_for(model.holds.reached("here"), 30)
     assert not running.done()
-    await model.release("here")
+    await model.holds.release("here")
     result, _ = await asyncio.wait_for(running, 30)
     assert result.structured_output == {"action": "released"}
 

@@ -43,9 +43,9 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable
-from threadline.errors import Permanent, parse_retry_after
+from threadline.errors import Permanent, Transient, parse_retry_after
 from threadline.models.chat_model import Prompt
-from threadline.models.errors import AnswerBroken, RateLimited, translate
+from threadline.models.errors import AnswerBroken, translate
 from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, ToolKind
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
@@ -464,7 +464,7 @@ def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_t
     request = httpx2.Request("POST", "https://inner.example/v1/responses")
     response = httpx2.Response(429, headers=headers, request=request)
     failure = translate(RateLimitError("Slow down.", response=response, body=body), attempt)
-    assert isinstance(failure, RateLimited)
+    assert isinstance(failure, Transient)
     assert failure.retry_after is not None
     assert failure.retry_after >= 2.0 ** min(max(attempt, 0), 10)
     asked = parse_retry_after(headers, RATE_LIMITED_AT)

@@ -29,9 +29,9 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import ErrorCode, error_result
 from threadline.tools.registry import Cache, ToolRegistry, tool
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 numbers = itertools.count(1)

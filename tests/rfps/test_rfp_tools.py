@@ -108,9 +108,9 @@ async def test_memories_are_found_by_channel_and_kind(desk: ToolScene, database:
     async with database.begin() as tx:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
             new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
-            await MemoryStore(tx).remember("T1", new, key, NOW)
+            await MemoryStore(tx).remember("T1", [(key, new)], NOW)
         failed = NewMemory(MemoryKind.PROCEDURAL, "harbour", "opportunity_patch", error_class="REFUSED")
-        await MemoryStore(tx).remember("T1", failed, "d", NOW)
+        await MemoryStore(tx).remember("T1", [("d", failed)], NOW)
     result = await desk.ask("memory.search", question="How is the harbour?")
     assert sorted(each["text"] for each in result.data["episodic"]) == ["said a", "said c"]
     assert (result.data["semantic"], result.data["procedural"][0]["failed_with"]) == ([], "REFUSED")

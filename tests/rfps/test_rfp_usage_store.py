@@ -27,7 +27,7 @@ ID = "rfp_abc123"
 async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
     new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
     async with database.begin() as tx:
-        await MemoryStore(tx).remember(team, new, f"of {rfp_id}", NOW)
+        await MemoryStore(tx).remember(team, [(f"of {rfp_id}", new)], NOW)
 
 
 async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:

@@ -9,9 +9,8 @@ from typing import Any, cast
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger, too_many_changes
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import Intent, LoggedCall, PostgresToolLedger, ToolLedger, too_many_changes
 
 
 class Clock:
@@ -100,10 +99,9 @@ class MemoryLedger(ToolLedger):
             self.intents, self.entries = intents, entries
             raise
 
-    async def limit(self, tx: Transaction, seconds: float) -> None:
-        pass
-
-    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async def begin(
+        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
+    ) -> ToolResult | Intent:
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
             if same[0].call.fingerprint != call.fingerprint:

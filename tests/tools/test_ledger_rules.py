@@ -14,11 +14,10 @@ from threadline.db.engine import Transaction
 from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import Intent
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, ToolSuccess, tool
 from threadline.tools.runner import MAX_RETRY_AFTER
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import Intent, LoggedCall
 
 
 @dataclass

@@ -20,7 +20,6 @@ from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
 from threadline.tools.model import (
     CallIdReused,
     ErrorCode,
@@ -34,7 +33,7 @@ from threadline.tools.model import (
 from threadline.tools.output import fit_json
 from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import Intent, LoggedCall, PostgresToolLedger, ToolLedger
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a call of its own."""

@@ -19,7 +19,8 @@ from threadline.errors import Permanent, Transient
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.trackers.jira import PROPERTY, JiraClient
 from threadline.trackers.model import NewTicket, TicketQuery
-from threadline_devstack.server import HOST, bound, serving
+from threadline_devstack.processes import HOST
+from threadline_devstack.server import bound, serving
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.faults import EndpointFaultKind
 from threadline_devstack.trackers.jira import JiraIssue

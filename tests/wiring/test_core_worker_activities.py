@@ -137,7 +137,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, author)
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
-        await MemoryStore(tx).remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
+        await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         await ApprovalStore(tx).propose(change("proposed"), action, (), now + 60)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")

@@ -65,7 +65,7 @@ async def _up(pace: float) -> int:
     async with Stack.running(place.root, wishes, output.progress) as stack:
         _print_addresses(stack)
         try:
-            ended = await stack.until_one_ends()
+            ended = await stack.processes.until_one_ends()
         except asyncio.CancelledError:
             output.print_line("Stopping everything …")
             raise
@@ -154,7 +154,7 @@ def _print_message(said: dict[str, Any]) -> None:
 def _print_addresses(stack: "Stack") -> None:
     table = Table(show_header=False, box=None, padding=(0, 2))
     if not stack.slack_is_real:
-        table.add_row("Slack sandbox", f"[bold]{stack.slack_url}[/bold]")
+        table.add_row("Slack sandbox", f"[bold]{stack.slack.url}[/bold]")
     if stack.ui_url:
         table.add_row("Temporal UI", f"[bold]{stack.ui_url}[/bold]")
     table.add_row("Logs", escape(str(stack.home.logs)))

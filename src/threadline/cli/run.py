@@ -53,10 +53,15 @@ def codec(
     ] = "127.0.0.1:8234",
 ) -> None:
     """Decrypt payloads for Temporal's UI and command line."""
-    from threadline.wiring.codec import run_codec
+    from threadline import telemetry
+    from threadline.privacy.codec_server import serve
+    from threadline.settings import CodecSettings, LogSettings, PayloadSettings
 
     host, port = parse_address(http)
-    process.run_service(lambda stop: run_codec(host, port, stop))
+    telemetry.configure_logging(LogSettings.read().level)
+    keys, settings = PayloadSettings.read().keys, CodecSettings.read()
+    token = settings.token.get_secret_value() if settings.token else ""
+    process.run_service(lambda stop: serve(host, port, keys, token, settings.origins, stop))
 
 
 def parse_address(text: str) -> tuple[str, int]:

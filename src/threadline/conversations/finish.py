@@ -35,7 +35,7 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
@@ -80,7 +80,7 @@ class Finishing:
         self,
         database: Database,
         outbox: Outbox,
-        slack: Slack,
+        slack: SlackClient,
         deciding: Deciding,
         thinking: Thinking,
         remembering: Remembering,

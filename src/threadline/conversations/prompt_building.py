@@ -34,9 +34,9 @@ from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.ledger import recorded_result
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
+from threadline.tools.store import recorded_result
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)

@@ -59,8 +59,7 @@ class Remembering:
             plan = await TurnStore(tx).plan(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-            for key, each in made:
-                await MemoryStore(tx).remember(thread.team, each, key, self._clock())
+            await MemoryStore(tx).remember(thread.team, made, self._clock())
         _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
         return len(made)
 

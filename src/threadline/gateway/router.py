@@ -78,7 +78,7 @@ class ThreadLookup(Protocol):
         """The conversation that holds this message, a person's or the bot's; None when none does."""
         ...
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         ...
 
@@ -240,7 +240,7 @@ class ThreadResolver:
         own, message = found.thread, found.message
         if await self._holding(own, message.ts):
             return Ignored(IgnoreReason.ALREADY_STORED)
-        thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
+        thread = await _in_time(self._threads.active_in_channel(own.team, own.channel), own)
         if thread := thread or await self._starting_beside(own):
             return _followed(thread, message)
         return Route(RouteTarget.CONVERSATION, own, replace(message, kind=MessageKind.MESSAGE))

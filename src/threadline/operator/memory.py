@@ -272,15 +272,15 @@ class ToolPattern:
     at: datetime
 
 
-def format_tool_patterns(own: Sequence[Memory], others: Sequence[Memory], offered: Collection[str]) -> str:
-    """The likest patterns, a line each, of whoever asks before those of the team; empty when there is none.
+def format_tool_patterns(patterns: Sequence[Memory], offered: Collection[str]) -> str:
+    """The likest patterns, a line each; empty when there is none.
 
     Args:
-        own, others: procedural memories, the likest first; one may be in both.
+        patterns: memories of tools that succeeded, the likest first.
         offered: the tools' names, as the model sees them: what names another one is of no use any more.
     """
     lines = []
-    for each in _together([*own, *others]):
+    for each in _together(patterns):
         if set(each.tools) <= set(offered):
             often = "once" if each.times == 1 else f"{each.times} times"
             line = f"{each.kind}: {ARROW.join(each.tools)} ({often}, the last time on {each.at:%Y-%m-%d})"
@@ -291,11 +291,8 @@ def format_tool_patterns(own: Sequence[Memory], others: Sequence[Memory], offere
 def _together(memories: Sequence[Memory]) -> list[ToolPattern]:
     """Each pattern once, where it came first."""
     found: dict[str, list[Memory]] = {}
-    seen = set[Memory]()
     for each in memories:
-        if not each.error_class and each not in seen:
-            seen.add(each)
-            found.setdefault(each.text, []).append(each)
+        found.setdefault(each.text, []).append(each)
     return [
         ToolPattern(same[0].cue.split(" | ", 1)[0], tuple(text.split(ARROW)), len(same), max(each.at for each in same))
         for text, same in found.items()

@@ -48,18 +48,11 @@ class Question(BaseModel):
     ]
 
 
-async def _nothing_yet(_: ToolContext, __: object) -> None:
-    """Nothing happens outside, so a call whose end nobody knows is made again: what goes before words goes before them
-    then, too."""
-
-
 @tool(
     "slack.post.summary",
     "Post the answer into the thread; this ends the turn. Once in a turn, behind everything else: with an RFP, after "
     "what was done is written down.",
     kind=ToolKind.SPEAK,
-    look_up=_nothing_yet,
-    remote=True,
 )
 async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     return ToolResult(data=_ACCEPTED)
@@ -70,8 +63,6 @@ async def post_summary(context: ToolContext, given: Summary) -> ToolResult:
     "Ask the person in the thread for what is missing and no tool can tell; this ends the turn, and the answer begins "
     "the next.",
     kind=ToolKind.SPEAK,
-    look_up=_nothing_yet,
-    remote=True,
 )
 async def ask_clarifying_question(context: ToolContext, given: Question) -> ToolResult:
     return ToolResult(data=_ACCEPTED)

@@ -9,8 +9,8 @@ from threadline.operator.store import MemoryStore
 from threadline.rfps.model import JsonObject
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
+from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
-from threadline.tools.rendering import counted, moment
 
 MOST = 10
 """Memories of each kind in one answer."""

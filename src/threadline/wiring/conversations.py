@@ -45,7 +45,7 @@ from threadline.settings import (
     MailSettings,
     OpenAISettings,
 )
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
@@ -53,8 +53,8 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.decisions import deciding, decision_rules
 from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.operator import operating
@@ -116,7 +116,7 @@ class Host:
 async def conversing(
     settings: TalkSettings,
     database: Database,
-    slack: Slack,
+    slack: SlackClient,
     history: History,
     users: UserDirectory,
     outbox: Outbox,

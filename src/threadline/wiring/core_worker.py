@@ -66,7 +66,7 @@ from threadline.settings import (
     WorkerSettings,
 )
 from threadline.slack.channels import Channels
-from threadline.slack.client import BotIdentity, Slack, identify
+from threadline.slack.client import BotIdentity, SlackClient, identify
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
@@ -115,7 +115,7 @@ class CoreDeps:
 
     database: Database
     temporal: Client
-    slack: Slack
+    slack: SlackClient
     history: History
     users: UserDirectory
     authors: AuthorPolicy
@@ -180,7 +180,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
     try:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
-            slack = Slack(web)
+            slack = SlackClient(web)
             identity = await identify(web)
             users = UserDirectory(slack.user)
             authors = AuthorPolicy(users, settings.channels.external_people)

@@ -43,8 +43,8 @@ from threadline.settings import (
     RepositorySettings,
     SlackSettings,
 )
-from threadline.slack.client import Slack
-from threadline.slack.errors import calling
+from threadline.slack.client import SlackClient
+from threadline.slack.errors import translated
 from threadline.threads.catch_up import unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
@@ -135,7 +135,7 @@ class DoctorConnections:
         """Slack's answer to `auth.test`, with its headers."""
         if self._identity is None:
             slack = await self.slack()
-            async with calling("auth.test"):
+            async with translated("auth.test"):
                 self._identity = await slack.auth_test()
         return self._identity
 
@@ -389,7 +389,7 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
         Permanent: the bot is not in it.
     """
     slack = await at.slack()
-    async with calling(channel):
+    async with translated(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
         raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
@@ -398,10 +398,10 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
 
 async def _approvers(at: DoctorConnections) -> str:
     named = ApprovalSettings.read().approvers
-    return await check_approvers(Slack(await at.slack()), named)
+    return await check_approvers(SlackClient(await at.slack()), named)
 
 
-async def check_approvers(slack: Slack, named: Sequence[str]) -> str:
+async def check_approvers(slack: SlackClient, named: Sequence[str]) -> str:
     """Those who may approve proposals are people whom Slack knows. That there are none is said, and no fault."""
     if not named:
         return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
@@ -512,7 +512,7 @@ def check_conversation_model(settings: OpenAISettings) -> str:
 async def _clocks(at: DoctorConnections) -> str:
     """This machine's clock against Slack's and Postgres'."""
     slack = await at.slack()
-    async with calling("auth.test"):
+    async with translated("auth.test"):
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
     async with (

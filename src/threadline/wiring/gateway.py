@@ -17,7 +17,7 @@ from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLooku
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import BotIdentity, Slack, identify, make_client
+from threadline.slack.client import BotIdentity, SlackClient, identify, make_web_client
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
@@ -42,16 +42,16 @@ class DatabaseThreadLookup(ThreadLookup):
         async with self._database.begin() as tx:
             return await ConversationStore(tx).thread_of_message(team, channel, ts)
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         async with self._database.begin() as tx:
-            return await ConversationStore(tx).working_in(team, channel)
+            return await ConversationStore(tx).active_in_channel(team, channel)
 
 
 @asynccontextmanager
 async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:
     """Slack's client over the process's one HTTP session."""
     async with aiohttp.ClientSession() as session:
-        yield make_client(settings.bot_token.get_secret_value(), settings.api_url, session)
+        yield make_web_client(settings.bot_token.get_secret_value(), settings.api_url, session)
 
 
 def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingConfig:
@@ -107,7 +107,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
     try:
         async with slack_client(slack) as client:
             identity = await identify(client)
-            users = UserDirectory(Slack(client).user)
+            users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people)
             requester = CatchUpRequester(temporal, watched_channels(channels))

@@ -54,8 +54,8 @@ from threadline.threads.contract import (
     ThreadActivities,
 )
 from threadline.threads.model import CORE_QUEUE
+from threadline.threads.payload_converter import SHARED_MODULES
 from threadline.threads.payload_converter import data_converter as plain_converter
-from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
 CONTRACTS = (

@@ -102,13 +102,9 @@ class Holds:
         async with self._changed:
             await self._changed.wait_for(lambda: self._waiting[name] == 0)
 
-    def overview(self) -> dict[str, object]:
-        """`armed` and `released`: sorted names; `waiting`: how many replies wait at each name."""
-        return {
-            "armed": sorted(self._armed),
-            "released": sorted(self._released),
-            "waiting": {name: count for name, count in self._waiting.items() if count},
-        }
+    def waiting(self, name: str) -> bool:
+        """Whether a reply waits at `name`."""
+        return self._waiting[name] > 0
 
 
 class ScriptTurn:
@@ -126,7 +122,6 @@ class ScriptTurn:
         self.system = conversation.system
         self.notes = conversation.notes
         self.tools = conversation.tools
-        self.descriptions = conversation.descriptions
         self.tool_choice = conversation.tool_choice
         self.bug_id = conversation.bug_id
         self.workspace = conversation.workspace

@@ -5,7 +5,6 @@ as much of the query language as the product asks for. jira.yaml has the tickets
 """
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -138,7 +137,6 @@ class JiraApi:
             self._route("/issue/{key}/comment", self._comment, "POST"),
             self._route("/issue/{key}/transitions", self._transitions),
             self._route("/issue/{key}/transitions", self._move, "POST"),
-            Route("/jira/browse/{key}", self._browse),
         ]
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
@@ -231,14 +229,6 @@ class JiraApi:
         issue.status = to
         self.site.changed(issue)
         return Response(status_code=204)
-
-    async def _browse(self, request: Request) -> Response:
-        """What a person sees who follows a ticket's link."""
-        issue = self._asked_for(request)
-        if issue is None:
-            return PlainTextResponse(_MISSING, 404)
-        comments = [_comment(each, with_properties=False) for each in issue.comments]
-        return PlainTextResponse(json.dumps(_view(issue, request) | {"comments": comments}, indent=2))
 
     def _asked_for(self, request: Request) -> JiraIssue | None:
         return self.site.issues.get(request.path_params["key"].upper())

@@ -294,7 +294,7 @@ class ConversationStore:
         row = (await self._tx.execute(_THREAD_OF, given)).first()
         return Thread(*row) if row else None
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         row = (await self._tx.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
         return Thread(*row) if row else None

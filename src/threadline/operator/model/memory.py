@@ -49,6 +49,11 @@ class Memory:
     rfp_id: str
     at: datetime
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it tells which tools led to an answer."""
+        return self.kind is MemoryKind.PROCEDURAL and not self.error_class
+
 
 def keys_of_facts(key: str) -> list[str]:
     """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
