@@ -28,7 +28,7 @@ _TABLES = (
     "memories, users, team_members, events, journal_entries, opportunity_states, rfps",
     # knowledge, tools
     "knowledge_words, knowledge_passages, knowledge_documents",
-    "agent_tool_executions, limit_verdicts",
+    "agent_tool_executions, rate_limit_events",
     # handovers, decisions, conversations
     "handover_answers, handovers, decisions",
     "thumbs, model_calls, conversation_turns, transcript, conversation_messages, conversations",

@@ -808,17 +808,17 @@ CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- The verdict on each event that a rule limits. A retry of the event gets the same one.
-CREATE TABLE limit_verdicts (
-    rule text NOT NULL CHECK (rule IN ('duplicate', 'user', 'mutation')),
+CREATE TABLE rate_limit_events (
+    rule text NOT NULL CHECK (rule IN ('user', 'mutation')),
     scope text NOT NULL,
     event text NOT NULL,
     at double precision NOT NULL,
     verdict text NOT NULL CHECK (verdict IN ('ok', 'throttled_first', 'throttled')),
     PRIMARY KEY (rule, scope, event)
 );
-CREATE INDEX limit_verdicts_window_idx ON limit_verdicts (rule, scope, at);
-CREATE INDEX limit_verdicts_told_idx ON limit_verdicts (rule, scope, at) WHERE verdict = 'throttled_first';
-CREATE INDEX limit_verdicts_age_idx ON limit_verdicts (at);
+CREATE INDEX rate_limit_events_window_idx ON rate_limit_events (rule, scope, at);
+CREATE INDEX rate_limit_events_told_idx ON rate_limit_events (rule, scope, at) WHERE verdict = 'throttled_first';
+CREATE INDEX rate_limit_events_age_idx ON rate_limit_events (at);
 
 -- Executions of tools. A row without a status is an intent: the call may have been made, and its outcome is unknown.
 -- The result of a `cacheable` row may answer the same question again, for a while.

@@ -201,7 +201,7 @@ async def test_guards_that_fail_let_messages_pass_and_are_logged(
 ) -> None:
     monkeypatch.setattr("threadline.conversations.store.messages._DUPLICATES", sql("SELECT nonsense"))
     async with talk.database.begin() as tx:
-        await tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
+        await tx.execute(sql("ALTER TABLE rate_limit_events RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("hello")
     assert stored.marks.turn_due

@@ -40,8 +40,7 @@ from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.summary import Summaries
 from threadline.conversations.think import Mind
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Verdict
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
 from threadline.errors import Permanent, Transient, parse_retry_after
 from threadline.models.chat_model import Prompt
@@ -542,17 +541,17 @@ async def test_property_13_more_than_10_requests_within_60_seconds_are_throttled
 ) -> None:
     """For two users at once; the first refusal of a minute says so, and a request asked about again has its verdict."""
     team, now = f"T{next(numbers)}", AT
-    given: list[tuple[int, float, Verdict]] = []
+    given: list[tuple[int, float, RateVerdict]] = []
     async with database.begin() as tx:
         for number, (user, gap) in enumerate(asked):
             now += gap
             recent = [verdict for who, at, verdict in given if who == user and now - at < MINUTE]
-            refused = Verdict.THROTTLED if Verdict.THROTTLED_FIRST in recent else Verdict.THROTTLED_FIRST
-            verdict = await Limits(tx).of_user(team, f"U{user}", f"{team}:{number}", now)
-            assert verdict is (Verdict.OK if len(recent) < MOST else refused)
+            refused = RateVerdict.THROTTLED if RateVerdict.THROTTLED_FIRST in recent else RateVerdict.THROTTLED_FIRST
+            verdict = await RateLimits(tx).count_request(team, f"U{user}", f"{team}:{number}", now)
+            assert verdict is (RateVerdict.OK if len(recent) < MOST else refused)
             given.append((user, now, verdict))
         for number, (user, _, verdict) in enumerate(given):
-            assert await Limits(tx).of_user(team, f"U{user}", f"{team}:{number}", now + 7) is verdict
+            assert await RateLimits(tx).count_request(team, f"U{user}", f"{team}:{number}", now + 7) is verdict
 
 
 PART = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,20}", fullmatch=True)

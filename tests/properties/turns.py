@@ -18,8 +18,7 @@ from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.workflow import lost_call, no_reply, react
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
 from threadline.models.chat_model import Answer, ChatModel, Prompt
@@ -97,7 +96,7 @@ async def failing_turn(
     if condition == "throttled":
         async with database.begin() as tx:
             scope = f"{TEAM}:thread:{talk.thread.key}"
-            assert await Limits(tx).allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
+            assert await RateLimits(tx).allows_change(scope, "an earlier change", time.time(), Rate(1, 3600.0))
     if condition == "blocked":
         async with database.begin() as tx:
             project = await EstimateStore(tx).get_or_create_project(TEAM, "Locked", "EUR")

@@ -29,17 +29,16 @@ from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Verdict
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 
 _REFUSALS = {
-    Verdict.OK: None,
-    Verdict.THROTTLED: Refusal.THROTTLED,
-    Verdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
+    RateVerdict.OK: None,
+    RateVerdict.THROTTLED: Refusal.THROTTLED,
+    RateVerdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
 }
 _REFUSED: Mapping[str | None, Refusal] = {why.value: why for why in Refusal}
 _log = structlog.get_logger(__name__)
@@ -135,7 +134,7 @@ async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> 
     # In one order of people in each transaction: two that wait for each other's locks would never end.
     for each in sorted(asking, key=lambda said: said.user_id):
         if each.message_id not in again:
-            said = Limits(tx).of_user(thread.team, each.user_id, each.message_id, each.said_at)
+            said = RateLimits(tx).count_request(thread.team, each.user_id, each.message_id, each.said_at)
             verdict = await _fail_open(tx, "user", said)
             verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
     return verdicts

@@ -14,8 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import MUTATION_RATE, Rate, RateLimits
 from threadline.db.values import storable, storable_key
 from threadline.errors import Transient
 from threadline.slack.model import Thread
@@ -461,8 +460,8 @@ class PostgresToolLedger(ToolLedger):
         scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key
         try:
             async with tx.begin_nested():
-                limits = Limits(tx)
-                allowed = await limits.allows_mutation(storable_key(scope), storable_key(event), call.now, self.rate)
+                limits = RateLimits(tx)
+                allowed = await limits.allows_change(storable_key(scope), storable_key(event), call.now, self.rate)
         except Exception:  # noqa: BLE001 - better a change too many than none
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None

@@ -35,7 +35,7 @@ from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
@@ -346,7 +346,7 @@ def threads(
             Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
             Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
             # Guards look back two minutes; a day leaves room for a message that comes late.
-            Prune("rate limits", _DAY, lambda tx, before: Limits(tx).prune(before)),
+            Prune("rate limits", _DAY, lambda tx, before: RateLimits(tx).prune(before)),
         ],
     )
 
