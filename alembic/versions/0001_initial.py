@@ -31,7 +31,7 @@ _TABLES = (
     "agent_tool_executions, rate_limit_events",
     # handovers, decisions, conversations
     "handover_answers, handovers, decisions",
-    "thumbs, model_calls, conversation_turns, transcript, conversation_messages, conversations",
+    "ratings, model_calls, conversation_turns, transcript_entries, conversation_messages, conversations",
     # threads
     "quarantine, catch_up_messages, catch_up_threads, catch_up_channels",
     "thread_bindings, threads, posts",

@@ -603,14 +603,14 @@ CREATE TABLE conversations (
     stored int NOT NULL DEFAULT 0,
     turn int NOT NULL DEFAULT 0,
     -- The last model call that has taken the unused messages. Each call takes them once, however often it is retried.
-    taken_turn int NOT NULL DEFAULT 0,
-    taken_step int NOT NULL DEFAULT 0,
+    reading_turn int NOT NULL DEFAULT 0,
+    reading_step int NOT NULL DEFAULT 0,
     question text NOT NULL DEFAULT '',
     -- One of the people who write in the thread or wrote its root, and whether there are others.
-    writer text NOT NULL DEFAULT '',
-    several boolean NOT NULL DEFAULT false,
+    first_author text NOT NULL DEFAULT '',
+    has_several_people boolean NOT NULL DEFAULT false,
     cost_usd double precision NOT NULL DEFAULT 0,
-    -- The summary of the transcript's older messages, and the last `place` that it covers.
+    -- The summary of the transcript's older messages, and the last `position` that it covers.
     summary text NOT NULL DEFAULT '',
     summary_until int NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -654,15 +654,15 @@ CREATE INDEX conversation_messages_correction_idx ON conversation_messages (conv
 
 -- What the model reads, in order; append only. `body` is a message as JSON in ASCII, so that any text comes back
 -- exactly. `key` makes each entry unique: u:<message id>, a:<turn>:<step>, t:<turn>:<step>:<call id>.
-CREATE TABLE transcript (
+CREATE TABLE transcript_entries (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    place int NOT NULL,
+    position int NOT NULL,
     key text NOT NULL,
     turn int NOT NULL,
     step int NOT NULL,
     body text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (conversation_id, place),
+    PRIMARY KEY (conversation_id, position),
     UNIQUE (conversation_id, key)
 );
 
@@ -680,18 +680,18 @@ CREATE TABLE conversation_turns (
     kind text NOT NULL DEFAULT '',
     answer text NOT NULL DEFAULT '',
     user_id text NOT NULL DEFAULT '',
-    detail boolean NOT NULL DEFAULT false,
+    wants_detail boolean NOT NULL DEFAULT false,
     model_calls int NOT NULL DEFAULT 0,
     result jsonb,
     created_at timestamptz NOT NULL DEFAULT now(),
     settled_at timestamptz,
-    said_at timestamptz,
+    posted_at timestamptz,
     PRIMARY KEY (conversation_id, turn),
     CONSTRAINT conversation_turns_settled_check CHECK (
-        settled_at IS NULL AND kind = '' AND answer = '' AND said_at IS NULL OR settled_at IS NOT NULL AND kind <> '')
+        settled_at IS NULL AND kind = '' AND answer = '' AND posted_at IS NULL OR settled_at IS NOT NULL AND kind <> '')
 );
-CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (conversation_id, turn)
-    WHERE said_at IS NULL AND answer <> '';
+CREATE INDEX conversation_turns_unposted_idx ON conversation_turns (conversation_id, turn)
+    WHERE posted_at IS NULL AND answer <> '';
 
 -- Each model call and its cost; `purpose` is think or summarise.
 CREATE TABLE model_calls (
@@ -711,14 +711,14 @@ CREATE TABLE model_calls (
 );
 CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
 
--- Feedback: the thumbs on the bot's messages. `put` is false once a thumb was taken back; `at` is Slack's time, and the
+-- Feedback: the thumbs on the bot's messages. `active` is false once one was taken back; `at` is Slack's time, and the
 -- latest event wins. posts says which turn a message belongs to.
-CREATE TABLE thumbs (
+CREATE TABLE ratings (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     message_ts text NOT NULL,
     user_id text NOT NULL,
     reaction text NOT NULL,
-    put boolean NOT NULL,
+    active boolean NOT NULL,
     at numeric(20, 6) NOT NULL,
     PRIMARY KEY (conversation_id, message_ts, user_id, reaction)
 );

@@ -9,8 +9,9 @@ from threadline.slack.model import Thread
 
 _TALKED = {
     "what the model has read and said": """
-        SELECT left(t.key, 1) AS kind, t.turn, t.step FROM transcript t JOIN conversations c ON c.id = conversation_id
-        WHERE c.thread_ts = :ts ORDER BY t.place
+        SELECT left(t.key, 1) AS kind, t.turn, t.step
+        FROM transcript_entries t JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts ORDER BY t.position
     """,
     "calls of the model": """
         SELECT m.turn, m.step, m.purpose, m.output_tokens > 0 FROM model_calls m
@@ -24,7 +25,7 @@ _TALKED = {
         JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY d.turn, d.round
     """,
     "turns": r"""
-        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.said_at IS NOT NULL
+        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.posted_at IS NOT NULL
         FROM conversation_turns t
         JOIN conversations c ON c.id = conversation_id
         WHERE c.thread_ts = :ts AND t.settled_at IS NOT NULL ORDER BY t.turn

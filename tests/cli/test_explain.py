@@ -123,7 +123,7 @@ async def test_turn_is_shown_with_all_that_is_stored(
     assert [each["purpose"] for each in told["model_calls"]] == ["think"]
     assert told["spent"]["tokens"] == told["result"]["tokens"] > 0
     assert (told["ended"]["kind"], told["ended"]["answer"]) == ("summarised", "It is new.")
-    assert told["ended"]["said_at"]
+    assert told["ended"]["posted_at"]
     assert SECRET not in json.dumps(told)
     for address in (f"{GENERAL}/{answer}", link(asked.ts), f"<{link(asked.ts)}|the message>", f"{GENERAL}/{asked.ts}"):
         assert explain.told(address) == told, address

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
-from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, ExecutionStatus, Outcome, OutcomeKind
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.errors import Permanent
@@ -32,7 +32,7 @@ async def flood(context: ToolContext) -> str:
     return "x" * (50 * MB)
 
 
-async def marks_of(talk: ConversationActivityScene) -> ConversationMarks:
+async def marks_of(talk: ConversationActivityScene) -> ConversationSnapshot:
     return (await talk.opened()).marks
 
 
@@ -79,7 +79,7 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled is not None
-    assert (settled.kind, settled.said_at) == (OutcomeKind.ANSWERED, None)
+    assert (settled.kind, settled.posted_at) == (OutcomeKind.ANSWERED, None)
     assert settled.answer
 
 

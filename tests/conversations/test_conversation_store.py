@@ -22,7 +22,7 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound, Refusal
+from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot, Refusal
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
@@ -36,7 +36,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
     addressed_stop = says(4, "stop", kind=MessageKind.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
-    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
+    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationSnapshot(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
     async with talk.database.begin() as tx:
         assert await ThreadStore(tx).owner(THREAD) is None
@@ -272,7 +272,13 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
     async with database.begin() as tx:
         assert [await ConversationStore(tx).prune(3, 2) for _ in range(3)] == [2, 1, 0]
     assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
-    for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
+    for table in (
+        "conversation_messages",
+        "transcript_entries",
+        "conversation_turns",
+        "model_calls",
+        "thread_bindings",
+    ):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
     posts = {row["key"] for row in await talks[0].rows("SELECT key FROM posts")}
@@ -287,10 +293,10 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     async with talk.database.begin() as tx:
         assert await ConversationStore(tx).prune(before=2_000_000_000_000.0) == 1
         assert await ThreadStore(tx).owner(THREAD) is None
-    assert await talk.marks() == ConversationMarks()
-    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationMarks()
+    assert await talk.marks() == ConversationSnapshot()
+    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationSnapshot()
     marks = await talk.hear(mention(3, "after"))
     assert (marks.opened, marks.stored, marks.turn, marks.question) == (True, 1, 1, "")
     assert marks.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
-    assert [each.place for each in (await talk.read()).messages] == [1]
+    assert [each.position for each in (await talk.read()).messages] == [1]

@@ -260,7 +260,9 @@ async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(da
 
 async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: Database) -> None:
     async def put() -> list[str]:
-        return [each.reaction for each in await scene.rows("SELECT reaction FROM thumbs WHERE put ORDER BY reaction")]
+        return [
+            each.reaction for each in await scene.rows("SELECT reaction FROM ratings WHERE active ORDER BY reaction")
+        ]
 
     async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
         await scene.ask("hello")

@@ -53,7 +53,7 @@ async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Sto
     marks = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
     assert marks.turn_due
     [shown] = await talk.take_up(1, 2)
-    assert (shown.text, shown.corrects, shown.author_id) == ("five days", identity(1), REPORTER)
+    assert (shown.text, shown.edit_of, shown.author_id) == ("five days", identity(1), REPORTER)
     assert await talk.take_up(1, 2) == [shown]
     await talk.settle(1)
     await talk.hear(edit(1, "four and a half", 7))
@@ -100,7 +100,7 @@ async def test_message_deleted_during_its_turn_is_redacted(talk: StoredConversat
     ]
     assert [each.message.author for each in read] == [REPORTER] * 3
     assert texts(await talk.take_up(1)) == ["(deleted by its author)", "and more"]
-    for table, column in (("transcript", "body"), ("conversation_messages", "message_text")):
+    for table, column in (("transcript_entries", "body"), ("conversation_messages", "message_text")):
         assert await talk.rows(f"SELECT 1 FROM {table} WHERE {column} LIKE '%secret%'") == []  # noqa: S608 - from above
 
 
@@ -115,4 +115,4 @@ async def test_deletion_discards_a_summary_that_covers_the_message(
     await talk.hear(deletion(at))
     read = await talk.read()
     assert read.summary == kept
-    assert [each.place for each in read.messages] == ([2] if kept else [1, 2])
+    assert [each.position for each in read.messages] == ([2] if kept else [1, 2])

@@ -92,7 +92,7 @@ async def test_call_that_is_made_again_shows_what_is_left(talk: ConversationActi
     """As if the transcript had been lost, and the deletion came before the next attempt."""
     await read(talk)
     async with talk.database.begin() as tx:
-        await tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+        await tx.exec_driver_sql("DELETE FROM transcript_entries WHERE key LIKE 't:%'")
     await talk.said(talk.deletion(talk.message("")))
     reader.said = "(deleted)"
     await read(talk)

@@ -115,7 +115,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         await scene.until_idle()
         assert await _prompted(scene) == Counter(message.text for message in said)
         assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
-        replies = await scene.rows("SELECT 1 FROM transcript WHERE key LIKE 'a:%'")
+        replies = await scene.rows("SELECT 1 FROM transcript_entries WHERE key LIKE 'a:%'")
         assert len(scene.asked) == len(replies), "no reply was paid twice"
         assert await _continued(scene), "it went through several runs"
 

@@ -110,7 +110,7 @@ async def test_deletion_during_a_turn_sends_no_more_of_the_past(talk: Conversati
     old = [(f"t:1:9:{number}", Message(Role.USER, f"old remark {number}.")) for number in range(30)]
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).append(talk.thread, 1, 9, old)
-        last = (await TranscriptStore(tx).read(talk.thread)).messages[-1].place
+        last = (await TranscriptStore(tx).read(talk.thread)).messages[-1].position
         await TranscriptStore(tx).replace_with_summary(talk.thread, "They spoke of a secret.", last)
     await talk.said("List the lamps.")
     thought = await talk.think(2)

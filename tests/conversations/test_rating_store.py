@@ -156,11 +156,11 @@ async def test_thumb_opens_no_conversation(database: Database) -> None:
     nowhere = StoredConversation(database)
     stored = await nowhere.store(thumb(1))
     assert not stored.marks.opened
-    assert (stored.quarantined, await nowhere.rows("SELECT * FROM thumbs")) == ((), [])
+    assert (stored.quarantined, await nowhere.rows("SELECT * FROM ratings")) == ((), [])
 
 
 async def test_thumbs_are_deleted_with_the_conversation(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
     async with talk.database.begin() as tx:
         assert await ConversationStore(tx).prune(datetime.now(UTC).timestamp() + 60) == 1
-    assert await talk.rows("SELECT * FROM thumbs") == []
+    assert await talk.rows("SELECT * FROM ratings") == []

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.errors import Transient
@@ -31,7 +31,7 @@ async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None
         await MessageStore(tx).store(talk.thread, [talk.deletion(said)])
 
 
-async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationMarks:
+async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationSnapshot:
     return await talk.run(talk.thinking.summarise, TalkTurn(talk.thread, turn))
 
 

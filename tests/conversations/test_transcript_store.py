@@ -31,7 +31,7 @@ async def test_first_entry_of_a_key_is_kept(talk: StoredConversation) -> None:
     await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")), ("c:1", assistant("x")))
     await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
     assert await at(talk, "a:1:1") == assistant("first")
-    assert [(each.place, each.key) for each in (await talk.read()).messages] == [
+    assert [(each.position, each.key) for each in (await talk.read()).messages] == [
         (1, "c:1"),
         (2, "a:1:1"),
         (3, "t:1:1:c1"),
@@ -47,7 +47,7 @@ async def test_reply_appended_by_two_workers_is_stored_once(
     )
     assert await at(talk, "a:1:1") == await at(other, "a:1:1")
     read = (await talk.read()).messages
-    assert [each.place for each in read] == list(range(1, 12))
+    assert [each.position for each in read] == list(range(1, 12))
     assert len({each.key for each in read}) == 11
 
 
@@ -119,7 +119,7 @@ async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
 ) -> None:
     await talk.turn(1)
     async with talk.database.begin() as tx:
-        until = (await TranscriptStore(tx).read(THREAD)).messages[-1].place
+        until = (await TranscriptStore(tx).read(THREAD)).messages[-1].position
         await TranscriptStore(tx).append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
         await TranscriptStore(tx).replace_with_summary(THREAD, told or " ", until)
         if not told:

@@ -109,7 +109,7 @@ async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> N
         settled = await TurnStore(tx).settled(THREAD, 1)
         assert await TurnStore(tx).settled(THREAD, 2) is None
     assert settled is not None
-    assert (settled.kind, settled.answer, settled.said_at) == (OutcomeKind.ANSWERED, "the first", None)
+    assert (settled.kind, settled.answer, settled.posted_at) == (OutcomeKind.ANSWERED, "the first", None)
 
 
 async def test_turn_settled_by_two_workers_has_one_answer(talk: StoredConversation, other: StoredConversation) -> None:
@@ -133,7 +133,7 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(THREAD, 3)
     assert settled is not None
-    assert settled.said_at
+    assert settled.posted_at
 
 
 async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
@@ -236,7 +236,7 @@ async def test_silent_failure_leaves_messages_to_the_bot_due(talk: StoredConvers
 _MANY_SHORT = """
 WITH made AS (INSERT INTO conversations (team, channel, thread_ts, stored, turn)
               SELECT 'T1', 'C2', n::text, 10, 2 FROM generate_series(1, 300) n RETURNING id),
-     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
                  SELECT id, n, 'answered', 'words', 'U1', now(), now() FROM made, generate_series(1, 2) n)
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
                                    channel, slack_ts, said_at, wants_turn, verdict, turn, step)
@@ -250,7 +250,7 @@ SELECT c.id, n, 'm' || n, 'unknown', :somebody, 'message', 'words', 'C1', n::tex
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 _SETTLED = """
-INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
 SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', now(),
        CASE WHEN n % 2 = 0 THEN now() END
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'

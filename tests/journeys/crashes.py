@@ -72,7 +72,7 @@ class CrashScene(Scene):
         async def look() -> bool:
             async with self._database.begin() as tx:
                 settled = await TurnStore(tx).settled(self.slack_thread(root), turns)
-            return settled is not None and settled.said_at is not None
+            return settled is not None and settled.posted_at is not None
 
         await self.until("the turn is answered", look, AGAIN)
         said = self.answers(root)

@@ -26,7 +26,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
+from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
@@ -173,14 +173,14 @@ class ConversationActivityScene:
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
         return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
 
-    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
+    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationSnapshot:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
         return (await self.run(self.thinking.finish_turn, request)).marks
 
-    async def post(self, turn: int = 1) -> ConversationMarks:
+    async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.speaking.post_answer, TalkTurn(self.thread, turn))
 
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:

@@ -31,7 +31,7 @@ from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
-    ConversationMarks,
+    ConversationSnapshot,
     Talk,
     conversation_workflow_id,
 )
@@ -338,7 +338,7 @@ class ConversationScene:
         async with self.database.begin() as tx:
             return (await tx.execute(sql(query))).all()
 
-    async def marks(self) -> ConversationMarks:
+    async def marks(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await ConversationStore(tx).snapshot(self.thread)
 
@@ -348,7 +348,9 @@ class ConversationScene:
 
     async def prompts(self) -> list[tuple[int, str]]:
         """What the model was shown of people, with the turn that took it up."""
-        rows = await self.rows("SELECT turn, body FROM transcript WHERE key LIKE 'u:%' AND step > 0 ORDER BY place")
+        rows = await self.rows(
+            "SELECT turn, body FROM transcript_entries WHERE key LIKE 'u:%' AND step > 0 ORDER BY position"
+        )
         return [(each.turn, decode_message(each.body).content) for each in rows]
 
     async def settled(self, turn: int) -> SettledTurn | None:
@@ -357,7 +359,9 @@ class ConversationScene:
 
     async def answers(self) -> dict[int, str]:
         """The answers that were posted, as they are stored, by turn and in the order of posting."""
-        rows = await self.rows("SELECT turn, answer FROM conversation_turns WHERE said_at IS NOT NULL ORDER BY said_at")
+        rows = await self.rows(
+            "SELECT turn, answer FROM conversation_turns WHERE posted_at IS NOT NULL ORDER BY posted_at"
+        )
         return {each.turn: each.answer for each in rows if each.answer}
 
     async def costs(self, purpose: str) -> list[int]:
@@ -385,7 +389,7 @@ class ConversationScene:
 
         async def said() -> bool:
             settled = await self.settled(turn) if turn in self.said else None
-            return settled is not None and settled.said_at is not None
+            return settled is not None and settled.posted_at is not None
 
         await self.until(said, f"turn {turn} is answered")
         return self.said[turn]

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind, Refusal
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind, Refusal
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.messages import ConversationBatch, MessageStore, TakenUp
+from threadline.conversations.store.messages import ConversationBatch, MessageStore, TurnMessage
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
@@ -38,7 +38,7 @@ def stop(at: float) -> IncomingMessage:
 class Arrived(ConversationBatch):
     """What became of a batch, and what was known of the conversation then."""
 
-    marks: ConversationMarks = field(default_factory=ConversationMarks)
+    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
 
 
 class StoredConversation:
@@ -51,23 +51,23 @@ class StoredConversation:
             stored = await MessageStore(tx).store(self.thread, batch)
             return Arrived(**vars(stored), marks=await ConversationStore(tx).snapshot(self.thread))
 
-    async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
+    async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             await MessageStore(tx).judge(self.thread, verdicts)
             return await ConversationStore(tx).snapshot(self.thread)
 
-    async def hear(self, *batch: IncomingMessage) -> ConversationMarks:
+    async def hear(self, *batch: IncomingMessage) -> ConversationSnapshot:
         """Stored, and let pass by the guards."""
         stored = await self.store(*batch)
         if not stored.unjudged:
             return stored.marks
         return await self.judge({each.message_id: None for each in stored.unjudged})
 
-    async def marks(self) -> ConversationMarks:
+    async def marks(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await ConversationStore(tx).snapshot(self.thread)
 
-    async def take_up(self, turn: int, step: int = 1) -> list[TakenUp]:
+    async def take_up(self, turn: int, step: int = 1) -> list[TurnMessage]:
         """As `think` does it: what is taken up is in the transcript with it."""
         async with self.database.begin() as tx:
             taken = await MessageStore(tx).take_up(self.thread, turn, step)
@@ -77,17 +77,17 @@ class StoredConversation:
 
     async def settle(
         self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
-    ) -> ConversationMarks:
+    ) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             await TurnStore(tx).settle(self.thread, turn, kind, answer, REPORTER, model_calls=1, question=question)
             return await ConversationStore(tx).snapshot(self.thread)
 
-    async def said(self, turn: int) -> ConversationMarks:
+    async def said(self, turn: int) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             await TurnStore(tx).mark_posted(self.thread, turn)
             return await ConversationStore(tx).snapshot(self.thread)
 
-    async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
+    async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationSnapshot:
         """A whole turn, posted."""
         await self.take_up(turn)
         await self.settle(turn, answer, **more)
@@ -111,11 +111,11 @@ class StoredConversation:
             await tx.execute(text(statement), given)
 
 
-def texts(taken: Sequence[TakenUp]) -> list[str]:
+def texts(taken: Sequence[TurnMessage]) -> list[str]:
     return [each.text for each in taken]
 
 
-def flags(marks: ConversationMarks) -> tuple[bool, bool, bool]:
+def flags(marks: ConversationSnapshot) -> tuple[bool, bool, bool]:
     """A turn is due, it was asked of the bot, and somebody said to stop."""
     return marks.turn_due, marks.addressed_due, marks.stop_due
 

@@ -154,7 +154,7 @@ def _end(told: "Explanation") -> None:
     if not told.ended.answer:
         output.print_line("Nothing was said.")
         return
-    said = f"{told.ended.said_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.said_at else "not in Slack yet"
+    said = f"{told.ended.posted_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.posted_at else "not in Slack yet"
     output.print_line(f"said ({said}): {_short(told.ended.answer)}")
 
 

@@ -23,7 +23,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Refusal
+from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Refusal
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
@@ -75,7 +75,7 @@ class LiveConversationActivities(ConversationActivities):
             verdicts = await _judge(tx, thread, stored)
             if verdicts:
                 await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
-            marks = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationMarks()
+            marks = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
         log_quarantined(thread, stored.quarantined)
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = [(each, verdicts.get(each.message_id) or _REFUSED.get(each.verdict)) for each in stored.messages]
@@ -90,7 +90,7 @@ class LiveConversationActivities(ConversationActivities):
         )
 
     @activity.defn
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
         async with heartbeating():
             await self._thinking.summarise(turn)
         async with self._database.begin() as tx:

@@ -13,7 +13,7 @@ from temporalio import activity
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
-    ConversationMarks,
+    ConversationSnapshot,
     Execution,
     OutcomeKind,
     Refusal,
@@ -78,7 +78,7 @@ class Stored:
     such a person is to see something as it reads now.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     refused: tuple[Refused, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class Thought:
     """
 
     reply: ModelReply
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int = 0
 
 
@@ -188,7 +188,7 @@ class FinishedTurn:
     `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     summary: str = ""
     posted: bool = False
     post_error: str = ""
@@ -233,7 +233,7 @@ class ConversationActivities(ABC):
     @activity_options(SUMMARISE)
     @activity.defn
     @abstractmethod
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
         """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
 
         Where this fails, the oldest messages are left out of what the model reads.
@@ -287,7 +287,7 @@ class SpeakingActivities(ABC):
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+    async def post_answer(self, turn: TalkTurn) -> ConversationSnapshot:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))

@@ -155,7 +155,7 @@ class Finishing:
             result = _result(request, plan, spent, answer) if plan else None
             await TurnStore(tx).settle(
                 *(thread, turn, request.kind, said, user),
-                detail=detail,
+                wants_detail=detail,
                 model_calls=request.model_calls,
                 question=question,
                 result=result,

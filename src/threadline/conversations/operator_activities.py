@@ -8,7 +8,7 @@ import structlog
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
@@ -136,7 +136,7 @@ class LiveOperatorActivities(OperatorActivities):
         )
 
     @activity.defn
-    async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
+    async def analyse_request(self, turn: TalkTurn) -> ConversationSnapshot:
         async with self._database.begin() as tx:
             asked = await self._asked(tx, turn)
         said = ""

@@ -15,10 +15,10 @@ from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.messages import MessageStore, TakenUp
-from threadline.conversations.store.transcript import DELETED, Placed, TranscriptStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.transcript import DELETED, TranscriptEntry, TranscriptStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
@@ -58,13 +58,13 @@ class Question:
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
     briefing: Briefing | None = None
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
-    taken: tuple[TakenUp, ...] = ()
+    taken: tuple[TurnMessage, ...] = ()
     plan: TurnPlan | None = None
     """The turn's route, with what the operator is told."""
     decided: DecisionRound | None = None
@@ -76,13 +76,13 @@ class _Found:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
-    taken: tuple[TakenUp, ...] = ()
+    taken: tuple[TurnMessage, ...] = ()
     summary: str = ""
     summary_until: int = 0
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[TranscriptEntry, ...] = ()
     briefing: Briefing | None = None
     previous: Briefing | None = None
     about: About = field(default_factory=About)
@@ -136,7 +136,7 @@ class TakingUp:
         found: _Found,
         brief: Briefing,
         names: Mapping[str, str],
-        taken: Sequence[TakenUp],
+        taken: Sequence[TurnMessage],
     ) -> Question:
         """Keep what the model is asked in the transcript, and return it with what came before."""
         thread, turn, step = request.thread, request.turn, found.step
@@ -206,11 +206,13 @@ class TakingUp:
             overhears=plan is not None and plan.route.overhears,
         )
 
-    async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+    async def _names_of(self, taken: Sequence[TurnMessage], *, several: bool) -> dict[str, str]:
         """By id, whoever wrote it; of one who writes alone there is no need to ask."""
         return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
 
-    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT) -> list[Message]:
+    def _said(
+        self, taken: Sequence[TurnMessage], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+    ) -> list[Message]:
         """The operator reads no more of a message than its writer is told that it does."""
         said = []
         for each in taken:
@@ -219,7 +221,7 @@ class TakingUp:
                 if _too_long(each, agent)
                 else each.text
             )
-            text = f"[Corrected] {words}" if each.corrects else words
+            text = f"[Corrected] {words}" if each.edit_of else words
             said.append((names.get(each.author_id, ""), text, each.files))
         return context.from_people(said, self._budget)
 
@@ -269,8 +271,8 @@ class TakingUp:
         )
 
 
-def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
-    return [(each.place, each.message) for each in placed]
+def _entries(placed: Sequence[TranscriptEntry]) -> list[context.Placed]:
+    return [(each.position, each.message) for each in placed]
 
 
 def _begun_late(thread: Thread, found: _Found) -> bool:
@@ -282,21 +284,21 @@ def _begun_late(thread: Thread, found: _Found) -> bool:
     return f"u:{root}" not in stored
 
 
-def _reply(placed: Sequence[Placed], step: int) -> Placed | None:
+def _reply(placed: Sequence[TranscriptEntry], step: int) -> TranscriptEntry | None:
     """Of one turn: the model's reply in this step, or in the next that has one."""
     replies = (each for each in placed if each.key == f"a:{each.turn}:{each.step}" and each.step >= step)
     return min(replies, key=lambda each: each.step, default=None)
 
 
-def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str, Message]]:
+def _keyed(taken: Sequence[TurnMessage], said: Sequence[Message]) -> list[tuple[str, Message]]:
     return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
-def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
+def _last_briefing(placed: Sequence[TranscriptEntry]) -> Briefing | None:
     return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
 
 
-def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[Placed] = ()) -> bool:
+def _several(taken: Sequence[TurnMessage], known: Briefing | None, placed: Sequence[TranscriptEntry] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
     authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
     named = any(each.message.author for each in placed)
@@ -304,7 +306,7 @@ def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[
 
 
 async def _without_result(
-    tx: Transaction, thread: Thread, turn: int, placed: Sequence[Placed]
+    tx: Transaction, thread: Thread, turn: int, placed: Sequence[TranscriptEntry]
 ) -> list[tuple[str, Message]]:
     """For each call of this turn that has no result, what is on record of it, or that nobody knows: its worker was
     lost before it told."""
@@ -332,10 +334,10 @@ async def bound_to(tx: Transaction, thread: Thread) -> About:
     return about
 
 
-def _too_long(taken: TakenUp, agent: Agent) -> bool:
+def _too_long(taken: TurnMessage, agent: Agent) -> bool:
     return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
-def has_words(taken: TakenUp) -> bool:
+def has_words(taken: TurnMessage) -> bool:
     """Whether anything is left of a message: it may have been deleted since it was taken up."""
     return taken.text != DELETED

@@ -72,5 +72,5 @@ class Summaries:
 
 
 def _past(transcript: Transcript, turn: int) -> Past:
-    entries = [(each.place, each.message) for each in transcript.messages]
+    entries = [(each.position, each.message) for each in transcript.messages]
     return Past(transcript.summary, tuple(context.parted(entries, turn)[0]))

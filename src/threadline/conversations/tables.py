@@ -28,9 +28,9 @@ conversations = Table(
     metadata,
     identity(),
     *(required(name, TEXT) for name in ("team", "channel", "thread_ts")),
-    *(required(name, Integer()) for name in ("rev", "stored", "turn", "taken_turn", "taken_step")),
-    *(required(name, TEXT) for name in ("question", "writer")),
-    required("several", Boolean()),
+    *(required(name, Integer()) for name in ("rev", "stored", "turn", "reading_turn", "reading_step")),
+    *(required(name, TEXT) for name in ("question", "first_author")),
+    required("has_several_people", Boolean()),
     required("cost_usd", Double()),
     required("summary", TEXT),
     required("summary_until", Integer()),
@@ -71,11 +71,11 @@ conversation_messages = Table(
     ),
 )
 
-transcript = Table(
-    "transcript",
+transcript_entries = Table(
+    "transcript_entries",
     metadata,
     _conversation(primary_key=True),
-    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
     required("key", TEXT),
     *(required(name, Integer()) for name in ("turn", "step")),
     required("body", TEXT),
@@ -92,25 +92,25 @@ conversation_turns = Table(
     *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
     required("layers", JSON),
     *(required(name, TEXT) for name in ("kind", "answer", "user_id")),
-    required("detail", Boolean()),
+    required("wants_detail", Boolean()),
     required("model_calls", Integer()),
     Column("result", JSON_OR_NULL),
     required("created_at", MOMENT),
-    *(Column(name, MOMENT) for name in ("settled_at", "said_at")),
+    *(Column(name, MOMENT) for name in ("settled_at", "posted_at")),
     Index(
-        "conversation_turns_unsaid_idx",
+        "conversation_turns_unposted_idx",
         "conversation_id",
         "turn",
-        postgresql_where=text("said_at IS NULL AND answer <> ''"),
+        postgresql_where=text("posted_at IS NULL AND answer <> ''"),
     ),
 )
 
-thumbs = Table(
-    "thumbs",
+ratings = Table(
+    "ratings",
     metadata,
     _conversation(primary_key=True),
     *(Column(name, TEXT, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
-    required("put", Boolean()),
+    required("active", Boolean()),
     required("at", SLACK_TIME),
 )
 

@@ -13,11 +13,11 @@ from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
 from threadline.conversations.intent import IntentType
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.messages import TakenUp
+from threadline.conversations.store.messages import TurnMessage
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.summary import Summaries
 from threadline.conversations.turn_note import Briefing
@@ -113,7 +113,7 @@ class Thinking:
         """
         if request.step > 1 or question.briefing is None:
             return ""
-        there = [each for each in question.taken if has_words(each) and not each.corrects]
+        there = [each for each in question.taken if has_words(each) and not each.edit_of]
         if not there:
             return blocks.DELETED if question.briefing.addressed else NO_REPLY
         if question.briefing.addressed or request.agent is Agent.OPERATOR:
@@ -189,7 +189,7 @@ class Thinking:
             return Thought(replies.told(kept), await ConversationStore(tx).snapshot(thread), step)
 
 
-def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
     """Whether people have said something to each other that may be meant for the bot.
 
     An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.

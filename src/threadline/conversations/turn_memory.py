@@ -8,7 +8,7 @@ import structlog
 from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.transcript import DELETED, REMOVED, Placed, TranscriptStore
+from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptEntry, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.models.model import Role, ToolKind
@@ -98,7 +98,7 @@ class Remembering:
         return found
 
 
-def _id(placed: Placed) -> str:
+def _id(placed: TranscriptEntry) -> str:
     """Of the message that a row of the transcript holds."""
     return placed.key.removeprefix("u:")
 

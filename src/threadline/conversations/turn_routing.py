@@ -14,11 +14,11 @@ from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.intent import IntentType
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.prompt_building import has_words
 from threadline.conversations.store.conversation import ConversationStore
-from threadline.conversations.store.messages import MessageStore, TakenUp
+from threadline.conversations.store.messages import MessageStore, TurnMessage
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
@@ -99,7 +99,7 @@ class Beginning:
                 await TurnStore(tx).reroute(turn.thread, turn.turn, route)
             return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
-    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
+    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationSnapshot) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
         handover = await HandoverStore(tx).open_for(thread)
@@ -113,7 +113,7 @@ class Beginning:
         return replace(route, relays=handover is not None, overhears=overhears)
 
     async def _way(
-        self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+        self, tx: Transaction, turn: TalkTurn, marks: ConversationSnapshot, taken: Sequence[TurnMessage]
     ) -> TurnRoute:
         """The way of what was taken up, where no person has the thread."""
         thread = turn.thread
@@ -195,7 +195,7 @@ class Beginning:
             return thread_words.gone(error)
 
 
-def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
+def _begun(turn: TalkTurn, marks: ConversationSnapshot, route: TurnRoute) -> Begun:
     operator = route.agent is Agent.OPERATOR
     return Begun(
         marks,
@@ -237,17 +237,17 @@ async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 
 
-def _wants_help(thread: Thread, taken: Sequence[TakenUp], marks: ConversationMarks) -> bool:
+def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
 
     An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
     what it has said: nobody wants help by it.
     """
-    fresh = [each for each in taken if has_words(each) and not each.corrects]
+    fresh = [each for each in taken if has_words(each) and not each.edit_of]
     return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
 
 
-def _is_request(thread: Thread, said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
     wanted = intent.extract(said.text)
     if wanted:
         return wanted.type is not IntentType.HELP

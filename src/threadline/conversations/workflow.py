@@ -37,7 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.model import answers
     from threadline.conversations.model.conversation import (
         CONVERSATION_WORKFLOW,
-        ConversationMarks,
+        ConversationSnapshot,
         ConversationState,
         Execution,
         ExecutionStatus,
@@ -258,10 +258,10 @@ class ConversationWorkflow(ThreadHandler):
     # -- what the steps share ----------------------------------------------------------------------------------------
 
     @property
-    def marks(self) -> ConversationMarks:
+    def marks(self) -> ConversationSnapshot:
         return self.state.marks
 
-    def update(self, marks: ConversationMarks) -> None:
+    def update(self, marks: ConversationSnapshot) -> None:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
         self._heard = workflow.now().timestamp()
         if marks.rev >= self.marks.rev:

@@ -237,10 +237,10 @@ WITH last AS (
 ), opinions AS (
     SELECT DISTINCT ON (t.conversation_id, p.turn, t.user_id)
            t.conversation_id, p.turn, split_part(t.reaction, '::', 1) = ANY(:ups) AS up
-    FROM thumbs t JOIN conversations c ON c.id = t.conversation_id
+    FROM ratings t JOIN conversations c ON c.id = t.conversation_id
     JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM posts
                   WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'talk:%') p ON p.turn IS NOT NULL
-    WHERE t.put
+    WHERE t.active
     ORDER BY t.conversation_id, p.turn, t.user_id, t.at DESC
 ), counted AS (
     SELECT conversation_id, turn, count(*) FILTER (WHERE up) AS thumbs_up, count(*) FILTER (WHERE NOT up) AS thumbs_down

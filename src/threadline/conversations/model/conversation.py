@@ -144,7 +144,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ConversationMarks:
+class ConversationSnapshot:
     """What the database knows of a conversation, as of revision `rev`.
 
     Results of activities arrive in another order than their commits: whoever holds marks keeps those with the highest
@@ -183,7 +183,7 @@ class Talk:
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
-    marks: ConversationMarks = field(default_factory=ConversationMarks)
+    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""

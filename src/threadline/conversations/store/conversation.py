@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import ColumnElement, NestedTransaction, Row, and_, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
+from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot
 from threadline.conversations.tables import (
     conversation_messages,
     conversation_turns,
     conversations,
     model_calls,
-    thumbs,
-    transcript,
+    ratings,
+    transcript_entries,
 )
 from threadline.db.engine import Query, Transaction
 from threadline.decisions.tables import decisions
@@ -36,24 +36,24 @@ _HELD = "threadline.conversations"
 _ADDED, _SUMMARY = 2_000, 4_000
 """Bytes that are kept free: for what a turn says of itself, and for a summary."""
 _TABLES = (
-    *(conversation_messages, transcript, conversation_turns, thumbs, model_calls),
+    *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
     *(decisions, handover_answers, handovers),
 )
 
 _SNAPSHOT = text("""
 SELECT c.*, u.earliest IS NOT NULL AS turn_due,
-       u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.several) AS addressed_due,
+       u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
        EXISTS (SELECT FROM conversation_messages s
                WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
                  AND s.said_at > u.earliest) AS stop_due,
        ARRAY(SELECT t.turn FROM conversation_turns t
-             WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.said_at IS NULL AND t.answer <> ''
-             ORDER BY t.turn LIMIT 20) AS unsaid,
+             WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
+             ORDER BY t.turn LIMIT 20) AS unposted,
        u.earliest IS NOT NULL AND (
            SELECT past.number + u.number + 1 + CAST(c.summary <> '' AS int) > :messages
                OR past.size + least(u.size, :bytes / 2) + :added + CAST(c.summary <> '' AS int) * :summary > :bytes
-           FROM (SELECT count(*) AS number, coalesce(sum(octet_length(t.body)), 0) AS size FROM transcript t
-                 WHERE t.conversation_id = c.id AND t.place > c.summary_until AND t.turn <= c.turn
+           FROM (SELECT count(*) AS number, coalesce(sum(octet_length(t.body)), 0) AS size FROM transcript_entries t
+                 WHERE t.conversation_id = c.id AND t.position > c.summary_until AND t.turn <= c.turn
                    AND NOT starts_with(t.key, 'c:')) past) AS crowded
 FROM conversations c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
@@ -113,7 +113,7 @@ WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' 
     OR EXISTS (SELECT FROM conversation_messages m
                WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
     OR EXISTS (SELECT FROM conversation_turns t
-               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''
+               WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''
                  AND t.settled_at > now() - interval '1 day' - make_interval(secs => :quiet)))
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - both parts are written here
@@ -235,11 +235,11 @@ class ConversationStore:
         row = await self.lock(thread)
         if turn <= row.turn:
             return 0
-        return max(step, row.taken_step) if row.taken_turn == turn else step
+        return max(step, row.reading_step) if row.reading_turn == turn else step
 
     async def has_several_people(self, thread: Thread) -> bool:
         """Whether several people write in it: then what calls nobody is not for the bot."""
-        return bool((await self.lock(thread)).several)
+        return bool((await self.lock(thread)).has_several_people)
 
     async def discard_stale_stops(self, conversation_id: int) -> None:
         """Words to stop that have nothing to stop any more go to the last settled turn."""
@@ -251,15 +251,15 @@ class ConversationStore:
             await self._tx.execute(_CLEAR_QUESTION, {"id": conversation_id, "users": list(users)})
             self._held().clear()
 
-    async def snapshot(self, thread: Thread) -> ConversationMarks:
+    async def snapshot(self, thread: Thread) -> ConversationSnapshot:
         """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
         connection = self._tx.sync_connection
         size = connection.get_execution_options().get("context_bytes") if connection else None
         given = {"messages": MESSAGES, "bytes": size or CONTEXT_BYTES, "added": _ADDED, "summary": _SUMMARY}
         row = (await self._tx.execute(_SNAPSHOT, thread_key(thread) | given)).one_or_none()
         if row is None:
-            return ConversationMarks()
-        return ConversationMarks(
+            return ConversationSnapshot()
+        return ConversationSnapshot(
             rev=row.rev,
             opened=True,
             stored=row.stored,
@@ -267,8 +267,8 @@ class ConversationStore:
             turn_due=row.turn_due,
             addressed_due=row.addressed_due,
             stop_due=row.stop_due,
-            unsaid=next(iter(row.unsaid), 0),
-            unsaid_then=tuple(row.unsaid[1:]),
+            unsaid=next(iter(row.unposted), 0),
+            unsaid_then=tuple(row.unposted[1:]),
             question=row.question,
             cost_usd=row.cost_usd,
             crowded=row.crowded,
@@ -325,7 +325,7 @@ class ConversationStore:
             await self._tx.execute(statement, {"ids": old})
         for table in _TABLES:
             await self._tx.execute(delete(table).where(table.c.conversation_id.in_(old)))
-        nobody = {"writer": "", "several": False}
+        nobody = {"first_author": "", "has_several_people": False}
         nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
         emptied = update(conversations).where(conversations.c.id.in_(old))
         await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **nothing))

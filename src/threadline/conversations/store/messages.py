@@ -31,9 +31,9 @@ _OK, _ANSWER = "ok", "answer"
 _QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
 
 _SET_RATING = text("""
-INSERT INTO thumbs AS t (conversation_id, message_ts, user_id, reaction, put, at)
-VALUES (:id, :message_ts, :user_id, :reaction, :put, :at)
-ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE SET put = excluded.put, at = excluded.at
+INSERT INTO ratings AS t (conversation_id, message_ts, user_id, reaction, active, at)
+VALUES (:id, :message_ts, :user_id, :reaction, :active, :at)
+ON CONFLICT (conversation_id, message_ts, user_id, reaction) DO UPDATE SET active = excluded.active, at = excluded.at
 WHERE t.at < excluded.at
 """)
 _BATCH = text(f"""
@@ -99,7 +99,7 @@ WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
 """)
 _AS_IT_READS = "m.message_id, m.sender_id, m.message_text, m.files, m.said_at, m.redacted_at, m.addressed"
 _TAKEN_UP = f"""
-SELECT {_AS_IT_READS}, '' AS corrects, m.seq, m.step
+SELECT {_AS_IT_READS}, '' AS edit_of, m.seq, m.step
 FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.turn = :turn AND m.message_type = 'message'
 UNION ALL
@@ -117,15 +117,15 @@ WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
 _TAKEN = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step ORDER BY said_at, seq")  # noqa: S608 - as above
 _UNREAD = text(f"""
 SELECT * FROM ({_TAKEN_UP}) t
-WHERE NOT EXISTS (SELECT FROM transcript r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
+WHERE NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
 ORDER BY said_at, seq
 """)  # noqa: S608 - as above
 _UNUSED = text(f"""
-SELECT {_AS_IT_READS}, '' AS corrects FROM conversation_messages m
+SELECT {_AS_IT_READS}, '' AS edit_of FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wants_turn AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
 _FRESH = text(f"""
-SELECT {_AS_IT_READS}, '' AS corrects, m.seq FROM conversation_messages m
+SELECT {_AS_IT_READS}, '' AS edit_of, m.seq FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wants_turn AND m.turn IS NULL ORDER BY m.said_at, m.seq
 """)  # noqa: S608 - as above
 _ASKERS = text("""
@@ -183,10 +183,10 @@ class ConversationBatch:
 
 
 @dataclass(frozen=True)
-class TakenUp:
+class TurnMessage:
     """A message for the model, as it reads now. `said_at`: seconds since 1970.
 
-    `corrects` is empty, or the id of a message that the model has read before and whose new wording this is.
+    `edit_of` is empty, or the id of a message that the model has read before and whose new wording this is.
     """
 
     message_id: str
@@ -194,7 +194,7 @@ class TakenUp:
     text: str
     files: tuple[FileRef, ...] = ()
     said_at: float = 0.0
-    corrects: str = ""
+    edit_of: str = ""
     addressed: bool = False
 
 
@@ -250,7 +250,7 @@ class MessageStore:
         people = _people(row, stored.new)
         await self._conversations.update(row.id, stored=row.stored + len(stored.new), **people)
         ids = [each.id for each in messages if storable(each.id) == each.id]  # the others are in quarantine
-        found = await self._batch(row, ids, several=bool(people["several"]))
+        found = await self._batch(row, ids, several=bool(people["has_several_people"]))
         if not found.unjudged:  # else `judge` does it
             await self._conversations.discard_stale_stops(row.id)
         reworded = await self._reworded(row.id, messages)
@@ -278,8 +278,8 @@ class MessageStore:
     # -- a turn reads what was said ----------------------------------------------------------------------------------
 
     async def take_up(
-        self, thread: Thread, turn: int, step: int, stays: Callable[[TakenUp], bool] | None = None
-    ) -> list[TakenUp]:
+        self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
+    ) -> list[TurnMessage]:
         """What a call of the model is to read first, in the order in which it was said.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
@@ -290,21 +290,21 @@ class MessageStore:
         """
         row = await self._conversations.lock(thread)
         which = {"id": row.id, "turn": turn, "step": step}
-        if turn > row.turn and (turn, step) > (row.taken_turn, row.taken_step):
+        if turn > row.turn and (turn, step) > (row.reading_turn, row.reading_step):
             until = None
             if stays:
                 fresh = await self._tx.execute(_FRESH, {"id": row.id})
                 until = next((each.seq for each in fresh if stays(_taken(each))), None)
             await self._tx.execute(_TAKE_UP, which | {"until": until})
-            await self._conversations.update(row.id, taken_turn=turn, taken_step=step)
+            await self._conversations.update(row.id, reading_turn=turn, reading_step=step)
         return [_taken(each) for each in await self._tx.execute(_TAKEN, which)]
 
-    async def unread(self, thread: Thread, turn: int) -> list[TakenUp]:
+    async def unread(self, thread: Thread, turn: int) -> list[TurnMessage]:
         """What a turn has taken up and its transcript does not hold: it was stopped, or lost, before it could."""
         row = await self._conversations.lock(thread)
         return [_taken(each) for each in await self._tx.execute(_UNREAD, {"id": row.id, "turn": turn})]
 
-    async def unused(self, thread: Thread) -> list[TakenUp]:
+    async def unused(self, thread: Thread) -> list[TurnMessage]:
         """What waits for a turn that is settled, in the order in which it was said."""
         row = await self._conversations.lock(thread)
         return [_taken(each) for each in await self._tx.execute(_UNUSED, {"id": row.id, "turn": row.turn})]
@@ -370,7 +370,7 @@ class MessageStore:
         return None
 
     async def _batch(self, row: Conversation, ids: Sequence[str], *, several: bool | None = None) -> ConversationBatch:
-        given = {"id": row.id, "ids": list(ids), "several": row.several if several is None else several}
+        given = {"id": row.id, "ids": list(ids), "several": row.has_several_people if several is None else several}
         rows = (await self._tx.execute(_BATCH, given)).all()
         messages = tuple(
             BatchMessage(
@@ -393,7 +393,7 @@ class MessageStore:
                 "message_ts": each.correction_of.rpartition(":")[2],
                 "user_id": each.sender_id,
                 "reaction": each.text,
-                "put": each.kind == MessageKind.REACTION_ADDED,
+                "active": each.kind == MessageKind.REACTION_ADDED,
                 "at": seconds(each.ts),
             }
             for each in reactions
@@ -471,17 +471,17 @@ def _columns(message: IncomingMessage) -> dict[str, object]:
 def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
     """Whose thread it is: whoever wrote the root is one of them, though it was said before anybody spoke to the bot."""
     said = [each for each in stored if each.kind in (MessageKind.MESSAGE, MessageKind.STOP)]
-    found = {row.writer, *(each.sender_id for each in said), *(each.root_author_id for each in said)} - {""}
-    return {"writer": min(found, default=""), "several": row.several or len(found) > 1}
+    found = {row.first_author, *(each.sender_id for each in said), *(each.root_author_id for each in said)} - {""}
+    return {"first_author": min(found, default=""), "has_several_people": row.has_several_people or len(found) > 1}
 
 
-def _taken(row: Row[Any]) -> TakenUp:
-    return TakenUp(
+def _taken(row: Row[Any]) -> TurnMessage:
+    return TurnMessage(
         message_id=row.message_id,
         author_id=row.sender_id,
         text=DELETED if row.redacted_at else row.message_text,
         files=tuple(FileRef(**file) for file in row.files),
         said_at=float(row.said_at),
-        corrects=row.corrects,
+        edit_of=row.edit_of,
         addressed=row.addressed,
     )

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Row, select, text, update
 
 from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
-from threadline.conversations.tables import conversations, transcript
+from threadline.conversations.tables import conversations, transcript_entries
 from threadline.db.engine import Transaction
 from threadline.db.values import storable_key
 from threadline.models.model import Message, Role, ToolCall, ToolKind
@@ -30,29 +30,29 @@ THREAD_TOOLS = ("slack.get.thread", "slack_get_thread")
 _MARK = "\ufdd0"
 _UNWRITABLE = re.compile(r"[\ud800-\udfff\ufdd0]")
 _MARKED = re.compile(r"\ufdd0([0-9a-f]{4})")
-_row = transcript.c
+_row = transcript_entries.c
 
 _APPEND = text("""
-INSERT INTO transcript (conversation_id, place, key, turn, step, body)
-SELECT :id, coalesce((SELECT max(place) FROM transcript WHERE conversation_id = :id), 0)
+INSERT INTO transcript_entries (conversation_id, position, key, turn, step, body)
+SELECT :id, coalesce((SELECT max(position) FROM transcript_entries WHERE conversation_id = :id), 0)
        + row_number() OVER (ORDER BY e.number), e.key, :turn, :step, e.body
 FROM unnest(CAST(:keys AS text[]), CAST(:bodies AS text[])) WITH ORDINALITY AS e (key, body, number)
-WHERE NOT EXISTS (SELECT FROM transcript t WHERE t.conversation_id = :id AND t.key = e.key)
+WHERE NOT EXISTS (SELECT FROM transcript_entries t WHERE t.conversation_id = :id AND t.key = e.key)
 """)
 _READ = text("""
-SELECT c.summary_until, t.place, t.key, t.turn, t.step, t.body,
-       CASE WHEN row_number() OVER (ORDER BY t.place) = 1 THEN c.summary END AS summary
+SELECT c.summary_until, t.position, t.key, t.turn, t.step, t.body,
+       CASE WHEN row_number() OVER (ORDER BY t.position) = 1 THEN c.summary END AS summary
 FROM conversations c
-LEFT JOIN transcript t ON t.conversation_id = c.id AND t.place > c.summary_until AND t.place >= :since
-WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts ORDER BY t.place
+LEFT JOIN transcript_entries t ON t.conversation_id = c.id AND t.position > c.summary_until AND t.position >= :since
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts ORDER BY t.position
 """)
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A message of the transcript. `place` counts from 1; `key` says what it is, `turn` and `step` when it came."""
+class TranscriptEntry:
+    """A message of the transcript. `position` counts from 1; `key` says what it is, `turn` and `step` when it came."""
 
-    place: int
+    position: int
     key: str
     turn: int
     step: int
@@ -61,11 +61,11 @@ class Placed:
 
 @dataclass(frozen=True)
 class Transcript:
-    """`summary` tells of what came before `messages`, up to the place `summary_until`; empty when that is 0."""
+    """`summary` tells of what came before `messages`, up to the position `summary_until`; empty when that is 0."""
 
     summary: str = ""
     summary_until: int = 0
-    messages: tuple[Placed, ...] = ()
+    messages: tuple[TranscriptEntry, ...] = ()
 
 
 class TranscriptStore:
@@ -95,18 +95,18 @@ class TranscriptStore:
         return None if body is None else decode_message(body)
 
     async def read(self, thread: Thread, *, since: int = 0) -> Transcript:
-        """All that no summary tells yet, in order, from a place on; nothing when the thread has no conversation."""
+        """All that no summary tells yet, in order, from a position on; nothing when the thread has no conversation."""
         rows = (await self._tx.execute(_READ, thread_key(thread) | {"since": since})).all()
         if not rows:
             return Transcript()
-        placed = tuple(_placed(each) for each in rows if each.place is not None)
-        return Transcript(rows[0].summary, rows[0].summary_until, placed)
+        entries = tuple(_entry(each) for each in rows if each.position is not None)
+        return Transcript(rows[0].summary, rows[0].summary_until, entries)
 
-    async def entries_of(self, thread: Thread, turn: int) -> tuple[Placed, ...]:
+    async def entries_of(self, thread: Thread, turn: int) -> tuple[TranscriptEntry, ...]:
         """What a turn has brought, in order, whether a summary tells it or not."""
-        query = select(transcript).join(conversations, conversations.c.id == _row.conversation_id)
-        mine = query.where(in_thread(thread), _row.turn == turn).order_by(_row.place)
-        return tuple(_placed(each) for each in await self._tx.execute(mine))
+        query = select(transcript_entries).join(conversations, conversations.c.id == _row.conversation_id)
+        mine = query.where(in_thread(thread), _row.turn == turn).order_by(_row.position)
+        return tuple(_entry(each) for each in await self._tx.execute(mine))
 
     async def rewrite(self, thread: Thread, key: str, content: str) -> None:
         """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""
@@ -141,29 +141,29 @@ class TranscriptStore:
         return await self._rewrite(row.id, keys, REMOVED) if keys else []
 
     async def replace_with_summary(self, thread: Thread, summary: str, until: int) -> None:
-        """From now on `summary` stands for everything up to the place `until`. One that tells less changes nothing."""
+        """From now on `summary` stands for all up to the position `until`. One that tells less changes nothing."""
         further = update(conversations).where(in_thread(thread), conversations.c.summary_until < until)
         await self._tx.execute(further.values(summary=summary, summary_until=until))
 
     async def _rewrite(self, conversation_id: int, keys: Collection[str], content: str) -> list[int]:
         """Put other words under keys; returns the turns in which something else stood there."""
         mine = _row.conversation_id == conversation_id
-        query = select(_row.place, _row.turn, _row.body).where(mine, _row.key.in_(keys))
-        read = [(place, turn, decode_message(body)) for place, turn, body in await self._tx.execute(query)]
+        query = select(_row.position, _row.turn, _row.body).where(mine, _row.key.in_(keys))
+        read = [(position, turn, decode_message(body)) for position, turn, body in await self._tx.execute(query)]
         found = [each for each in read if each[2].content != content]
-        for place, _, message in found:
+        for position, _, message in found:
             # Without what the provider has said of it in the old words.
             body = encode_message(replace(message, content=content, opaque=""))
-            await self._tx.execute(update(transcript).where(mine, _row.place == place).values(body=body))
+            await self._tx.execute(update(transcript_entries).where(mine, _row.position == position).values(body=body))
         if found:
-            told = conversations.c.summary_until >= min(place for place, _, _ in found)
+            told = conversations.c.summary_until >= min(position for position, _, _ in found)
             void = update(conversations).where(conversations.c.id == conversation_id, told)
             await self._tx.execute(void.values(summary="", summary_until=0))
         return sorted({turn for _, turn, _ in found})
 
 
-def _placed(row: Row[Any]) -> Placed:
-    return Placed(row.place, row.key, row.turn, row.step, decode_message(row.body))
+def _entry(row: Row[Any]) -> TranscriptEntry:
+    return TranscriptEntry(row.position, row.key, row.turn, row.step, decode_message(row.body))
 
 
 def encode_message(message: Message) -> str:

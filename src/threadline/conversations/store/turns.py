@@ -76,10 +76,10 @@ WHERE last.kind = ANY(:kinds) AND NOT EXISTS (
 """What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
 name; a word to stop ends the wait."""
 _LAST_ANSWERS = text("""
-SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.said_at
+SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.posted_at
 FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
 WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
-  AND t.settled_at IS NOT NULL AND t.said_at IS NOT NULL AND t.answer <> ''
+  AND t.settled_at IS NOT NULL AND t.posted_at IS NOT NULL AND t.answer <> ''
   AND NOT EXISTS (SELECT FROM conversation_messages m
                   WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
 ORDER BY v.thread_ts, t.turn DESC
@@ -103,15 +103,15 @@ class TurnPlan:
 
 @dataclass(frozen=True)
 class SettledTurn:
-    """How a turn ended. `said_at` is None while its answer is not in Slack."""
+    """How a turn ended. `posted_at` is None while its answer is not in Slack."""
 
     kind: OutcomeKind
     answer: str
     user_id: str
-    detail: bool
+    wants_detail: bool
     model_calls: int
     settled_at: datetime
-    said_at: datetime | None
+    posted_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,15 @@ class TurnStore:
 
     async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
         """How a turn ended; None when it has not."""
-        columns = (_row.kind, _row.answer, _row.user_id, _row.detail, _row.model_calls, _row.settled_at, _row.said_at)
+        columns = (
+            _row.kind,
+            _row.answer,
+            _row.user_id,
+            _row.wants_detail,
+            _row.model_calls,
+            _row.settled_at,
+            _row.posted_at,
+        )
         query = select(*columns).join_from(conversation_turns, conversations).where(in_thread(thread))
         row = (await self._tx.execute(query.where(_row.turn == turn, _row.settled_at.is_not(None)))).one_or_none()
         return SettledTurn(OutcomeKind(row.kind), *row[1:]) if row else None
@@ -200,7 +208,7 @@ class TurnStore:
         answer: str,
         user_id: str,
         *,
-        detail: bool = False,
+        wants_detail: bool = False,
         model_calls: int = 0,
         question: str = "",
         result: Mapping[str, Any] | None = None,
@@ -209,12 +217,12 @@ class TurnStore:
 
         Args:
             user_id: whom it answers.
-            detail: whether they asked for a long answer.
+            wants_detail: whether they asked for a long answer.
             question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
             result: what it came to, in figures.
         """
         row = await self._conversations.lock(thread)
-        ended: dict[str, Any] = {"kind": kind.value, "answer": answer, "user_id": user_id, "detail": detail}
+        ended: dict[str, Any] = {"kind": kind.value, "answer": answer, "user_id": user_id, "wants_detail": wants_detail}
         ended |= {"model_calls": model_calls, "result": result and dict(result), "settled_at": func.now()}
         new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, **ended)
         first = new.on_conflict_do_update(
@@ -229,8 +237,8 @@ class TurnStore:
     async def mark_posted(self, thread: Thread, turn: int) -> None:
         """A turn's answer is in Slack."""
         row = await self._conversations.lock(thread)
-        unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.said_at.is_(None))
-        await self._tx.execute(update(conversation_turns).where(*unposted).values(said_at=func.now()))
+        unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
+        await self._tx.execute(update(conversation_turns).where(*unposted).values(posted_at=func.now()))
         await self._conversations.touch(thread)
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
@@ -289,7 +297,7 @@ class TurnStore:
         """
         given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
         rows = await self._tx.execute(_LAST_ANSWERS, given)
-        return {row.thread_ts: PostedAnswer(row.answer, row.said_at) for row in rows}
+        return {row.thread_ts: PostedAnswer(row.answer, row.posted_at) for row in rows}
 
     async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
         """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.
@@ -301,7 +309,7 @@ class TurnStore:
         stop = None
         if kind is OutcomeKind.STOPPED:
             stop = (await self._tx.execute(_LAST_STOP, {"id": row.id})).scalar_one()
-        if stop is not None or row.taken_turn < turn:
+        if stop is not None or row.reading_turn < turn:
             rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
             await self._tx.execute(_TAKE_THE_REST, rest)
 
