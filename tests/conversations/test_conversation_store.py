@@ -44,7 +44,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
 
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
-    assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
+    assert (stored.marks.exists, stored.marks.message_count, stored.marks.turn_due) == (True, 2, False)
     unjudged = [(each.message_id, each.user_id, each.ts) for each in stored.unjudged]
     assert unjudged == [(identity(1), REPORTER, ts(1)), (identity(2), REPORTER, ts(2))]
     assert stored.unjudged[0].said_at == float(ts(1))
@@ -95,7 +95,7 @@ async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
-    assert again.marks.stored == 2
+    assert again.marks.message_count == 2
     await talk.judge({identity(1): None})
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
@@ -108,7 +108,7 @@ async def test_batch_stored_fifty_times_at_once_is_stored_once(
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
     assert [row["seq"] for row in rows] == list(range(1, 15))
     assert {row["message_id"] for row in rows} == {each.id for each in batch}
-    assert {each.marks.stored for each in stored} == {14}
+    assert {each.marks.message_count for each in stored} == {14}
     assert len({each.marks.rev for each in stored}) == 50
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
@@ -190,9 +190,9 @@ async def test_message_that_postgres_refuses_is_quarantined(
 ) -> None:
     batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
-    assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
+    assert (stored.marks.message_count, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
     again = await talk.store(*batch)
-    assert (again.marks.stored, again.quarantined) == (2, ())
+    assert (again.marks.message_count, again.quarantined) == (2, ())
     async with talk.database.begin() as tx:
         [kept] = await Quarantine(tx).messages(10)
         assert (await Quarantine(tx).count()).count == 1
@@ -203,7 +203,7 @@ async def test_message_that_postgres_refuses_is_quarantined(
 async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredConversation) -> None:
     stored = await talk.store(parse_message([{"no": "id"}]))
     assert len(stored.quarantined) == 1
-    assert not stored.marks.opened
+    assert not stored.marks.exists
     async with talk.database.begin() as tx:
         assert [each.thread for each in await Quarantine(tx).messages(10)] == [THREAD]
 
@@ -271,7 +271,7 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
                 await tx.execute(text(_POST), post)
     async with database.begin() as tx:
         assert [await ConversationStore(tx).prune(3, 2) for _ in range(3)] == [2, 1, 0]
-    assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
+    assert [(await talk.marks()).exists for talk in talks] == [False, False, False, True, True]
     for table in (
         "conversation_messages",
         "transcript_entries",
@@ -296,7 +296,7 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     assert await talk.marks() == ConversationSnapshot()
     assert (await talk.store(says(2, "not to the bot"))).marks == ConversationSnapshot()
     marks = await talk.hear(mention(3, "after"))
-    assert (marks.opened, marks.stored, marks.turn, marks.question) == (True, 1, 1, "")
+    assert (marks.exists, marks.message_count, marks.turn, marks.open_question) == (True, 1, 1, "")
     assert marks.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
     assert [each.position for each in (await talk.read()).messages] == [1]

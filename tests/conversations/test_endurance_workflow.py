@@ -102,7 +102,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
 
     async def answered() -> bool:
         marks = await scene.marks()
-        return not (marks.turn_due or marks.unsaid)
+        return not (marks.turn_due or marks.unposted_turns)
 
     limits = ConversationLimits(max_history_events=30)
     async with conversation(database, *[slow] * 200, limits=limits) as scene:
@@ -141,7 +141,7 @@ async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) 
 @pytest.mark.slow
 async def test_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
     async def read() -> bool:
-        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unsaid
+        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unposted_turns
 
     async with conversation(database, limits=ConversationLimits(quiet=0)) as scene:
         runs = set()

@@ -148,14 +148,14 @@ async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -
     marks = (await talk.store(thumb(1, by=STRANGER))).marks
     assert marks == await talk.marks()
     assert await talk.rows("SELECT count(*) AS count FROM conversation_messages") == before
-    (row,) = await talk.rows("SELECT stored, several FROM conversations")
-    assert (row["stored"], row["several"]) == (1, False)
+    (row,) = await talk.rows("SELECT stored, has_several_people FROM conversations")
+    assert (row["stored"], row["has_several_people"]) == (1, False)
 
 
 async def test_thumb_opens_no_conversation(database: Database) -> None:
     nowhere = StoredConversation(database)
     stored = await nowhere.store(thumb(1))
-    assert not stored.marks.opened
+    assert not stored.marks.exists
     assert (stored.quarantined, await nowhere.rows("SELECT * FROM ratings")) == ((), [])
 
 

@@ -31,9 +31,9 @@ async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredCo
     await talk.take_up(1)
     assert flags(await talk.marks()) == (True, True, False)
     marks = await talk.settle(1)
-    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
+    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, (1,))
     marks = await talk.said(1)
-    assert (marks.turn, marks.unsaid) == (1, 0)
+    assert (marks.turn, marks.unposted_turns) == (1, ())
 
 
 async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: StoredConversation) -> None:
@@ -126,9 +126,9 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
         await talk.take_up(turn)
         await talk.settle(turn, "" if turn == 1 else "Done.", OutcomeKind.SILENT if turn == 1 else OutcomeKind.ANSWERED)
     marks = await talk.marks()
-    assert (marks.unsaid, marks.unsaid_then) == (2, (3,))
-    assert (await talk.said(2)).unsaid == 3
-    assert (await talk.said(3)).unsaid == 0
+    assert marks.unposted_turns == (2, 3)
+    assert (await talk.said(2)).unposted_turns == (3,)
+    assert (await talk.said(3)).unposted_turns == ()
     assert await talk.said(3) == await talk.marks()
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(THREAD, 3)
@@ -139,7 +139,7 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
 async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
-    assert marks.question == ("whichone? " + "x" * 500)[:200]
+    assert marks.open_question == ("whichone? " + "x" * 500)[:200]
     async with talk.database.begin() as tx:
         settled = await TurnStore(tx).settled(THREAD, 1)
     assert settled is not None
@@ -148,14 +148,14 @@ async def test_answer_with_any_characters_is_stored(talk: StoredConversation) ->
 
 async def test_question_is_open_until_a_later_turn_answers(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
-    assert (await talk.turn(1, "Which project?", question="Which project?")).question == "Which project?"
+    assert (await talk.turn(1, "Which project?", question="Which project?")).open_question == "Which project?"
     stored = await talk.store(says(2, "the second"))
     assert stored.question_open
     await talk.judge({identity(2): None})
-    assert (await talk.turn(2, "", kind=OutcomeKind.SILENT)).question == "Which project?"
+    assert (await talk.turn(2, "", kind=OutcomeKind.SILENT)).open_question == "Which project?"
     await talk.hear(says(3, "PRJ-2"))
     assert (await talk.store(says(3, "PRJ-2"))).question_open, "a lost result is asked for again"
-    assert (await talk.turn(3, "Thanks.")).question == ""
+    assert (await talk.turn(3, "Thanks.")).open_question == ""
     assert not (await talk.store(says(4))).question_open
 
 

@@ -142,7 +142,7 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
     async with desk.database.begin() as tx:
         marks = await ConversationStore(tx).snapshot(desk.thread)
         plan = await TurnStore(tx).plan(desk.thread, 1)
-    assert bool(marks.question) == (kind is OutcomeKind.ASKED)
+    assert bool(marks.open_question) == (kind is OutcomeKind.ASKED)
     assert plan
     assert plan.result
     assert plan.result["did_post"] is True
@@ -224,7 +224,7 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
     async with talk.database.begin() as tx:
         marks = await ConversationStore(tx).snapshot(talk.thread)
-        assert (marks.question, marks.turn_due) == ("", False)
+        assert (marks.open_question, marks.turn_due) == ("", False)
         assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
     assert answers.stopped(()) in " ".join(remembered)

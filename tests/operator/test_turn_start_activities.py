@@ -351,8 +351,8 @@ async def test_answer_among_several_people_needs_no_mention(desk: ConversationAc
 
 async def test_stop_ends_the_wait_for_an_answer(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
-    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.question, "somebody else's word"
-    assert (await desk.said(stop(desk))).marks.question == ""
+    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.open_question, "somebody else's word"
+    assert (await desk.said(stop(desk))).marks.open_question == ""
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 

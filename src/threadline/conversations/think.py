@@ -197,4 +197,4 @@ def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
     wanted = intent.extract(said.text)
     if wanted:
         return bool(said.files) or wanted.type is not IntentType.HELP
-    return bool(said.files or (marks.question and said.text.strip()))
+    return bool(said.files or (marks.open_question and said.text.strip()))

@@ -252,7 +252,7 @@ def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) 
     if wanted:
         return wanted.type is not IntentType.HELP
     named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
-    return bool(said.text.strip()) and (bool(marks.question) or not named)
+    return bool(said.text.strip()) and (bool(marks.open_question) or not named)
 
 
 def _told(reply: str) -> TurnRoute:

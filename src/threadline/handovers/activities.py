@@ -374,7 +374,7 @@ class LiveHandoverActivities(HandoverActivities):
         thread = handover.ref.thread
         async with self._database.begin() as tx:
             marks = await ConversationStore(tx).snapshot(thread)
-            if marks.opened:
+            if marks.exists:
                 entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
                 await TranscriptStore(tx).append(thread, marks.turn, 0, [entry])
 

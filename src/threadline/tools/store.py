@@ -218,12 +218,6 @@ class ToolExecutionStore:
         parts = await self._parts(thread, turn, "sources")
         return list(dict.fromkeys(source for part in parts for source in part or ()))
 
-    async def tool_names(self, thread: Thread, turn: int) -> list[str]:
-        """The names of what a turn has called, in the order in which the calls were begun."""
-        row = agent_tool_executions.c
-        named = select(row.tool_name).where(_in(thread), row.turn == turn)
-        return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
-
     async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[ToolOutcome]:
         """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
         row = agent_tool_executions.c

@@ -48,7 +48,7 @@ SELECT c.*, u.earliest IS NOT NULL AS turn_due,
                  AND s.said_at > u.earliest) AS stop_due,
        ARRAY(SELECT t.turn FROM conversation_turns t
              WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
-             ORDER BY t.turn LIMIT 20) AS unposted,
+             ORDER BY t.turn LIMIT 20) AS unposted_turns,
        u.earliest IS NOT NULL AND (
            SELECT past.number + u.number + 1 + CAST(c.summary <> '' AS int) > :messages
                OR past.size + least(u.size, :bytes / 2) + :added + CAST(c.summary <> '' AS int) * :summary > :bytes
@@ -261,15 +261,14 @@ class ConversationStore:
             return ConversationSnapshot()
         return ConversationSnapshot(
             rev=row.rev,
-            opened=True,
-            stored=row.stored,
+            exists=True,
+            message_count=row.stored,
             turn=row.turn,
             turn_due=row.turn_due,
             addressed_due=row.addressed_due,
             stop_due=row.stop_due,
-            unsaid=next(iter(row.unposted), 0),
-            unsaid_then=tuple(row.unposted[1:]),
-            question=row.question,
+            unposted_turns=tuple(row.unposted_turns),
+            open_question=row.question,
             cost_usd=row.cost_usd,
             crowded=row.crowded,
         )

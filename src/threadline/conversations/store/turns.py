@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread
+from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread, thread_key
 from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
@@ -19,7 +19,6 @@ from threadline.jobs.model import JOB_QUESTION
 from threadline.operator.model.routing import TurnRoute
 from threadline.operator.model.scope import normalise_question, truncate_question
 from threadline.slack.model import Thread
-from threadline.tools.store import ToolExecutionStore
 
 MAX_RESUMED_TURNS = 6
 """Turns whose messages are one request, the last one included; what came before is in the transcript all the same."""
@@ -32,7 +31,10 @@ _USAGE = text("""
 SELECT coalesce(sum(m.input_tokens + m.output_tokens), 0) AS tokens, coalesce(sum(m.cost_usd), 0) AS cost_usd,
        count(*) FILTER (WHERE m.purpose = 'think') AS model_calls,
        (SELECT extract(epoch FROM clock_timestamp() - t.created_at) FROM conversation_turns t
-        WHERE t.conversation_id = :id AND t.turn = :turn) AS seconds
+        WHERE t.conversation_id = :id AND t.turn = :turn) AS seconds,
+       ARRAY(SELECT e.tool_name FROM agent_tool_executions e
+             WHERE e.team = :team AND e.channel = :channel AND e.thread_ts = :thread_ts AND e.turn = :turn
+             ORDER BY e.step, e.created_at, e.call_id) AS tools
 FROM model_calls m WHERE m.conversation_id = :id AND m.turn = :turn
 """)
 _TAKE_THE_REST = text("""
@@ -243,9 +245,9 @@ class TurnStore:
 
     async def usage(self, thread: Thread, turn: int) -> TurnUsage:
         row = await self._conversations.lock(thread)
-        used = (await self._tx.execute(_USAGE, {"id": row.id, "turn": turn})).one()
-        tools = tuple(await ToolExecutionStore(self._tx).tool_names(thread, turn))
-        return TurnUsage(used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0), tools)
+        used = (await self._tx.execute(_USAGE, thread_key(thread) | {"id": row.id, "turn": turn})).one()
+        spent = (used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0))
+        return TurnUsage(*spent, tuple(used.tools))
 
     async def open_questions(
         self, thread: Thread, kinds: Sequence[OutcomeKind] = (OutcomeKind.ASKED,)
