@@ -154,10 +154,10 @@ class OneTurn:
 
 
 async def _serve(stop: asyncio.Event) -> None:
-    telemetry.configure_logging(LogSettings.read().level)
-    database = TimedDatabase(DatabaseSettings.read().url.get_secret_value(), pool_size=20)
-    operators = ChannelSettings.read().escalation
-    async with slack_client(SlackSettings.read()) as web_client:
+    telemetry.configure_logging(LogSettings.load().log_level)
+    database = TimedDatabase(DatabaseSettings.load().url.get_secret_value(), pool_size=20)
+    operators = ChannelSettings.load().escalation
+    async with slack_client(SlackSettings.load()) as web_client:
         slack = SlackClient(web_client)
         outbox = Outbox(slack, database)
         host = Host(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))

@@ -25,7 +25,7 @@ PRODUCT = ("gateway", "core", "agents")
 """The three processes of the product; what they need is started before them and stopped after them."""
 
 _OPENAI_KEY = "OPENAI_API_KEY"
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 Settings = dict[str, str]
 
 
@@ -57,35 +57,37 @@ class Stack:
     sandboxes run in this process, which must therefore not block for long.
     """
 
-    def __init__(self, home: StateFolder, wishes: StackOptions, tell: Tell) -> None:
+    def __init__(self, home: StateFolder, options: StackOptions, on_progress: OnProgress) -> None:
         self.home = home
         self.ui_url = ""
         self.settings: Settings = {}
-        self._wishes, self._tell = wishes, tell
-        self._given = {name: value for name, value in wishes.given.items() if value}
+        self._options, self._on_progress = options, on_progress
+        self._given = {name: value for name, value in options.given.items() if value}
         self.processes = ProcessGroup(home.logs)
         self._sandboxes = AsyncExitStack()
         self._slack: SlackSandbox | None = None
         self._model: ModelSandbox | None = None
         self._trackers: TrackerSandbox | None = None
-        self._ports = FreePorts(usual=wishes.usual_ports)
-        self._machine = environment.pick(wishes.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
+        self._ports = FreePorts(usual=options.usual_ports)
+        self._machine = environment.pick(options.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, home: Path, wishes: StackOptions, tell: Tell = lambda line: None) -> AsyncIterator[Self]:
+    async def running(
+        cls, home: Path, options: StackOptions, on_progress: OnProgress = lambda line: None
+    ) -> AsyncIterator[Self]:
         """A stack that is up for as long as the block runs.
 
         Args:
             home: THREADLINE_HOME, for logs and data; one stack at a time lives there.
-            tell: gets a line about each part as soon as it is up.
+            on_progress: gets a line about each part as soon as it is up.
 
         Raises:
             Permanent: a part cannot be started; with the end of its log.
         """
         place = StateFolder(home)
-        with place.held():
-            stack = cls(place, wishes, tell)
+        with place.locked():
+            stack = cls(place, options, on_progress)
             try:
                 await stack._start()
                 yield stack
@@ -142,8 +144,8 @@ class Stack:
             self._start_trackers(),
         )
         self._make_repository()
-        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._wishes.settings or {})
-        self.home.publish(environment.pick(self.settings, environment.COMMANDS))
+        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._options.settings or {})
+        self.home.write_settings(environment.pick(self.settings, environment.COMMANDS))
         await self._together(*(self._start_product(name) for name in PRODUCT))
 
     async def _stop(self) -> None:
@@ -163,7 +165,7 @@ class Stack:
     async def _start_temporal(self) -> None:
         if "TEMPORAL_ADDRESS" in self._given:
             return
-        port = self._ports.take(8234) if self._wished("THREADLINE_PAYLOAD_KEYS") else 0
+        port = self._ports.take(8234) if self._setting("THREADLINE_PAYLOAD_KEYS") else 0
         codec_url = f"http://{HOST}:{port}" if port else ""
         server = await temporal.start(self.processes, self.home.root, self._ports, self._machine, codec_url=codec_url)
         self.ui_url = server.ui_url
@@ -174,27 +176,27 @@ class Stack:
         # Without this the user's own profile would be read, with the same effect.
         self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
         self.settings["THREADLINE_TEMPORAL_UI"] = server.ui_url
-        self._tell(f"Temporal is up: {server.ui_url}")
+        self._on_progress(f"Temporal is up: {server.ui_url}")
 
     async def _start_codec(self, port: int) -> None:
         """Whoever can reach the UI on this machine may see what it shows; another token than none can be given."""
         origins = f"{self.ui_url},{self.ui_url.replace(HOST, 'localhost')}"
-        wished = {name: self._wished(name) for name in environment.CODEC}
-        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in wished.items() if value}
+        chosen = {name: self._setting(name) for name in environment.CODEC}
+        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in chosen.items() if value}
         arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
         await self.processes.start(
             ChildCommand("codec", arguments, self._machine | told, ready=ready_on_event("codec_ready"), within=60)
         )
-        self._tell("Payloads are encrypted; the codec server is up for Temporal's UI")
+        self._on_progress("Payloads are encrypted; the codec server is up for Temporal's UI")
 
-    def _wished(self, name: str) -> str:
-        return (self._wishes.settings or {}).get(name) or self._given.get(name, "")
+    def _setting(self, name: str) -> str:
+        return (self._options.settings or {}).get(name) or self._given.get(name, "")
 
     async def _start_postgres(self) -> None:
         if "DATABASE_URL" not in self._given:
             databases = await postgres.start(self.processes, self.home.root, self._ports, self._machine)
             self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
-            self._tell("Postgres is up, with the newest schema")
+            self._on_progress("Postgres is up, with the newest schema")
             if not self.slack_is_real:
                 await load_sample_records(databases.owner, identity.TEAM)
             return
@@ -204,23 +206,23 @@ class Stack:
                 "own, `threadline_agent`, which `threadline db upgrade` creates; or set neither."
             )
         await asyncio.to_thread(migrate.upgrade, self._given["DATABASE_URL"])
-        self._tell("Postgres has the newest schema")
+        self._on_progress("Postgres has the newest schema")
 
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
             self._slack = await self._sandboxes.enter_async_context(SlackSandbox.running(port=self._ports.take(8800)))
             people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
             self.settings = people | self.settings | self._slack.settings
-            self._tell(f"The Slack sandbox is up: {self._slack.url}")
+            self._on_progress(f"The Slack sandbox is up: {self._slack.url}")
 
     async def _start_model(self) -> None:
         """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
         scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
         if scripted:
-            running = ModelSandbox.running(port=self._ports.take(8900), pace=self._wishes.pace)
+            running = ModelSandbox.running(port=self._ports.take(8900), pace=self._options.pace)
             self._model = await self._sandboxes.enter_async_context(running)
             self.settings |= {name: value for name, value in self._model.settings.items() if name.startswith(scripted)}
-            self._tell("The model sandbox is up")
+            self._on_progress("The model sandbox is up")
 
     async def _start_trackers(self) -> None:
         if not (wanted := environment.without_a_service(self._given)):
@@ -230,13 +232,13 @@ class Stack:
         self.settings |= {name: value for name, value in self._trackers.settings.items() if name.startswith(wanted)}
         for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
             self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
-        self._tell("The sandbox of Jira and GitHub is up")
+        self._on_progress("The sandbox of Jira and GitHub is up")
 
     def _make_repository(self) -> None:
         if "THREADLINE_REPO" not in self._given:
             make_sample_repository(self.home.repository)
             self.settings["THREADLINE_REPO"] = str(self.home.repository)
-            self._tell("The sample repository is made")
+            self._on_progress("The sample repository is made")
 
     async def _start_product(self, name: str) -> None:
         allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
@@ -250,7 +252,7 @@ class Stack:
                 within=60,
             )
         )
-        self._tell(f"The {name if name == 'gateway' else f'{name} worker'} is up")
+        self._on_progress(f"The {name if name == 'gateway' else f'{name} worker'} is up")
 
     def _proxies(self, name: str) -> Settings:
         """For who talks to a real service; what runs on this machine is not looked for behind a proxy."""
@@ -268,5 +270,5 @@ class Stack:
         if "SLACK_APP_TOKEN" in self.settings:
             return ()
         address = f"{HOST}:{self._ports.take(3000)}"
-        self._tell(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
+        self._on_progress(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
         return ("--http", address)

@@ -111,7 +111,7 @@ class Faults:
             if "model overloaded" in self.plan.kinds:
                 self.stack.model.fail_next(4, status=529)
             if "model breaks off" in self.plan.kinds:
-                self.stack.model.break_next(4)
+                self.stack.model.disconnect_next(4)
             if "disk full" in self.plan.kinds:
                 await _fill_disk(self.stack, 1.0)
 

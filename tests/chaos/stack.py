@@ -89,7 +89,7 @@ class ChaosStack:
         """Start the servers and the core workers, and stop all at the end. `use` starts the rest."""
         home = StateFolder(folder)
         async with AsyncExitStack() as opened:
-            opened.enter_context(home.held())
+            opened.enter_context(home.locked())
             family, ports = ProcessGroup(home.logs), FreePorts(usual=False)
             opened.push_async_callback(family.stop_all, [["gateway", "agents", *CORES]])
             machine = environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}

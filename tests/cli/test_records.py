@@ -15,8 +15,7 @@ from threadline.db.engine import Database
 from threadline.estimates.store import EstimateStore
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.model import Author, Risk

@@ -86,7 +86,7 @@ def fits(words: str, agent: str) -> bool:
 
 def chosen_decision(words: str) -> str:
     prompt = json.dumps({"query": words, "tools": {}})
-    request = replace(talk(prompt), form="decision")
+    request = replace(talk(prompt), schema_name="decision")
     return chosen(request).name
 
 

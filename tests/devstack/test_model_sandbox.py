@@ -106,7 +106,7 @@ async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -
     async def troubled(turn: ScriptTurn) -> None:
         await turn.hold("never")
         await turn.error(529)
-        await turn.break_off()
+        await turn.disconnect()
         await turn.sse_error()
         await turn.slow(3600)
         await turn.call("Grep")
@@ -202,7 +202,7 @@ async def test_what_is_no_request_is_refused_in_words(model: ModelSandbox) -> No
 
 
 async def test_a_reply_is_broken_off_once(model: ModelSandbox) -> None:
-    model.break_next(bug_id="BUG-7")
+    model.disconnect_next(bug_id="BUG-7")
     with pytest.raises(aiohttp.ClientPayloadError):
         await ask(model, stream=True)
     assert (await ask(model, stream=True))[0] == 200

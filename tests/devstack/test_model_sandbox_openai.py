@@ -190,7 +190,7 @@ async def test_faults_are_ordered_for_one_api_alone(sandbox: ModelSandbox, clien
     sandbox.fail_next(status=500, api="chat")
     with pytest.raises(InternalServerError):
         await chat(client, user("x"))
-    sandbox.break_next(api="chat")
+    sandbox.disconnect_next(api="chat")
     with pytest.raises(APIConnectionError):
         await chat(client, user("x"))
     sandbox.fail_next(status=400, code="context_length_exceeded")

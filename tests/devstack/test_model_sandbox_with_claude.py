@@ -86,7 +86,7 @@ async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(model
     assert [len(exchange.conversation.steps) for exchange in model.log] == [0, 1]
 
 
-@pytest.mark.parametrize("fault", ["error", "break_off", "sse_error"])
+@pytest.mark.parametrize("fault", ["error", "disconnect", "sse_error"])
 async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude: Claude, fault: str) -> None:
     async def fails_once(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=f"{turn.workspace}/cart.py")

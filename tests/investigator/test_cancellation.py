@@ -14,8 +14,8 @@ import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.investigator import runner
-from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.store import TurnOutcome
+from threadline.investigator.stream import TurnInterrupted
 from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,9 +14,9 @@ from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseLimits, CaseStatus
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent, Transient
-from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.runner import TurnInput
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
+from threadline.investigator.stream import TurnInterrupted
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, SenderType

@@ -47,7 +47,7 @@ class PriceScene(CrashScene):
         return made is not None, bool(made and made.sources), bool(made and made.judgement)
 
     async def decisions_asked(self, words: str) -> int:
-        return sum(words in json.dumps(each.conversation.messages) for each in self.model.forms)
+        return sum(words in json.dumps(each.conversation.messages) for each in self.model.structured_requests)
 
     @asynccontextmanager
     async def model_held(self, hold: str) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from openai import APIConnectionError, APIStatusError
 
 from threadline.errors import Permanent, Transient
-from threadline.models.errors import AnswerBroken, ContextTooLong, translate
+from threadline.models.errors import ContextTooLong, InvalidResponse, translate
 
 
 def refusal(status: int, code: str | None = None, text: str = "", host: str = "a", **headers: str) -> APIStatusError:
@@ -37,12 +37,12 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
         (refusal(408), Transient, "408"),
         (refusal(409), Transient, "409"),
         (refusal(529), Transient, "529"),
-        (AnswerBroken("rate_limit_exceeded"), Transient, "rate limit"),
-        (AnswerBroken("server_error"), Transient, "broke off"),
-        (AnswerBroken("invalid_prompt"), Permanent, "invalid"),
-        (AnswerBroken("insufficient_quota"), Permanent, "billing"),
-        (AnswerBroken("bio_policy"), Permanent, "refused to answer"),
-        (AnswerBroken("context_length_exceeded"), ContextTooLong, "longer"),
+        (InvalidResponse("rate_limit_exceeded"), Transient, "rate limit"),
+        (InvalidResponse("server_error"), Transient, "broke off"),
+        (InvalidResponse("invalid_prompt"), Permanent, "invalid"),
+        (InvalidResponse("insufficient_quota"), Permanent, "billing"),
+        (InvalidResponse("bio_policy"), Permanent, "refused to answer"),
+        (InvalidResponse("context_length_exceeded"), ContextTooLong, "longer"),
     ],
 )
 def test_failure_has_a_kind_and_names_what_to_mend(failure: Exception, kind: type[Exception], says: str) -> None:
@@ -75,7 +75,7 @@ SECRET = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=4
 def test_error_repeats_no_text_of_the_api(status: int, secret: str, code: str | None, attempt: int) -> None:
     error = refusal(status, code, f"Refused {secret}", secret, **{"x-request-id": secret})
     unreachable = APIConnectionError(message=secret, request=error.request)
-    for failure in (error, unreachable, AnswerBroken(secret), TimeoutError(secret)):
+    for failure in (error, unreachable, InvalidResponse(secret), TimeoutError(secret)):
         words = str(translate(failure, attempt))
         assert words.endswith(".")
         assert "zq-" not in words

@@ -7,8 +7,7 @@ from sqlalchemy import text
 from tests.support.recording import explained
 from tests.support.tool_store import NOW
 from threadline.db.engine import Database
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 
 EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
 DONE = NewMemory(
@@ -123,9 +122,9 @@ async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Datab
         for kind in MemoryKind:
             for key in ("mine", "other", "x" * 300):
                 await MemoryStore(tx).remember("T1", [(key, NewMemory(kind, "bridge", "It was told."))], NOW)
-        assert await MemoryStore(tx).forget_said("T2", ["mine"]) == 0
-        assert await MemoryStore(tx).forget_said("T1", ["mine", "x" * 300]) == 4
-        assert await MemoryStore(tx).forget_said("T1", []) == 0
+        assert await MemoryStore(tx).forget_user_content("T2", ["mine"]) == 0
+        assert await MemoryStore(tx).forget_user_content("T1", ["mine", "x" * 300]) == 4
+        assert await MemoryStore(tx).forget_user_content("T1", []) == 0
         rows = await tx.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
     kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
     assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

@@ -15,7 +15,7 @@ from tests.support.tool_store import NOW, change
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.operator_activities import context_request
 from threadline.db.engine import Database
-from threadline.models.chat_model import Answer, Prompt
+from threadline.models.model import Completion, Prompt
 from threadline.operator.context import (
     Context,
     ContextRequest,
@@ -24,8 +24,7 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.history import History, RawMessage
@@ -202,7 +201,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model = Answering("They want SECRETWORD done.")
     ask = model.ask
 
-    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Completion:
         await talk.said(talk.deletion(said))
         return await ask(prompt, attempt=attempt)
 

@@ -3,9 +3,8 @@
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
 from threadline.conversations.store.turns import MAX_RESUMED_TURNS, TurnStore
 from threadline.db.engine import Database
-from threadline.operator.model import scope as questions
-from threadline.operator.model.routing import Agent, TurnRoute
-from threadline.operator.model.scope import Branch
+from threadline.operator.model import routing as questions
+from threadline.operator.model.routing import Agent, Branch, TurnRoute
 
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:

@@ -16,7 +16,7 @@ from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import EntryKind, NewEntry

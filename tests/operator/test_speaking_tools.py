@@ -13,9 +13,9 @@ from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator import speaking_tools as speaking
 from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
+from threadline.operator.tools import ask_clarifying_question, post_summary
 from threadline.rfps.model import EntryKind
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import Services, ToolContext
@@ -25,6 +25,7 @@ from threadline.tools.runner import ToolRunner
 from threadline.wiring.toolset_list import TOOLS
 
 REGISTRY = ToolRegistry(TOOLS)
+SPEAKING = (post_summary, ask_clarifying_question)
 
 
 class Turn:
@@ -58,14 +59,12 @@ def test_protocol_knows_the_real_tools() -> None:
     protocol.check_tool_declarations(REGISTRY)
     kinds = {each.wire_name: each.kind for each in TOOLS}
     assert [name for name, kind in kinds.items() if kind is ToolKind.LOAD] == ["opportunity_load"]
-    assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {
-        each.wire_name for each in speaking.TOOLS
-    }
+    assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {each.wire_name for each in SPEAKING}
     reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {ToolKind.READ}
     # A local tool records its call in the transaction of its change, and of the journal's entry about its words.
     writing = {"opportunity_patch": ToolKind.PATCH, "journal_append": ToolKind.JOURNAL, "event_append": ToolKind.EVENT}
-    for name, kind in {**writing, **dict.fromkeys((each.wire_name for each in speaking.TOOLS), ToolKind.SPEAK)}.items():
+    for name, kind in {**writing, **dict.fromkeys((each.wire_name for each in SPEAKING), ToolKind.SPEAK)}.items():
         tool = REGISTRY.get(name)
         assert tool
         assert (kinds[name], tool.remote) == (kind, False)
@@ -115,16 +114,14 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
 async def test_empty_or_too_long_words_are_refused(
     database: Database, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
-    result = await ToolScene(database, speaking.TOOLS).refused(tool, **arguments)
+    result = await ToolScene(database, SPEAKING).refused(tool, **arguments)
     assert result.error
     assert says in result.error.message
 
 
 async def test_words_are_accepted_without_any_service(database: Database) -> None:
-    desk, registry = ToolScene(database, speaking.TOOLS), ToolRegistry(speaking.TOOLS)
-    assert allowed_tools(registry, Services(), operator=True, read_only=False).names == {
-        each.name for each in speaking.TOOLS
-    }
+    desk, registry = ToolScene(database, SPEAKING), ToolRegistry(SPEAKING)
+    assert allowed_tools(registry, Services(), operator=True, read_only=False).names == {each.name for each in SPEAKING}
     assert not allowed_tools(registry, Services(), read_only=False).names
     assert await desk.done("slack.post.summary", text="x" * 5_000)
     assert await desk.done("slack.ask.clarifying.question", question="Which one?")

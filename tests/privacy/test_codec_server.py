@@ -142,4 +142,4 @@ async def test_server_needs_a_token_where_others_reach_it(host: str) -> None:
 def test_server_needs_a_long_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THREADLINE_CODEC_TOKEN", "secret")
     with pytest.raises(Permanent, match=r"THREADLINE_CODEC_TOKEN is a secret .* at least 16"):
-        CodecSettings.read()
+        CodecSettings.load()

@@ -43,9 +43,8 @@ from threadline.db.engine import Database
 from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
 from threadline.errors import Permanent, Transient, parse_retry_after
-from threadline.models.chat_model import Prompt
-from threadline.models.errors import AnswerBroken, translate
-from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, ToolKind
+from threadline.models.errors import InvalidResponse, translate
+from threadline.models.model import Message, ModelReply, Prompt, Role, ToolCall, ToolChoice, ToolKind
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.slack.text import is_blank
@@ -328,7 +327,7 @@ def model_failures(raised: tuple[Any, ...], status: int) -> Sequence[Exception]:
         APIStatusError(internal, response=response, body=body),
         APIConnectionError(message=internal, request=request),
         APIError(internal, request, body=body),
-        AnswerBroken(internal),
+        InvalidResponse(internal),
         TimeoutError(internal),
     )
     return (error, *known, *(translate(each, 1) for each in known))

@@ -21,8 +21,7 @@ from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
+from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall, ToolChoice, ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
@@ -45,11 +44,11 @@ class ScriptedModel(ChatModel):
     def __init__(self, *replies: ModelReply | Exception) -> None:
         self._replies = list(replies)
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1, **_: Any) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, **_: Any) -> Completion:
         reply = self._replies.pop(0) if self._replies else ModelReply()
         if isinstance(reply, Exception):
             raise reply
-        return Answer(reply)
+        return Completion(reply)
 
 
 async def new_turn(make_talk: Make, mind: Mind, ledger: ToolLedger | None = None) -> ConversationActivityScene:

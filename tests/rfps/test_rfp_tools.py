@@ -11,8 +11,7 @@ from tests.support.tool_scene import ToolScene
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus, SourceFile, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore

@@ -15,13 +15,16 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.approvals.sweep import OpenApprovals
-from threadline.cases.contract import (
-    AgentActivities,
+from threadline.cases.contract import AgentActivities, TurnRequest, case_start
+from threadline.cases.model import (
+    BUG_WORKFLOW,
+    Action,
+    BugState,
+    CaseLimits,
     TurnEnded,
-    TurnRequest,
-    case_start,
+    bug_workflow_id,
+    sla_workflow_id,
 )
-from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, sla_workflow_id
 from threadline.cases.posts import CaseChannels
 from threadline.cases.store.case import CaseRecord, CaseStore
 from threadline.cases.store.lists import CaseLists, Transition

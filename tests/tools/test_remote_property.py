@@ -70,14 +70,14 @@ def test_no_error_of_a_service_names_a_place_or_a_secret() -> None:
         def holds(fault: dict[str, Any], call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call
             service: Service = "jira" if name.startswith("jira") else "github"
-            office.sandbox.forgive()
+            office.sandbox.clear_faults()
             office.sandbox.order(service, **fault, count=1)
             with capture_logs():
                 result = runner.run(office.call(name, call_id=f"c{next(count)}", **arguments))
                 assert result.error
                 _is_clean(result.error.text, office)
                 assert render_result(result)
-                office.sandbox.forgive()
+                office.sandbox.clear_faults()
                 office.sandbox.order(service, **fault, count=1)
                 _is_clean(runner.run(_raised(office, name)), office)
 

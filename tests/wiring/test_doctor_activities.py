@@ -111,9 +111,9 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
 def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
-        doctor.check_conversation_model(OpenAISettings.read())
+        doctor.check_conversation_model(OpenAISettings.load())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
-    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.read())
+    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.load())
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,4 +126,4 @@ async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch
             await doctor.check_approvers(slack, (*people, "U0NOBODY"))
     monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
     with pytest.raises(Permanent, match="give the ids of users"):
-        ApprovalSettings.read()
+        ApprovalSettings.load()

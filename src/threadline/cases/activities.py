@@ -11,15 +11,15 @@ from threadline.cases.contract import (
     EndRequest,
     FlushRequest,
     OpenedCase,
-    SaveRequest,
+    SettleRequest,
     StatusChange,
     TurnRef,
 )
 from threadline.cases.model import Action, CaseLimits, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore, PendingFile
-from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
@@ -73,7 +73,7 @@ class LiveCaseActivities(CaseActivities):
     async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as tx:
             snapshot = await CaseStore(tx).snapshot_of(thread)
-            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseSweepStore(tx).closing_is_unposted(
+            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseLists(tx).closing_is_unposted(
                 snapshot.bug_id
             )
             return OpenedCase(snapshot, self._limits, closing_unposted)
@@ -93,7 +93,7 @@ class LiveCaseActivities(CaseActivities):
         return await set_status(self._database, change)
 
     @activity.defn
-    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+    async def save_investigation_result(self, request: SettleRequest) -> Settled:
         async with self._database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)

@@ -231,6 +231,14 @@ class Settled:
     """The findings are posted, and the case has taken the step that follows them."""
 
 
+@dataclass(frozen=True)
+class TurnEnded:
+    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
+
+    action: Action
+    cost_usd: float = 0.0
+
+
 START_REASONS = {
     CaseStatus.NEW: Reason.REPORTED,
     CaseStatus.AWAITING_REPORTER: Reason.NEW_MESSAGES,

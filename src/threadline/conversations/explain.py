@@ -225,9 +225,9 @@ def _text(words: str, *, hide: bool) -> str:
 
 async def explain(address: str) -> Explanation | CaseMessage:
     """As `explain_turn`, of the database of the settings. Temporal and Slack need not answer."""
-    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
     namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
     try:
-        return await explain_turn(database, address, ui=TemporalUiSettings.read().url, namespace=namespace)
+        return await explain_turn(database, address, ui=TemporalUiSettings.load().temporal_ui, namespace=namespace)
     finally:
         await database.dispose()

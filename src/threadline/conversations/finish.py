@@ -30,7 +30,7 @@ from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
 from threadline.operator.model import protocol
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound

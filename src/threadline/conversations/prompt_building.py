@@ -28,7 +28,7 @@ from threadline.errors import Permanent
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
 from threadline.models.model import Message, Role
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.users import UserDirectory, display_name, time_zone

@@ -217,12 +217,14 @@ class ThreadResolver:
             case RouteTarget.DIRECT_STOP:
                 return await self._resolve_stop(found)
             case RouteTarget.FOLLOWED_THREAD:
-                thread = found.thread if await self._is_followed(found.thread, found.message.ts) else None
+                thread = found.thread
+                if not (await self._is_stored(thread) or await self._is_starting(thread, found.message.ts)):
+                    return Ignored(IgnoreReason.NOT_FOLLOWED)
+                return _followed(thread, found.message)
             case RouteTarget.REACTED_MESSAGE:
-                thread = await self._conversation_at(found.thread, found.message.ts)
-            case _:
-                return found
-        return _followed(thread, found.message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
+                place = await self._conversation_at(found.thread, found.message.ts)
+                return _followed(place, found.message) if place else Ignored(IgnoreReason.NOT_FOLLOWED)
+        return found
 
     async def _resolve_case_thread(self, found: Route) -> Route:
         """A row that is missing may be "not yet", so the reply is kept by a workflow that goes on looking."""
@@ -244,9 +246,6 @@ class ThreadResolver:
         if thread := thread or await self._starting_beside(own):
             return _followed(thread, message)
         return Route(RouteTarget.CONVERSATION, own, replace(message, kind=MessageKind.MESSAGE))
-
-    async def _is_followed(self, thread: Thread, at: str) -> bool:
-        return await self._is_stored(thread) or await self._is_starting(thread, at)
 
     async def _is_stored(self, thread: Thread) -> bool:
         owner = await _in_time(self._threads.owner(thread), thread)

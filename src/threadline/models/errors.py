@@ -45,7 +45,7 @@ class ContextTooLong(Permanent):
     """The prompt does not fit the model's window: asking again with less may help."""
 
 
-class AnswerBroken(Exception):
+class InvalidResponse(Exception):
     """An answer that came, and told of a failure by its `code`; some tell none."""
 
     def __init__(self, code: str = "") -> None:
@@ -53,14 +53,14 @@ class AnswerBroken(Exception):
         self.code = code
 
 
-EXPECTED = (OpenAIError, AnswerBroken, TimeoutError)
+KNOWN_ERRORS = (OpenAIError, InvalidResponse, TimeoutError)
 """What `translate` knows."""
 
 UNREADABLE = "unreadable"
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def parse_errors() -> Iterator[None]:
     """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
 
     Raises:
@@ -69,20 +69,15 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError) as exc:
-        raise AnswerBroken(UNREADABLE) from exc
-
-
-def least_wait(attempt: int) -> float:
-    """Seconds to wait at least after a rate limit met attempt `attempt`, counted from 1: two, four, eight."""
-    return 2.0 ** min(max(attempt, 0), MOST_DOUBLINGS)
+        raise InvalidResponse(UNREADABLE) from exc
 
 
 def translate(error: Exception, attempt: int) -> Permanent | Transient:
     """Pick a side for what a call to the model's API raised.
 
     Args:
-        error: one of `EXPECTED`.
-        attempt: see `least_wait`.
+        error: one of `KNOWN_ERRORS`.
+        attempt: counted from 1; after a rate limit the least wait is two seconds, then four, then eight.
     """
     match error:
         case APIStatusError():
@@ -93,7 +88,7 @@ def translate(error: Exception, attempt: int) -> Permanent | Transient:
             return Transient("The model's API could not be reached: check the network and OPENAI_BASE_URL.")
         case APIError():
             return _told(error.code or str(error.type or ""), attempt)
-        case AnswerBroken():
+        case InvalidResponse():
             return _told(error.code, attempt)
         case _:
             return Permanent(_KEY)
@@ -148,7 +143,7 @@ def _told(code: str, attempt: int) -> Permanent | Transient:
 
 
 def _limited(attempt: int, pause: float | None) -> Transient:
-    wait = max(least_wait(attempt), pause or 0.0)
+    wait = max(2.0 ** min(max(attempt, 0), MOST_DOUBLINGS), pause or 0.0)
     return Transient("The rate limit of the model's API is reached.", retry_after=wait)
 
 

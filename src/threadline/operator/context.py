@@ -17,9 +17,8 @@ import structlog
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.memory import format_tool_patterns, recall_query
-from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
 from threadline.rfps.model import (
     FACTS,
     Event,

@@ -15,7 +15,7 @@ from threadline.db.errors import translate_errors
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
-from threadline.operator.model.protocol import Permit, ProtocolState, Refusal, ToolRequest
+from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, NewEntry, named_rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
@@ -98,23 +98,13 @@ class OperatorProtocol(ToolPolicy):
         self._journal = journal
 
     def check(self, invocation: Invocation) -> ToolResult | None:
-        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
-        if isinstance(verdict, Refusal):
-            return error_result(ErrorCode.PROTOCOL, verdict.message, verdict.suggestion)
-        return None
+        refusal = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
+        return error_result(ErrorCode.PROTOCOL, refusal.message, refusal.suggestion) if refusal else None
 
     async def prepare(self, invocation: Invocation) -> ToolResult | None:
-        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
-        if isinstance(verdict, Permit) and verdict.journal_in:
-            return await self._journal_speech(invocation, verdict.journal_in)
-        return None
-
-    async def _journal_speech(self, invocation: Invocation, rfp_id: str) -> ToolResult | None:
-        """Write down what the call is to say; returns what came of the call when that cannot be done.
-
-        Raises:
-            NotDone: it may be possible soon, and the call is tried again.
-        """
+        rfp_id = protocol.journal_before_speech(self._state) if invocation.tool.kind is ToolKind.SPEAK else ""
+        if not rfp_id:
+            return None
         given, context = invocation.arguments, invocation.context
         words = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
         try:

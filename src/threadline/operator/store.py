@@ -1,7 +1,9 @@
 """What the operator remembers of earlier turns, found by the words of a question."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, TextClause, delete, func, select, text
@@ -10,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.text_search import any_word, words_shared
 from threadline.db.values import storable, storable_key
-from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, keys_of_facts
 from threadline.operator.tables import memories
 
+MOST_FACTS = 10
+"""That are remembered of one turn."""
 LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
 
@@ -41,6 +44,53 @@ _RECALL_FOR_TURN = _recall(
     f"m.kind, {_PATTERN}, {_PATTERN} AND m.user_id = :user_id",
     f"CASE WHEN {_PATTERN} THEN CAST(:patterns AS int) ELSE CAST(:limit AS int) END",
 )
+
+
+class MemoryKind(StrEnum):
+    EPISODIC = "episodic"
+    """What was asked and what came of it."""
+    SEMANTIC = "semantic"
+    """What is so, until somebody says otherwise."""
+    PROCEDURAL = "procedural"
+    """Which tools did it, or how they failed."""
+
+
+@dataclass(frozen=True)
+class NewMemory:
+    """`cue` is what it is found by first, such as the question.
+
+    `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
+    it may be told; empty for any in the team. `rfp_id`: what it is about, if anything.
+    """
+
+    kind: MemoryKind
+    cue: str
+    text: str
+    user_id: str = ""
+    channel: str = ""
+    rfp_id: str = ""
+    error_class: str = ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    kind: MemoryKind
+    cue: str
+    text: str
+    error_class: str
+    user_id: str
+    rfp_id: str
+    at: datetime
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it tells which tools led to an answer."""
+        return self.kind is MemoryKind.PROCEDURAL and not self.error_class
+
+
+def fact_keys(key: str) -> list[str]:
+    """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
+    return [key, *(f"{key}:said:{number}" for number in range(2, MOST_FACTS + 1))]
 
 
 class MemoryStore:
@@ -100,9 +150,9 @@ class MemoryStore:
         given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
         return [_memory(row) for row in await self._connection.execute(query, given | room)]
 
-    async def forget_said(self, team: str, keys: Collection[str]) -> int:
+    async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
-        row, known = memories.c, [storable_key(each) for key in keys for each in keys_of_facts(key)]
+        row, known = memories.c, [storable_key(each) for key in keys for each in fact_keys(key)]
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
         return (await self._connection.execute(delete(memories).where(*said))).rowcount
 

@@ -37,7 +37,7 @@ _TOKEN_REFUSED = frozenset(
 """What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
-_NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
+_NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
 
 
 class _Client(AsyncWebClient):
@@ -160,11 +160,12 @@ class SlackClient:
 
     async def add_reaction(self, channel: str, ts: str, name: str) -> None:
         """Put an emoji on a message; done as well when it is there, or the message is gone."""
-        await self._reaction(self.client.reactions_add, channel, ts, name)
-
-    async def remove_reaction(self, channel: str, ts: str, name: str) -> None:
-        """Take an emoji of ours off a message; done as well when it is not there, or the message is gone."""
-        await self._reaction(self.client.reactions_remove, channel, ts, name)
+        async with translated(f"channel {channel}"):
+            try:
+                await self.client.reactions_add(channel=channel, timestamp=ts, name=name)
+            except SlackApiError as exc:
+                if error_name(exc) not in _NOTHING_TO_DO:
+                    raise
 
     async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
         """The `ts` of our post with this key; None when there is none.
@@ -230,14 +231,6 @@ class SlackClient:
         """
         async with translated(f"channel {channel}"):
             await self.client.assistant_threads_setStatus(channel_id=channel, thread_ts=thread_ts, status=words)
-
-    async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
-        async with translated(f"channel {channel}"):
-            try:
-                await call(channel=channel, timestamp=ts, name=name)
-            except SlackApiError as exc:
-                if error_name(exc) not in _NOTHING_TO_DO:
-                    raise
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,10 @@ class LiveCatchUpActivities(CatchUpActivities):
                 found[thread] = await self._compare(thread, plan)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the others from being looked at
                 if isinstance(error, Permanent) and plan.scope is LookScope.CONVERSATIONS:
-                    found[thread] = _unreachable(thread, error)
+                    # People take the bot out of channels: that it cannot read there any more is nobody's fault.
+                    place = {"channel": thread.channel, "thread_ts": thread.thread_ts}
+                    _log.info("conversation_unreachable", reason=str(error), **place)
+                    found[thread] = ThreadDifference([])
                 else:
                     await self._leave_out([thread], plan, error)
         try:
@@ -336,12 +339,6 @@ def _by_owner(threads: Sequence[CatchUpThread]) -> list[list[CatchUpThread]]:
         key = thread.owner.workflow_id if thread.owner else f"{thread.channel}:{thread.thread_ts}"
         groups.setdefault(key, []).append(thread)
     return list(groups.values())
-
-
-def _unreachable(thread: CatchUpThread, error: Permanent) -> ThreadDifference:
-    """People take the bot out of channels: that it cannot read there any more is nobody's fault."""
-    _log.info("conversation_unreachable", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
-    return ThreadDifference([])
 
 
 def _root_state(root: RawMessage) -> RootState:

@@ -38,7 +38,7 @@ from threadline.tools.registry import (
     ToolRegistry,
     ToolSuccess,
 )
-from threadline.tools.store import Intent, LoggedCall, ToolLedger
+from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
@@ -194,7 +194,7 @@ class ToolRunner:
         """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
         async with self._ledger.transaction() as tx:
             begun = await record.begin(tx)
-        if isinstance(begun, Intent) and not begun.new:
+        if isinstance(begun, CallIntent) and not begun.new:
             if found := await _find_effect(parsed, record.context, begun):
                 return await record.finish_remote(found)
             # Two transactions: the first holds the record that another attempt may be about to make.
@@ -202,7 +202,7 @@ class ToolRunner:
                 await self._ledger.withdraw(tx, record.call, begun)
             async with self._ledger.transaction() as tx:
                 begun = await record.begin(tx)
-            if isinstance(begun, Intent) and not begun.new:
+            if isinstance(begun, CallIntent) and not begun.new:
                 raise Transient("Another attempt of this call is under way.")
         if isinstance(begun, ToolResult):
             return begun
@@ -307,7 +307,7 @@ class _Record:
     has_open_side_effects: bool = False
     """The call is on record as a success, and nobody was told of it yet."""
 
-    async def begin(self, tx: Transaction, seconds: float | None = None) -> ToolResult | Intent:
+    async def begin(self, tx: Transaction, seconds: float | None = None) -> ToolResult | CallIntent:
         self.call = replace(self.call, now=self.context.clock().timestamp())
         begun = await self.ledger.begin(tx, self.call, self.refusal, seconds)
         if isinstance(begun, ToolResult):
@@ -411,7 +411,7 @@ async def _perform(invocation: Invocation) -> ToolResult:
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
 
 
-async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: Intent) -> ToolResult | None:
+async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: CallIntent) -> ToolResult | None:
     """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
 
     Raises:

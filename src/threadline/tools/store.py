@@ -325,7 +325,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Intent:
+class CallIntent:
     """The call is to be made. `at`: seconds since 1970, since when; `new`: no earlier attempt was about to make it.
 
     With a `result`, the call was made, and only its side effects are to be run.
@@ -350,7 +350,7 @@ class ToolLedger(ABC):
     @abstractmethod
     async def begin(
         self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
-    ) -> ToolResult | Intent:
+    ) -> ToolResult | CallIntent:
         """Return the result that the call has already, or the intent to make it.
 
         Args:
@@ -371,7 +371,7 @@ class ToolLedger(ABC):
         """
 
     @abstractmethod
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
         """Remove this intent, since its change was not made, and none that another attempt recorded after it."""
 
     @abstractmethod
@@ -414,7 +414,7 @@ class PostgresToolLedger(ToolLedger):
 
     async def begin(
         self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
-    ) -> ToolResult | Intent:
+    ) -> ToolResult | CallIntent:
         executions = ToolExecutionStore(tx)
         intends = call.changes and refusal is None
         known = await executions.intend(call, seconds) if intends else await executions.of_call(call, seconds)
@@ -422,15 +422,15 @@ class PostgresToolLedger(ToolLedger):
         if result:
             known = await executions.finish(call, result.status, asdict(result), 0, call.now, over_intent=intends)
         if known is None:
-            return result or Intent(call.now, new=True)
+            return result or CallIntent(call.now, new=True)
         if known.status is None:
-            return Intent(known.created_at.timestamp(), new=False)
+            return CallIntent(known.created_at.timestamp(), new=False)
         if known.result is None:  # it was not kept
-            return refusal or Intent(call.now, new=True)
+            return refusal or CallIntent(call.now, new=True)
         recorded = _RESULT.validate_python(known.result)
-        return recorded if known.finished_at else Intent(known.created_at.timestamp(), new=False, result=recorded)
+        return recorded if known.finished_at else CallIntent(known.created_at.timestamp(), new=False, result=recorded)
 
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
         await ToolExecutionStore(tx).withdraw(call.operation, intent.at)
 
     async def finish(

@@ -99,8 +99,8 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
         Permanent: a setting is missing or wrong.
         Transient: Slack cannot be reached to ask who the bot is.
     """
-    telemetry.configure_logging(LogSettings.read().level)
-    slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
+    telemetry.configure_logging(LogSettings.load().log_level)
+    slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
     config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)

@@ -164,7 +164,7 @@ def _read(text: str) -> list[Exchange]:
 
 def agent_of(request: ModelRequest) -> str:
     """Whose script a request is answered by."""
-    if request.form:
+    if request.schema_name:
         return "decisions"
     if request.api == "messages":
         return "bug_cases"
@@ -398,7 +398,7 @@ def _passage(notes: Iterable[str]) -> str:
 def _form(request: ModelRequest) -> dict[str, str]:
     """What a decision is asked about, which comes as JSON."""
     try:
-        asked: Any = json.loads(request.prompt) if request.form else {}
+        asked: Any = json.loads(request.prompt) if request.schema_name else {}
     except ValueError:
         asked = {}
     if not isinstance(asked, Mapping):

@@ -77,7 +77,7 @@ def conversation(
         api=api,
         tool_choice=str(body.get("tool_choice") or "auto"),
         notes=tuple(text(each.get("content")) for each in wire if each.get("role") in _NOTES),
-        form=str(form["name"]) if form else "",
+        schema_name=str(form["name"]) if form else "",
         head=json.dumps([body["model"], body.get("instructions"), body.get("tools")]),
     )
 

@@ -44,9 +44,9 @@ class ModelRequest:
     input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
     folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
-    or `chat`. Over OpenAI's two wires alone: `notes` what the caller put amid the dialogue in its own name, `form` the
-    name of the schema that the answer is to have, `head` the constant beginning that a provider would cache, `cached`
-    the tokens that an earlier request would have paid for.
+    or `chat`. Over OpenAI's two wires alone: `notes` what the caller put amid the dialogue in its own name,
+    `schema_name` that of the form which the answer is to have, `head` the constant beginning that a provider would
+    cache, `cached` the tokens that an earlier request would have paid for.
     """
 
     model: str
@@ -62,7 +62,7 @@ class ModelRequest:
     api: str = "messages"
     tool_choice: str = "auto"
     notes: tuple[str, ...] = ()
-    form: str = ""
+    schema_name: str = ""
     head: str = ""
     cached: int = 0
 

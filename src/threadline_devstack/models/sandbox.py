@@ -60,11 +60,11 @@ class FaultOrder:
     left: int
     bug_id: str
     api: str
-    form: str = ""
+    schema_name: str = ""
 
     def meets(self, request: ModelRequest) -> bool:
         of_case = self.bug_id in {"", request.bug_id} and self.api in {"", request.api}
-        return of_case and self.form == request.form
+        return of_case and self.schema_name == request.schema_name
 
 
 @dataclass(repr=False)
@@ -83,7 +83,7 @@ class ModelSandbox:
     api_key: str = ""
     url: str = ""
     log: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
-    forms: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
+    structured_requests: deque[LoggedRequest] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     refused: deque[ScriptFailure] = field(default_factory=lambda: deque(maxlen=LOG_SIZE), init=False)
     holds: Holds = field(default_factory=Holds, init=False)
     _scripts: list[tuple[Predicate, Script]] = field(default_factory=list, init=False)
@@ -132,7 +132,7 @@ class ModelSandbox:
         *,
         bug_id: str = "",
         report: str = "",
-        form: str = "",
+        schema_name: str = "",
         when: Predicate = lambda request: True,
     ) -> None:
         """Let `script` play where all that is given holds; the last script that was registered wins.
@@ -140,14 +140,14 @@ class ModelSandbox:
         Args:
             bug_id: the case, such as `BUG-12`.
             report: text that is in one of the conversation's prompts.
-            form: the form in which the answer is wanted.
+            schema_name: of the form in which the answer is wanted.
             when: anything else about the request.
         """
 
         def wanted(request: ModelRequest) -> bool:
             return (
                 bug_id in {"", request.bug_id}
-                and form == request.form
+                and schema_name == request.schema_name
                 and any(report in prompt for prompt in request.prompts)
                 and when(request)
             )
@@ -163,7 +163,7 @@ class ModelSandbox:
         bug_id: str = "",
         api: str = "",
         code: str = "",
-        form: str = "",
+        schema_name: str = "",
     ) -> None:
         """Answer the next `count` requests with an HTTP error, whatever their script says.
 
@@ -174,12 +174,12 @@ class ModelSandbox:
             bug_id: only requests of this case.
             api: only requests over this wire: `messages`, `responses` or `chat`.
             code: OpenAI's name for the error, such as `context_length_exceeded`.
-            form: only requests that want their answer in this form, which others spare.
+            schema_name: only requests that want their answer in a form of this name, which others spare.
         """
         failure = ScriptFailure(status, retry_after=retry_after, code=code)
-        self._faults.append(FaultOrder(failure, count, bug_id, api, form))
+        self._faults.append(FaultOrder(failure, count, bug_id, api, schema_name))
 
-    def break_next(self, count: int = 1, *, bug_id: str = "", api: str = "") -> None:
+    def disconnect_next(self, count: int = 1, *, bug_id: str = "", api: str = "") -> None:
         """Begin the next `count` replies, and close their connections in the middle."""
         self._faults.append(FaultOrder(ScriptInterruption(), count, bug_id, api))
 
@@ -237,7 +237,7 @@ class ModelSandbox:
             # The CLI's own small questions (a title, a topic) go without tools and belong to no script.
             return ScriptReply("Bug investigation")
         logged = LoggedRequest(asked, self._count(asked.fingerprint))
-        (self.forms if asked.form else self.log).append(logged)
+        (self.structured_requests if asked.schema_name else self.log).append(logged)
         fault = next((each for each in self._faults if each.meets(asked)), None)
         if fault:
             fault.left -= 1
@@ -257,8 +257,8 @@ class ModelSandbox:
     async def _play(self, asked: ModelRequest, times: int) -> ScriptAnswer:
         """The script's answer; a script that fails becomes a 400 with its words."""
         hold = f"investigating:{asked.bug_id}" if asked.api == "messages" else "conversing"
-        if asked.form:
-            hold = f"filling-in:{asked.form}"
+        if asked.schema_name:
+            hold = f"filling-in:{asked.schema_name}"
         try:
             await asyncio.sleep(self.pace)
             await self.holds.wait_if_armed(hold)

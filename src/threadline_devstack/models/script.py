@@ -110,9 +110,9 @@ class Holds:
 class ScriptTurn:
     """What a script is given.
 
-    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `break_off`, `sse_error`) do nothing
-    while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on, whoever
-    asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
+    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `disconnect`, `sse_error`) do
+    nothing while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on,
+    whoever asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
     """
 
     def __init__(self, conversation: ModelRequest, holds: Holds, asked: int = 1) -> None:
@@ -170,7 +170,7 @@ class ScriptTurn:
         if self.live:
             raise StepReached(ScriptFailure(status, message or ScriptFailure.message, retry_after))
 
-    async def break_off(self) -> None:
+    async def disconnect(self) -> None:
         """Close the connection in the middle of the reply."""
         if self.live:
             raise StepReached(ScriptInterruption())

@@ -57,6 +57,6 @@ class TrackerSandbox:
         self._faults.orders.append(fault)
         return fault
 
-    def forgive(self) -> None:
+    def clear_faults(self) -> None:
         """Forget the faults that were ordered and not met."""
         self._faults.orders.clear()

@@ -84,12 +84,12 @@ class JiraIssue:
 
 
 class JiraSite:
-    """All issues by key. While `lagging`, the search does not learn of changes, as Jira's may not for minutes."""
+    """All issues by key. While `search_delayed`, the search learns of no change, as Jira's may not for minutes."""
 
     def __init__(self) -> None:
         self.issues: dict[str, JiraIssue] = {}
         self.searchable: dict[str, JiraIssue] = {}
-        self.lagging = False
+        self.search_delayed = False
         self._ids = 10_000
         for given in yaml.safe_load(_SEED.read_text("utf-8")):
             self.add(**given)
@@ -111,13 +111,8 @@ class JiraSite:
 
     def changed(self, issue: JiraIssue, at: datetime | None = None) -> None:
         issue.updated = at or datetime.now(UTC)
-        if not self.lagging:
+        if not self.search_delayed:
             self.searchable[issue.key] = deepcopy(issue)
-
-    def caught_up(self) -> None:
-        """The search knows everything again."""
-        self.lagging = False
-        self.searchable = deepcopy(self.issues)
 
 
 class JiraApi:

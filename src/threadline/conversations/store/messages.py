@@ -332,7 +332,7 @@ class MessageStore:
     async def delete_thread_reads(self, thread: Thread) -> None:
         """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""
         turns = await TranscriptStore(self._tx).remove_thread_reads(thread)
-        await MemoryStore(self._tx).forget_said(thread.team, [turn_id(thread, turn) for turn in turns])
+        await MemoryStore(self._tx).forget_user_content(thread.team, [turn_id(thread, turn) for turn in turns])
 
     # -- what others ask ---------------------------------------------------------------------------------------------
 
@@ -459,7 +459,9 @@ class MessageStore:
             await self._tx.execute(_NEED_NO_TURN, {"id": conversation_id})
             await TranscriptStore(self._tx).delete_content(thread, [each.message_id for each in deleted])
             turns = {each.turn for each in deleted if each.turn is not None}
-            await MemoryStore(self._tx).forget_said(thread.team, [turn_id(thread, turn) for turn in sorted(turns)])
+            await MemoryStore(self._tx).forget_user_content(
+                thread.team, [turn_id(thread, turn) for turn in sorted(turns)]
+            )
             await TurnStore(self._tx).delete_content(conversation_id)
             await DecisionStore(self._tx).delete_content(conversation_id)
 

@@ -16,8 +16,7 @@ from threadline.conversations.tables import conversation_turns, conversations
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
 from threadline.jobs.model import JOB_QUESTION
-from threadline.operator.model.routing import TurnRoute
-from threadline.operator.model.scope import normalise_question, truncate_question
+from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
 from threadline.slack.model import Thread
 
 MAX_RESUMED_TURNS = 6
