@@ -13,6 +13,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.conversation_scene import ConversationScene, conversation
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
@@ -36,7 +37,6 @@ from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
 AUTHOR = Author(DEVELOPER, "corr-1")
@@ -60,7 +60,7 @@ class JobScene:
         return self.conversation.database
 
     @property
-    def slack(self) -> SlackSandbox:
+    def slack(self) -> FaultySlack:
         return self.conversation.slack
 
     @property

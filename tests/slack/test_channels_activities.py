@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.errors import Permanent
 from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import SlackClient
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import SandboxUser
 
@@ -32,7 +32,7 @@ async def test_unknown_channel_is_refused(channels: ChannelAccess) -> None:
 
 
 async def test_channel_without_the_bot_and_archived_channel_are_refused(
-    channels: ChannelAccess, sandbox: SlackSandbox
+    channels: ChannelAccess, sandbox: FaultySlack
 ) -> None:
     without = sandbox.workspace.create_channel("without", [DEVELOPER])
     with pytest.raises(Permanent, match="/invite"):
@@ -44,7 +44,7 @@ async def test_channel_without_the_bot_and_archived_channel_are_refused(
 
 
 async def test_private_channel_and_direct_message_are_open_to_their_members_alone(
-    channels: ChannelAccess, sandbox: SlackSandbox
+    channels: ChannelAccess, sandbox: FaultySlack
 ) -> None:
     private = sandbox.workspace.create_channel("board", [BOT_USER, DEVELOPER])
     private.is_private = True
@@ -56,7 +56,7 @@ async def test_private_channel_and_direct_message_are_open_to_their_members_alon
 
 @pytest.mark.parametrize("kind", ["is_restricted", "is_ultra_restricted", "is_stranger"])
 async def test_guest_sees_only_the_channels_that_they_are_in(
-    channels: ChannelAccess, sandbox: SlackSandbox, kind: str
+    channels: ChannelAccess, sandbox: FaultySlack, kind: str
 ) -> None:
     guest: dict[str, Any] = {kind: True}
     sandbox.workspace.add_user(replace(SandboxUser("U0GUEST", "guest", "guest"), **guest))
@@ -66,7 +66,7 @@ async def test_guest_sees_only_the_channels_that_they_are_in(
     assert await channels.admit(GENERAL, "U0GUEST") == GENERAL
 
 
-async def test_user_who_left_the_workspace_may_read_nothing(channels: ChannelAccess, sandbox: SlackSandbox) -> None:
+async def test_user_who_left_the_workspace_may_read_nothing(channels: ChannelAccess, sandbox: FaultySlack) -> None:
     own = sandbox.workspace.open_im(DEVELOPER)
     sandbox.workspace.users[DEVELOPER] = replace(sandbox.workspace.users[DEVELOPER], deleted=True)
     for channel in (GENERAL, own.id):

@@ -26,12 +26,12 @@ from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.sweep import OpenConversations
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
@@ -322,7 +322,7 @@ def threads(
             Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
             Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
             # Guards look back two minutes; a day leaves room for a message that comes late.
-            Prune("rate limits", _DAY, lambda tx, before: Limits(tx).prune(before)),
+            Prune("rate limits", _DAY, lambda tx, before: RateLimits(tx).prune(before)),
         ],
     )
 
