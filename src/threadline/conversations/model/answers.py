@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.slack import text_splitting as splitting
-from threadline.slack.text import is_blank
+from threadline.slack.text import is_blank, split_markdown
 
 LIMIT, SHORTEST = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
@@ -86,7 +85,7 @@ def parts(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
     if is_blank(text):
         return []
     if detail:
-        return [part for part in splitting.split(text, limit) if not is_blank(part)]
+        return [part for part in split_markdown(text, limit) if not is_blank(part)]
     return [shorten(text, limit)]
 
 
@@ -94,7 +93,7 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     """The text, or as many of its paragraphs as `limit` characters hold, with a line that says there is more."""
     if len(text) <= limit:
         return text
-    visible = [piece for piece in splitting.split(text, limit - len(_MORE)) if not is_blank(piece)]
+    visible = [piece for piece in split_markdown(text, limit - len(_MORE)) if not is_blank(piece)]
     return visible[0] + (_MORE if len(visible) > 1 else "") if visible else ""
 
 
