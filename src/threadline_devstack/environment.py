@@ -32,7 +32,7 @@ GATEWAY = (*_COMMON, *_of(settings.SlackSettings, settings.ChannelSettings, sett
 _GATEWAY_ALONE = ("SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET")
 CORE = (
     *(name for name in GATEWAY if name not in _GATEWAY_ALONE),
-    *_of(settings.CaseSettings, settings.CatchUpSettings, settings.WorkerSettings, settings.DeploymentSettings),
+    *_of(settings.CaseSettings, settings.WorkerSettings),
     *_of(settings.RepositorySettings, settings.ForgeSettings, settings.OpenAISettings, settings.EmbeddingSettings),
     *_of(settings.ConversationSettings, settings.ApprovalSettings, settings.DecisionSettings),
     *_of(settings.JiraSettings, settings.CiSettings, settings.MailSettings),

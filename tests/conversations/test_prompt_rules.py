@@ -11,8 +11,7 @@ from threadline.conversations import context_window as context
 from threadline.conversations import recent_ids, turn_note
 from threadline.conversations.context_window import TIGHT, Budget, Past
 from threadline.conversations.prompt import INSTRUCTIONS, SUMMARISE
-from threadline.models.chat_model import Prompt
-from threadline.models.model import Message, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, Prompt, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef
 from threadline.tools.context import Services
 from threadline.tools.registry import AllowedTools, allowed_tools

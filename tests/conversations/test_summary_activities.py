@@ -7,7 +7,7 @@ from threadline.conversations.contract import TalkTurn
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.models.errors import ModelUnavailable
+from threadline.errors import Transient
 from threadline.models.model import Message, Role
 from threadline.threads.model import IncomingMessage
 from threadline_devstack.models.script import ScriptTurn
@@ -100,7 +100,7 @@ async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Conversation
     talk.model.script(mute, when=lambda asked: not asked.tools and not asked.prompt.startswith("Summary so far: none"))
     await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(Transient):
         await summarise(talk)
     [row] = await talk.rows("SELECT summary, summary_until FROM conversations")
     assert row["summary"]

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from tests.docs import generate
 from tests.docs.generate import ROOT
 from threadline.cli.main import app
-from threadline.operator.model.scope import PHRASES, QUERIES, ScopeRule
+from threadline.operator.model.routing import PHRASES, QUERIES, ScopeRule
 from threadline.tools.registry import ToolRegistry
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack import environment

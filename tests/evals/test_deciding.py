@@ -35,7 +35,7 @@ async def sandbox() -> AsyncIterator[ModelSandbox]:
 
 async def test_without_a_key_every_query_yields_a_valid_decision_over_the_scripts_server(database: Database) -> None:
     examples = labelled.decisions()
-    async with deciding.judge(OpenAISettings.read()) as judge:
+    async with deciding.judge(OpenAISettings.load()) as judge:
         made = await deciding.decide_all(examples, judge.model, database)
         shown = told(lambda console: tables.decisions(console, judge, made))
     assert judge.scripted
@@ -110,7 +110,7 @@ def test_a_floor_that_is_no_share_is_refused(floor: str, capsys: pytest.CaptureF
 
 
 def settings(sandbox: ModelSandbox) -> OpenAISettings:
-    return OpenAISettings.read().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
+    return OpenAISettings.load().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
 
 
 def decided(wrong: int) -> Sequence[Made]:

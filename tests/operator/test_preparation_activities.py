@@ -15,7 +15,7 @@ from tests.support.tool_store import NOW, change
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.operator_activities import context_request
 from threadline.db.engine import Database
-from threadline.models.chat_model import Answer, Prompt
+from threadline.models.model import Completion, Prompt
 from threadline.operator.context import (
     Context,
     ContextRequest,
@@ -24,11 +24,10 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
@@ -49,11 +48,11 @@ async def find_user(user_id: str) -> User | None:
 class Heard(History):
     """Slack's history of one thread, without Slack."""
 
-    def __init__(self, *messages: Raw) -> None:
+    def __init__(self, *messages: RawMessage) -> None:
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message
@@ -89,7 +88,7 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
             await RfpStore(tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
                 new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
-                await MemoryStore(tx).remember("T1", new, f"{kind}{n}", NOW + n)
+                await MemoryStore(tx).remember("T1", [(f"{kind}{n}", new)], NOW + n)
 
 
 @asynccontextmanager
@@ -202,7 +201,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model = Answering("They want SECRETWORD done.")
     ask = model.ask
 
-    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Completion:
         await talk.said(talk.deletion(said))
         return await ask(prompt, attempt=attempt)
 
@@ -221,7 +220,7 @@ async def begun(talk: ConversationActivityScene) -> IncomingMessage:
     key = turn_id(talk.thread, 1)
     words = NewMemory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
     async with talk.database.begin() as tx:
-        await MemoryStore(tx).remember(talk.thread.team, words, key, NOW)
+        await MemoryStore(tx).remember(talk.thread.team, [(key, words)], NOW)
     return said
 
 
@@ -239,7 +238,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
         async with database.begin() as tx:
             await RfpStore(tx).bind(thread, "rfp_abc123", "U1")
-            await MemoryStore(tx).remember("T1", remembered, channel, NOW)
+            await MemoryStore(tx).remember("T1", [(channel, remembered)], NOW)
     prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
         assert told in prepared.text
@@ -250,7 +249,7 @@ async def test_own_patterns_come_first(database: Database) -> None:
     async with database.begin() as tx:
         for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
             new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
-            await MemoryStore(tx).remember("T1", new, user, NOW - 60 * (user == "U1"))
+            await MemoryStore(tx).remember("T1", [(user, new)], NOW - 60 * (user == "U1"))
     told = (await prepare(database, "update the status")).patterns
     assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
 
@@ -297,6 +296,6 @@ async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> N
         for n in range(9):
             kind = "validation" if n == 0 else ""
             new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
-            await MemoryStore(tx).remember("T1", new, f"k{n}", NOW + n)
+            await MemoryStore(tx).remember("T1", [(f"k{n}", new)], NOW + n)
     prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

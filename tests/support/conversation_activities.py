@@ -41,7 +41,7 @@ from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -50,9 +50,9 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
+from threadline.tools.store import PostgresToolLedger, ToolLedger
 from threadline.wiring.operator import operating
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
@@ -114,7 +114,7 @@ class ConversationActivityScene:
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
     mind: Mind
-    client: Slack
+    client: SlackClient
     deciding_by: Callable[[Deciding], LiveConversationActivities]
     """The activities with another decision engine; `thinking` has one without a model."""
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
@@ -255,7 +255,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
             mind = mind or mind_of(key, budget, registry, services or Services(), with_model=with_model)
-            client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+            client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
             outbox = Outbox(client, database)
             alerts = FailureAlerts(outbox, ESCALATIONS)
             users = UserDirectory(client.user)

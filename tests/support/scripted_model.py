@@ -13,8 +13,7 @@ from temporalio.exceptions import ApplicationError
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
 from threadline.conversations.prompt import NO_REPLY
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import ModelReply, ToolCall
+from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 
@@ -47,16 +46,16 @@ class ScriptedModel(ChatModel):
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What happens instead of a summary, once each."""
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         match activity.info().activity_type:
             case "think":
-                return Answer(await self._think(REQUEST.get()))
+                return Completion(await self._think(REQUEST.get()))
             case "decide":
-                return Answer(self._decide(REQUEST.get()))
+                return Completion(self._decide(REQUEST.get()))
             case "summarise":
-                return Answer(await self._summarise())
+                return Completion(await self._summarise())
             case _:
-                return Answer(ModelReply("Somebody asks for something."))
+                return Completion(ModelReply("Somebody asks for something."))
 
     async def _think(self, request: ThinkRequest) -> ModelReply:
         self.asked.append(request)

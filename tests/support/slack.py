@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.faulty_sandboxes import FaultySlack
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline_devstack.slack.identity import BOT_TOKEN
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -42,8 +42,8 @@ async def sandbox(clock: Clock) -> AsyncIterator[FaultySlack]:
 
 
 @pytest.fixture
-def slack(sandbox: FaultySlack, session: aiohttp.ClientSession) -> Slack:
-    return Slack(make_client(BOT_TOKEN, sandbox.api_url, session))
+def slack(sandbox: FaultySlack, session: aiohttp.ClientSession) -> SlackClient:
+    return SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session))
 
 
 @pytest.fixture

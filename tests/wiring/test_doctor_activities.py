@@ -14,7 +14,7 @@ from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
 from threadline.settings import ApprovalSettings, OpenAISettings
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
@@ -110,14 +110,14 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
 def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
-        doctor.check_conversation_model(OpenAISettings.read())
+        doctor.check_conversation_model(OpenAISettings.load())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
-    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.read())
+    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.load())
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FaultySlack.running() as sandbox:
-        slack = Slack(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
+        slack = SlackClient(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
         assert (await doctor.check_approvers(slack, ())).startswith("no approvers")
         people = (identity.DEVELOPER, identity.REPORTER)
         assert await doctor.check_approvers(slack, people) == "2 may approve proposals"
@@ -125,4 +125,4 @@ async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch
             await doctor.check_approvers(slack, (*people, "U0NOBODY"))
     monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
     with pytest.raises(Permanent, match="give the ids of users"):
-        ApprovalSettings.read()
+        ApprovalSettings.load()

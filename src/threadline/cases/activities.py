@@ -24,10 +24,10 @@ from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
-from threadline.slack.client import Slack
-from threadline.slack.files import download
+from threadline.slack.client import SlackClient
+from threadline.slack.files import download_readable
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import Thread, clean_text
-from threadline.slack.redaction import redact_files
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
@@ -55,7 +55,7 @@ class LiveCaseActivities(CaseActivities):
     def __init__(
         self,
         database: Database,
-        slack: Slack,
+        slack: SlackClient,
         posts: LiveCasePostActivities,
         pull_requests: PullRequests,
         *,
@@ -125,7 +125,7 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self._slack.message(thread.channel, thread.ts)
+        root = await self._slack.get_message(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self._bot_user:
             return None
         return IncomingMessage(
@@ -158,7 +158,7 @@ class LiveCaseActivities(CaseActivities):
     async def _fetch(self, file: PendingFile) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
         try:
-            content = (await download(self._slack.client, file.file_id)).content
+            content = (await download_readable(self._slack.client, file.file_id)).content
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
                 async with self._database.begin() as tx:

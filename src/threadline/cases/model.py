@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.threads.display import format_utc
-from threadline.threads.model import IncomingMessage, ThreadOwner
+from threadline.threads.model import IncomingMessage, ThreadOwner, format_utc
 
 BUG_WORKFLOW = "BugInvestigationWorkflow"
 SLA_WORKFLOW = "SLATrackingWorkflow"

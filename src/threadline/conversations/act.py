@@ -20,18 +20,15 @@ from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import MAX_ENTRY, EntryKind, NewEntry
-from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import ToolLedger
-from threadline.tools.model import Author, Change, ErrorCategory, ToolResult
+from threadline.tools.model import ErrorCategory, ToolResult
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import ToolLedger
 
 
 class Acting:
@@ -58,7 +55,7 @@ class Acting:
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-        policies = [protocol.OperatorProtocol(request.protocol, self._journal)] if request.protocol else []
+        policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
         runner = ToolRunner(self._mind.registry, self._mind.allowed(brief, agent), self._ledger, policies)
         where = self._context(request, brief, others, attempt)
         deletions = 0
@@ -85,13 +82,6 @@ class Acting:
         if request.protocol is None:
             return told
         return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
-
-    async def _journal(self, speech: Speech) -> None:
-        """See `operator.enforcement.Journal`."""
-        entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
-        author = Author(speech.user_id, speech.correlation_id)
-        async with self._database.begin() as tx:
-            await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
     async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
         """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by

@@ -32,7 +32,7 @@ from threadline.conversations.think import Thinking
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.rate_limits import Limits
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -59,7 +59,7 @@ class LiveConversationActivities(ConversationActivities):
         thinking: Thinking,
         acting: Acting,
         finishing: Finishing,
-        slack: Slack,
+        slack: SlackClient,
     ) -> None:
         self._database = database
         self._slack = slack

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from threadline.conversations import prompt
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.call_pairing import paired
-from threadline.models.chat_model import Prompt, shown
-from threadline.models.model import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
+from threadline.models.model import MESSAGES, TOKENS, Message, Prompt, Role, ToolCall, ToolChoice, text_with_author
 from threadline.slack.model import FileRef, Thread
 from threadline.tools.registry import AllowedTools, ToolRegistry, wire_name
 
@@ -77,7 +76,7 @@ def size(text: str) -> int:
 def tokens(message: Message) -> int:
     """About how many tokens a message takes: one for four bytes, since nothing here knows the model's own alphabet."""
     words = sum(size(call.name) + size(call.arguments) for call in message.calls)
-    return (size(shown(message)) + words) // 4 + _OVERHEAD
+    return (size(text_with_author(message)) + words) // 4 + _OVERHEAD
 
 
 def parted(entries: Sequence[Placed], turn: int) -> tuple[list[Placed], list[Placed]]:
@@ -224,7 +223,7 @@ def _with_files(text: str, files: Sequence[FileRef]) -> str:
 def _line(message: Message, limit: int) -> str:
     called = "".join(f" [calls {call.name} {call.arguments}]" for call in message.calls)
     who = {Role.ASSISTANT: "Assistant: ", Role.TOOL: "Result: ", Role.USER: "" if message.author else "Person: "}
-    return shortened(f"{who.get(message.role, '')}{shown(message)}{called}", limit)
+    return shortened(f"{who.get(message.role, '')}{text_with_author(message)}{called}", limit)
 
 
 def _by_wire_names(message: Message, registry: ToolRegistry) -> Message:

@@ -45,9 +45,8 @@ from threadline.errors import InternalError, Permanent, Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import CRITICAL_TYPES, DocumentType
-from threadline.models.chat_model import ChatModel
-from threadline.models.model import Message, Usage
-from threadline.models.structured import asking
+from threadline.models.client import ask_structured
+from threadline.models.model import ChatModel, Message, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
@@ -194,7 +193,9 @@ class Deciding:
         thread, turn = request.thread, request.turn
         instructions = variant_of(self._rules.variants, thread.key).prompt
         async with self._paying(request, "decide") as bill:
-            decision, problems = await engine.decide(found.situation, asking(model, bill.paid, attempt), instructions)
+            decision, problems = await engine.decide(
+                found.situation, ask_structured(model, bill.paid, attempt), instructions
+            )
             made = self._deliberation(thread, number, found.situation, decision)
             async with self._writing(request, found) as tx:
                 row = await conversation_row.locked(tx, thread)
@@ -242,7 +243,7 @@ class Deciding:
             conflict = False
             if made and made.retrieval and made.retrieval.suspicious:
                 pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-                conflict = await engine.find_conflict(pairs, asking(model, bill.paid, attempt))
+                conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
             async with self._writing(request, found) as tx:
                 rounds = await self._judge(tx, request, found, rounds, conflict=conflict)
                 await bill.store(tx)

@@ -29,12 +29,12 @@ from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role
 from threadline.operator import enforcement as spoken
 from threadline.operator.model import protocol
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
@@ -79,7 +79,7 @@ class Finishing:
         self,
         database: Database,
         outbox: Outbox,
-        slack: Slack,
+        slack: SlackClient,
         deciding: Deciding,
         thinking: Thinking,
         remembering: Remembering,

@@ -17,7 +17,7 @@ from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
-from threadline.models.chat_model import ChatModel
+from threadline.models.model import ChatModel
 from threadline.operator.context import (
     LAYER_TIMEOUT,
     TOKENS,

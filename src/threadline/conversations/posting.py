@@ -14,7 +14,7 @@ from threadline.conversations.model.conversation import ConversationMarks
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
@@ -32,7 +32,7 @@ _NOT_YET = 5.0
 class LiveSpeakingActivities(SpeakingActivities):
     """Args: `slack` for reactions; everything else is said through `outbox`."""
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox) -> None:
+    def __init__(self, database: Database, slack: SlackClient, outbox: Outbox) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox

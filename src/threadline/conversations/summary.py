@@ -13,7 +13,7 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.values import storable
-from threadline.models.chat_model import ChatModel
+from threadline.models.model import ChatModel
 from threadline.slack.text import is_blank
 
 _log = structlog.get_logger(__name__)

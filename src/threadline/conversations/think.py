@@ -23,9 +23,8 @@ from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.errors import ContextTooLong
-from threadline.models.model import Message, ModelReply
+from threadline.models.model import ChatModel, Completion, Message, ModelReply, Prompt
 from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, JobTypeInfo, OperatorProfile, TurnInfo
@@ -120,7 +119,7 @@ class Thinking:
             return ""
         return "" if any(_is_remark(each, question.marks) for each in there) else NO_REPLY
 
-    async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Answer:
+    async def _ask(self, request: ThinkRequest, question: Question, attempt: int) -> Completion:
         if self._mind.model is None:
             raise Permanent(blocks.NO_MODEL)
         try:
@@ -169,7 +168,7 @@ class Thinking:
         return self._prompt(request, replace(question, past=past), tight=True)
 
     async def _keep(
-        self, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
+        self, request: ThinkRequest, reply: ModelReply, answer: Completion | None = None, took: int = 0
     ) -> Thought:
         """Of two attempts at the same call the first reply stands, and both return it; both were paid for.
 

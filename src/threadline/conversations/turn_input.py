@@ -7,10 +7,9 @@ from threadline.conversations.message_reading import Stays, TakenUp
 from threadline.conversations.transcript_store import DELETED
 from threadline.decisions.model import sensitive_topics
 from threadline.jobs.model import is_job_question
-from threadline.operator.model import scope as questions
-from threadline.operator.model.memory import fact_to_remember
-from threadline.operator.model.routing import Agent, TurnRoute
-from threadline.operator.model.scope import ThreadCommand, parse_thread_command
+from threadline.operator.memory import fact_to_remember
+from threadline.operator.model import routing as questions
+from threadline.operator.model.routing import Agent, ThreadCommand, TurnRoute, parse_thread_command
 from threadline.rfps.model import find_rfp_ids
 
 

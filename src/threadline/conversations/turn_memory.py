@@ -14,10 +14,9 @@ from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
-from threadline.operator.memory import TurnEnd, Used
-from threadline.operator.model.memory import MemoryKind
+from threadline.operator.memory import EndedTurn, ToolUse
 from threadline.operator.model.routing import Agent
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore
 from threadline.rfps import model as rfps
 from threadline.rfps.model import resolve_scope
 from threadline.rfps.store import RfpStore
@@ -54,18 +53,17 @@ class Remembering:
             except ConversationNotFound:
                 return 0
             end = await self._end(tx, thread, turn)
-            made = memory.memories(end) if end else []
+            made = memory.extract_memories(end) if end else []
             if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
             plan = await TurnPlans(tx).of(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-            for key, each in made:
-                await MemoryStore(tx).remember(thread.team, each, key, self._clock())
+            await MemoryStore(tx).remember(thread.team, made, self._clock())
         _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
         return len(made)
 
-    async def _end(self, tx: Transaction, thread: Thread, turn: int) -> TurnEnd | None:
+    async def _end(self, tx: Transaction, thread: Thread, turn: int) -> EndedTurn | None:
         settled = await ConversationStore(tx).settled(thread, turn)
         if settled is None:
             return None
@@ -77,7 +75,7 @@ class Remembering:
             for each in said
             if DELETED not in each.message.content
         ]
-        return TurnEnd(
+        return EndedTurn(
             thread,
             turn,
             settled.user_id,
@@ -89,14 +87,14 @@ class Remembering:
             whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
         )
 
-    def _used(self, outcomes: Sequence[ToolOutcome]) -> list[Used]:
+    def _used(self, outcomes: Sequence[ToolOutcome]) -> list[ToolUse]:
         """The calls under the tools' own names; a name that the model made up is none."""
         found = []
         for each in outcomes:
             tool = self._registry.get(each.tool_name)
             status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
             kind = tool.kind if tool else ToolKind.CHANGE
-            found.append(Used(tool.name if tool else "", status, kind, each.code))
+            found.append(ToolUse(tool.name if tool else "", status, kind, each.code))
         return found
 
 

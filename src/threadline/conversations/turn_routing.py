@@ -27,10 +27,9 @@ from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
 from threadline.operator.model import routing
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
-from threadline.operator.model.routing import Agent, RouteRequest, TurnRoute
-from threadline.operator.model.scope import Branch, LinkCommand, ask_for_rfp_id
+from threadline.operator.model.routing import Agent, Branch, LinkCommand, RouteRequest, TurnRoute, ask_for_rfp_id
 from threadline.rfps import model as rfps
 from threadline.rfps.model import RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore

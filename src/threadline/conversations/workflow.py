@@ -56,8 +56,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.operator.model.protocol import ProtocolState, ToolRequest
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
-    from threadline.threads.display import format_utc
-    from threadline.threads.model import IncomingMessage, MessageKind
+    from threadline.threads.model import IncomingMessage, MessageKind, format_utc
     from threadline.threads.retrying import Fault, FaultKind
 
 from threadline.handovers.workflow import hand_over, relay

@@ -21,8 +21,7 @@ with workflow.unsafe.imports_passed_through():
         handover_workflow_id,
     )
     from threadline.slack.model import Thread
-    from threadline.threads.display import format_utc
-    from threadline.threads.model import ButtonPress
+    from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt, attempt_despite_cancel, call_until_done
