@@ -52,7 +52,7 @@ class Heard(History):
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
+    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message

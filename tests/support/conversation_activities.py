@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.context_window import Budget
@@ -55,7 +56,6 @@ from threadline.tools.store import PostgresToolLedger, ToolLedger
 from threadline.wiring.operator import operating
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxMessage as SlackMessage
 
@@ -108,7 +108,7 @@ class ConversationActivityScene:
 
     database: Database
     model: ModelSandbox
-    slack: SlackSandbox
+    slack: FaultySlack
     thread: Thread
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
@@ -231,7 +231,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     made: list[OpenAIModel] = []
     async with (
         ModelSandbox.running(api_key=KEY) as model,
-        SlackSandbox.running() as slack,
+        FaultySlack.running() as slack,
         aiohttp.ClientSession() as session,
     ):
         model.script(answer_about_lamps, when=lambda request: "lamps_list" in request.tools)

@@ -19,6 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from tests.support.decision_activities import Documents
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
@@ -66,7 +67,6 @@ from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_TOKEN,
     BOT_USER,
@@ -137,7 +137,7 @@ class ConversationScene:
 
     environment: WorkflowEnvironment
     database: Database
-    slack: SlackSandbox
+    slack: FaultySlack
     thread: Thread
     model: ScriptedModel
     steps: Steps
@@ -494,7 +494,7 @@ async def conversation(
     """
     clock = Clock()
     clock.now = time.time()
-    async with server() as environment, SlackSandbox.running(clock=clock) as slack, aiohttp.ClientSession() as session:
+    async with server() as environment, FaultySlack.running(clock=clock) as slack, aiohttp.ClientSession() as session:
         root = slack.workspace.post(GENERAL, ANNA, "Good morning")
         thread, model = Thread(TEAM, GENERAL, root.ts), ScriptedModel(list(replies))
         scene = ConversationScene(environment, database, slack, thread, model, Steps(), clock, dict(tools or {}))

@@ -38,10 +38,17 @@ async def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
+    from temporalio.envconfig import ClientConfig
+
     from threadline.conversations import explain as explaining
+    from threadline.settings import TemporalUiSettings
+    from threadline.wiring.cli_services import open_database
 
     use_running_stack()
-    found = await explaining.explain(message)
+    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    async with open_database() as database:  # the database alone: Temporal and Slack need not answer
+        ui = TemporalUiSettings.load().temporal_ui
+        found = await explaining.explain_turn(database, message, ui=ui, namespace=namespace)
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
     elif isinstance(found, explaining.CaseMessage):

@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from temporalio.envconfig import ClientConfig
-
 from threadline.conversations.model.conversation import Refusal, conversation_workflow_id
 from threadline.conversations.store.trace import (
     FoundMessage,
@@ -25,7 +23,6 @@ from threadline.errors import Permanent
 from threadline.operator.model.routing import TurnRoute
 from threadline.privacy.redaction import redact, redact_value
 from threadline.rfps.store import RfpStore
-from threadline.settings import DatabaseSettings, TemporalUiSettings
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.slack.text import Permalink, parse_permalink
@@ -221,13 +218,3 @@ def _plain(written: Written, *, hide: bool) -> Written:
 
 def _text(words: str, *, hide: bool) -> str:
     return WITHHELD if hide and words else redact(words)
-
-
-async def explain(address: str) -> Explanation | CaseMessage:
-    """As `explain_turn`, of the database of the settings. Temporal and Slack need not answer."""
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-    try:
-        return await explain_turn(database, address, ui=TemporalUiSettings.load().temporal_ui, namespace=namespace)
-    finally:
-        await database.dispose()

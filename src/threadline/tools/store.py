@@ -81,10 +81,6 @@ class ToolExecution:
     created_at: datetime
     finished_at: datetime | None
 
-    @property
-    def outcome_unknown(self) -> bool:
-        return self.status is None
-
 
 @dataclass(frozen=True)
 class ToolOutcome:
