@@ -92,8 +92,6 @@ class OneProcess:
         stored = await steps.run(self._talk.thinking.store_messages, StoreRequest(thread, [message]))
         turn = TalkTurn(thread, stored.marks.turn + 1)
         begun = await steps.run(self._talk.operator.begin_turn, turn)
-        if stored.marks.crowded:
-            await steps.run(self._talk.thinking.summarise, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
 
@@ -107,11 +105,7 @@ class OneTurn:
         self._step = 0
 
     async def take(self) -> None:
-        operator = self._begun.agent is Agent.OPERATOR
-        if operator:
-            await self._steps.run(self._talk.operator.prepare_turn, self._turn)
-            await self._steps.run(self._talk.operator.analyse_request, self._turn)
-        else:
+        if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
         most = self._begun.max_turns or MAX_TURNS
         await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=ending_of))
@@ -132,8 +126,8 @@ class OneTurn:
         return [await self._execute(each.reference()) for each in calls]
 
     async def _execute(self, asked: ToolCall) -> Execution:
-        request = ActRequest(self._turn.thread, self._turn.turn, self._step, asked, self._protocol)
-        done = await self._steps.run(self._talk.thinking.act, request)
+        request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
+        (done,) = await self._steps.run(self._talk.thinking.act, request)
         if self._protocol and done.protocol:
             self._protocol = self._protocol.joined(done.protocol)
         return done

@@ -164,6 +164,26 @@ async def test_read_only_calls_of_one_reply_run_in_parallel(database: Database) 
     async with conversation(database, calls(*wanted), tools={"look": look}) as scene:
         await scene.ask("look at all of them")
         assert sorted(scene.ran) == sorted(wanted)
+        assert [len(each.calls) for each in scene.requests("act")] == [10, 10]
+        assert scene.most_under_way <= 10
+
+
+async def test_a_stop_during_a_group_of_calls_begins_no_further_group(database: Database) -> None:
+    async def look(_: object) -> str:
+        if not stopping:
+            stopping.append(True)
+            await scene.stop_heard()
+        return "looked"
+
+    stopping: list[bool] = []
+    wanted = [f"look:{number}" for number in range(12)]
+    async with conversation(database, calls(*wanted), tools={"look": look}) as scene:
+        await scene.say("look at all of them")
+        await scene.until_said(1)
+        settled = await scene.until_settled(1)
+        assert settled.kind is OutcomeKind.STOPPED
+        assert sorted(scene.ran) == sorted(wanted[:10])
+        assert len(scene.requests("act")) == len(scene.asked) == 1
 
 
 @pytest.mark.parametrize("name", ["create", "use"], ids=["fails to change", "binds the thread"])

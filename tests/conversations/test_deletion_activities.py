@@ -62,7 +62,8 @@ async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
 
 
 async def read(talk: ConversationActivityScene) -> Execution:
-    return await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, CALL))
+    (done,) = await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, (CALL,)))
+    return done
 
 
 async def kept(talk: ConversationActivityScene) -> tuple[str, str | None]:

@@ -94,13 +94,14 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once(database: Da
 
 
 async def test_stop_cancels_a_summary(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello.")) as scene:
+    async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
         await scene.ask("hello")
         await scene.crowd()
         scene.model.summaries = [scene.hang]
         await scene.say("and now?")
         await scene.hanging.wait()
-        await scene.stop()
+        await scene.stop_heard()
+        await scene.later(seconds=31)
         assert await scene.until_said(2) == NOTHING_DONE
         assert len(scene.asked) == 1
 

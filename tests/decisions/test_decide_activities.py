@@ -104,7 +104,7 @@ async def test_without_the_model_a_broken_lookup_of_the_person_keeps_nobody_wait
 ) -> None:
     """This step never gives up, so that a fault of the lookup would keep the turn waiting for ever."""
 
-    async def broken(_team: str, _user: str) -> str:
+    async def broken(*_: object) -> str:
         if hangs:
             await asyncio.Event().wait()
         raise InternalError("a bug in the lookup")

@@ -30,7 +30,7 @@ from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.conversations import context_window, intent
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget, Past
-from threadline.conversations.contract import THINK, TalkTurn, ThinkRequest
+from threadline.conversations.contract import THINK, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import Intent, IntentType
 from threadline.conversations.model import answers
@@ -213,10 +213,9 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     await talk.append(*((f"e:{place}", each) for place, each in enumerate(earlier)))
     await talk.settle(1)
     await hear(*said)
-    assert (await talk.marks()).crowded
-    await Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget).make(TalkTurn(talk.thread, 2))
-    taking_up = TakingUp(database, UserDirectory(find_nobody), budget, lambda: AT)
-    question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO))
+    summaries = Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget)
+    taking_up = TakingUp(database, UserDirectory(find_nobody), summaries, budget, lambda: AT)
+    question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO), 1)
     until = (await talk.read()).summary_until
     kept = [each for _, each in question.past.messages]
     assert kept == earlier[len(earlier) - len(kept) :]

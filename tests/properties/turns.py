@@ -4,7 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
@@ -14,9 +14,9 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import Execution
+from threadline.conversations.model.conversation import Execution, lost_call
 from threadline.conversations.think import Mind
-from threadline.conversations.workflow import lost_call, no_reply, react
+from threadline.conversations.workflow import no_reply, react
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
 from threadline.db.rate_limits import Limits
@@ -27,6 +27,7 @@ from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
+from threadline.threads.calls import public_message
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import ToolLedger
@@ -135,17 +136,17 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
 
 async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -> Execution:
     """The call, tried as often as Temporal would."""
-    request = ActRequest(talk.thread, 1, step, call.reference())
+    request = ActRequest(talk.thread, 1, step, (call.reference(),))
     for attempt in range(1, ACT.retry.maximum_attempts + 1):
         try:
-            done: Execution = await _attempt(talk, talk.thinking.act, request, attempt)
+            (done,) = await _attempt(talk, talk.thinking.act, request, attempt)
         except ApplicationError as error:
             failed = error
             if error.non_retryable:
                 break
         else:
-            return done
-    return lost_call(call, failed)
+            return cast("Execution", done)
+    return lost_call(call, public_message(failed))
 
 
 async def _attempt(

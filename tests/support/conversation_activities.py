@@ -1,6 +1,5 @@
 """A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
 
-import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -24,25 +23,26 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
+from threadline.conversations.operator_context import OperatorContext
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_routing import Beginning
 from threadline.conversations.workflow import react
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
-from threadline.errors import Permanent, Transient
+from threadline.errors import Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
@@ -52,7 +52,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
-from threadline.wiring.operator import operating
+from threadline.wiring.operator import operator_context
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.app import SlackSandbox
@@ -113,6 +113,7 @@ class ConversationActivityScene:
     thinking: LiveConversationActivities
     speaking: LiveSpeakingActivities
     operator: LiveOperatorActivities
+    context: OperatorContext
     mind: Mind
     client: Slack
     deciding_by: Callable[[Deciding], LiveConversationActivities]
@@ -171,7 +172,7 @@ class ConversationActivityScene:
         return await self.run(self.thinking.think, request, attempt=attempt)
 
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
-        return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
+        return (await self.run(self.thinking.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt))[0]
 
     async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
         """The turn ends, and is answered in Slack."""
@@ -186,16 +187,14 @@ class ConversationActivityScene:
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
         """A whole turn, as the workflow plays it."""
         step = 0
-        async with self.database.begin() as tx:
-            crowded = (await ConversationStore(tx).marks(self.thread)).crowded
-        if crowded:
-            with contextlib.suppress(Permanent, Transient):
-                await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))
 
         async def think(choice: ToolChoice) -> ModelReply:
             nonlocal step
             step += 1
-            return (await self.think(turn, step, choice)).reply
+            try:
+                return (await self.think(turn, step, choice)).reply
+            except Transient:
+                return (await self.think(turn, step, choice, attempt=2)).reply
 
         async def act(calls: list[ToolCall]) -> list[Execution]:
             return [await self.act(each, turn, step) for each in calls]
@@ -259,11 +258,12 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             outbox = Outbox(client, database)
             alerts = FailureAlerts(outbox, ESCALATIONS)
             users = UserDirectory(client.user)
-            thinking = Thinking(database, mind, users, alerts)
+            context = operator_context(database, mind, users, History(client), AuthorPolicy(users), 6_000)
+            thinking = Thinking(database, mind, users, alerts, context)
             acting = Acting(database, mind, ledger or PostgresToolLedger(database), alerts, attempts=3)
 
             def deciding_by(deciding: Deciding) -> LiveConversationActivities:
-                remembering = Remembering(database, mind.registry, mind.clock)
+                remembering = Remembering(mind.registry, mind.clock)
                 finishing = Finishing(database, outbox, client, deciding, thinking, remembering)
                 return LiveConversationActivities(
                     database, ConversationLimits(), deciding, thinking, acting, finishing, client
@@ -274,16 +274,10 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 model,
                 slack,
                 Thread(TEAM, GENERAL, root.ts),
-                deciding_by(Deciding(database, None, mind, _nobody, _no_documents, Rules())),
+                deciding_by(Deciding(database, None, mind, users, _nobody, _no_documents, Rules())),
                 LiveSpeakingActivities(database, client, outbox),
-                operating(
-                    database,
-                    replace(mind, bot_name="polaris"),
-                    users,
-                    History(client),
-                    AuthorPolicy(users),
-                    6_000,
-                ),
+                LiveOperatorActivities(Beginning(database, replace(mind, bot_name="polaris"))),
+                context,
                 mind,
                 client,
                 deciding_by,
@@ -294,7 +288,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             await each.close()
 
 
-async def _nobody(team: str, user_id: str) -> str:
+async def _nobody(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
     return ""
 
 

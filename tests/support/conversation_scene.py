@@ -37,11 +37,13 @@ from threadline.conversations.model.conversation import (
     Talk,
     conversation_workflow_id,
 )
+from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities
@@ -52,7 +54,7 @@ from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
@@ -63,7 +65,7 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
-from threadline.wiring.operator import operating
+from threadline.wiring.operator import operator_context
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack.app import SlackSandbox
@@ -512,10 +514,11 @@ def _activities(
     outbox = Outbox(slack, database)
     alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
     authors = AuthorPolicy(users)
-    thinking = Thinking(database, mind, users, alerts)
+    context = operator_context(database, mind, users, History(slack), authors, 6_000)
+    thinking = Thinking(database, mind, users, alerts, context)
     acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
-    deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
-    remembering = Remembering(database, mind.registry, mind.clock)
+    deciding = Deciding(database, scene.model if decides else None, mind, users, _lead, scene.documents, Rules())
+    remembering = Remembering(mind.registry, mind.clock)
     finishing = Finishing(database, outbox, slack, deciding, thinking, remembering)
     workflows = WorkflowClient(scene.environment.client)
     settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
@@ -526,10 +529,10 @@ def _activities(
             ConversationActivities,
         ),
         *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
-        *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
+        *activities_of(LiveOperatorActivities(Beginning(database, mind)), OperatorActivities),
         *activities_of(handovers, HandoverActivities),
     ]
 
 
-async def _lead(team: str, user_id: str) -> str:
+async def _lead(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
     return f"Somebody ({user_id})"

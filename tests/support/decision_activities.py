@@ -11,8 +11,11 @@ from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
+from threadline.slack.model import User
+from threadline.slack.users import UserDirectory
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import REPORTER
 
@@ -112,7 +115,7 @@ def engine_of(
     rules: Rules | None = None,
     look_up: LookUp | None = None,
 ) -> Engine:
-    async def about(team: str, user_id: str) -> str:
+    async def about(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
         assert user_id == REPORTER
         if isinstance(lead, Exception):
             raise lead
@@ -120,6 +123,7 @@ def engine_of(
 
     documents = Documents()
     mind = replace(talk.mind, sensitive_words=("data breach",))
-    deciding = Deciding(talk.database, talk.mind.model, mind, about, look_up or documents, rules or Rules())
+    given = (about, look_up or documents, rules or Rules())
+    deciding = Deciding(talk.database, talk.mind.model, mind, UserDirectory(talk.client.user), *given)
     talk.thinking = talk.deciding_by(deciding)
     return Engine(talk, documents)

@@ -12,9 +12,10 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.prompt import NO_REPLY, SUMMARISE
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall
+from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 
@@ -46,17 +47,19 @@ class ScriptedModel(ChatModel):
     """By turn: how often it was decided."""
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What happens instead of a summary, once each."""
+    summarised: int = 0
+    analyses: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What happens before a request of the operator is analysed, once each."""
+    analysed: int = 0
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
-        match activity.info().activity_type:
-            case "think":
-                return Answer(await self._think(REQUEST.get()))
-            case "decide":
-                return Answer(self._decide(REQUEST.get()))
-            case "summarise":
-                return Answer(await self._summarise())
-            case _:
-                return Answer(ModelReply("Somebody asks for something."))
+        if prompt.instructions == SUMMARISE:
+            return Answer(await self._summarise())
+        if prompt.longest == MAX_ANALYSIS_TOKENS:
+            return Answer(await self._analyse())
+        if activity.info().activity_type == "decide":
+            return Answer(self._decide(REQUEST.get()))
+        return Answer(await self._think(REQUEST.get()))
 
     async def _think(self, request: ThinkRequest) -> ModelReply:
         self.asked.append(request)
@@ -73,9 +76,16 @@ class ScriptedModel(ChatModel):
         return ModelReply(json.dumps(decision_form() | decision))
 
     async def _summarise(self) -> ModelReply:
+        self.summarised += 1
         trouble = self.summaries.pop(0) if self.summaries else None
         if isinstance(trouble, Exception):
             raise trouble
         if trouble:
             await trouble()
         return ModelReply("People have talked about this and that.")
+
+    async def _analyse(self) -> ModelReply:
+        self.analysed += 1
+        if self.analyses:
+            await self.analyses.pop(0)()
+        return ModelReply("Somebody asks for something.")

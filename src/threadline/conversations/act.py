@@ -1,23 +1,25 @@
-"""One call of a tool: run through all policies, its output kept in the transcript, and a line of it told."""
+"""Calls of tools: run through all policies, their output kept in the transcript, and a line of each told."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+import structlog
 
 from threadline.conversations import context_window as context
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import tool_execution as telling
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.contract import ActRequest
+from threadline.conversations.contract import ACT_CALL, ActRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_reading import Asker
-from threadline.conversations.model.conversation import Execution
+from threadline.conversations.model.conversation import Execution, lost_call
 from threadline.conversations.think import Mind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
-from threadline.errors import Permanent
+from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import Speech
@@ -33,6 +35,8 @@ from threadline.tools.model import Author, Change, ErrorCategory, ToolResult
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.runner import ToolRunner
 
+_log = structlog.get_logger(__name__)
+
 
 class Acting:
     """Args: `attempts` is how often one call is tried at most."""
@@ -46,21 +50,51 @@ class Acting:
         self._alerts = alerts
         self._attempts = attempts
 
-    async def act(self, request: ActRequest, attempt: int) -> Execution:
+    async def act(self, request: ActRequest, attempt: int) -> list[Execution]:
         """See `ConversationActivities.act`; `attempt` counts from 1.
 
         Raises:
-            Permanent: the model has not made this call.
+            Permanent: the model has not made a single call that is asked for.
             Transient: trying it again does no harm.
         """
-        reply, brief, others = await self._asked(request)
-        call = next((each for each in reply.calls if each.id == request.call.id), None)
+        turn = await self._asked(request)
+        if len(request.calls) == 1:
+            return [await self._run(request, turn, request.calls[0].id, attempt)]
+        calls = [self._run_with_limit(request, turn, each, attempt) for each in request.calls]
+        ran = await asyncio.gather(*calls, return_exceptions=True)
+        if broken := [each for each in ran if isinstance(each, BaseException)]:
+            raise broken[0]  # the next attempt finds the others on record
+        return [each for each in ran if isinstance(each, Execution)]
+
+    async def _run_with_limit(self, request: ActRequest, turn: "_Turn", asked: ToolCall, attempt: int) -> Execution:
+        """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
+
+        Raises:
+            Transient, or what nobody foresaw: there is another attempt.
+        """
+        limit = asyncio.timeout(ACT_CALL)
+        try:
+            async with limit:
+                return await self._run(request, turn, asked.id, attempt)
+        except Permanent as error:
+            return lost_call(asked, str(error), request.protocol)
+        except Exception as error:
+            if attempt < self._attempts and not limit.expired():
+                raise
+            _log.warning("call_broke_off", tool=asked.name, exc_info=error)
+            if not isinstance(error, Transient | TimeoutError):
+                await self._alerts.record(asked.name)
+            return lost_call(asked, "", request.protocol)
+
+    async def _run(self, request: ActRequest, turn: "_Turn", call_id: str, attempt: int) -> Execution:
+        reply, brief = turn.reply, turn.brief
+        call = next((each for each in reply.calls if each.id == call_id), None)
         if call is None:
             raise Permanent("This call is not in the model's reply, so it was not made.")
         agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
         policies = [protocol.OperatorProtocol(request.protocol, self._journal)] if request.protocol else []
         runner = ToolRunner(self._mind.registry, self._mind.allowed(brief, agent), self._ledger, policies)
-        where = self._context(request, brief, others, attempt)
+        where = self._context(request, turn, call_id, attempt)
         deletions = 0
         if _reads_thread(call):
             async with self._database.begin() as tx:
@@ -93,9 +127,7 @@ class Acting:
         async with self._database.begin() as tx:
             await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
-    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
-        """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
-        then, and who else has asked, by their ids."""
+    async def _asked(self, request: ActRequest) -> "_Turn":
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
             reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
@@ -108,10 +140,11 @@ class Acting:
             user, request_id = askers[-1].user_id, askers[-1].message_id
             name = labels[user].removesuffix(f" ({user})")
             brief = replace(brief, user_id=user, actor=name, request_id=request_id)
-        return reply, brief, {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+        others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+        return _Turn(reply, brief, others)
 
-    def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
-        thread = request.thread
+    def _context(self, request: ActRequest, turn: "_Turn", call_id: str, attempt: int) -> ToolContext:
+        thread, brief = request.thread, turn.brief
         return ToolContext(
             team=thread.team,
             channel=thread.channel,
@@ -124,10 +157,20 @@ class Acting:
             actor=brief.actor,
             turn=request.turn,
             step=request.step,
-            call_id=request.call.id,
-            co_requesters=others,
+            call_id=call_id,
+            co_requesters=turn.others,
             retries_left=max(0, self._attempts - attempt),
         )
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """What holds for the calls. `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else
+    has asked, by their ids."""
+
+    reply: Message
+    brief: Briefing
+    others: dict[str, str]
 
 
 def _reads_thread(call: ToolCall) -> bool:

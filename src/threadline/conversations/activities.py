@@ -17,7 +17,6 @@ from threadline.conversations.contract import (
     Refusal,
     Stored,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
     Thought,
     TurnDecision,
@@ -26,7 +25,7 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
 from threadline.conversations.message_intake import ConversationBatch
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
+from threadline.conversations.model.conversation import ConversationLimits, Execution
 from threadline.conversations.status import showing_status
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database, Transaction
@@ -109,13 +108,6 @@ class LiveConversationActivities(ConversationActivities):
         return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
 
     @activity.defn
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
-        async with heartbeating():
-            await self._thinking.summarise(turn)
-        async with self._database.begin() as tx:
-            return await ConversationStore(tx).marks(turn.thread)
-
-    @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
         async with heartbeating(), showing_status(self._slack, request.thread, request.status):
             return await self._deciding.decide(request, activity.info().attempt)
@@ -130,7 +122,7 @@ class LiveConversationActivities(ConversationActivities):
             return await self._thinking.think(request, activity.info().attempt)
 
     @activity.defn
-    async def act(self, request: ActRequest) -> Execution:
+    async def act(self, request: ActRequest) -> list[Execution]:
         async with heartbeating(), showing_status(self._slack, request.thread, request.status):
             return await self._acting.act(request, activity.info().attempt)
 

@@ -31,11 +31,10 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
-    start_to_close=180, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
+    start_to_close=420, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
 )
-"""Longer than the model's own limit (120 s); an error's `retry_after` counts. After these the workflow waits."""
-SUMMARISE = replace(THINK, retry=retry_policy(2, 60, attempts=2), schedule_to_close=240)
-"""A turn waits for it, and can do without."""
+"""Longer than the model's own limit (120 s) behind a summary and the operator's context; an error's `retry_after`
+counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
     retry=retry_policy(2, 20, attempts=3),
@@ -46,7 +45,9 @@ DECIDE = ActivityOptions(
 """Longer than two rounds may take, each with six answers of the model (75 s) and a search. A model that is away is not
 waited for: the turn goes on without a decision."""
 ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
-"""Longer than any tool's own limit."""
+"""Longer than any tool's own limit, and than `ACT_CALL`."""
+ACT_CALL = 75.0
+"""Seconds for one of several calls of an `ActRequest`: one that hangs ends, and the others keep their results."""
 
 FINISH = replace(STORE, start_to_close=180, heartbeat=20)
 """It posts, after it has stored."""
@@ -153,12 +154,15 @@ class Thought:
 
 @dataclass(frozen=True)
 class ActRequest:
-    """One call of a tool. Its arguments are in the reply of this step. `protocol`: the operator's state before it."""
+    """Calls of tools, side by side where there are several: then all of them only read. At most ten.
+
+    Their arguments are in the reply of this step. `protocol`: the operator's state before them.
+    """
 
     thread: Thread
     turn: int
     step: int
-    call: ToolCall
+    calls: tuple[ToolCall, ...]
     protocol: ProtocolState | None = None
     status: str = ""
 
@@ -239,15 +243,6 @@ class ConversationActivities(ABC):
         The first request of a run also judges what was stored before and is not judged yet.
         """
 
-    @activity_options(SUMMARISE)
-    @activity.defn
-    @abstractmethod
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
-        """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
-
-        Where this fails, the oldest messages are left out of what the model reads.
-        """
-
     @activity_options(DECIDE)
     @activity.defn
     @abstractmethod
@@ -271,6 +266,9 @@ class ConversationActivities(ABC):
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
 
+        Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
+        the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
+
         Raises:
             Permanent: there is no reply to be had; the message is a sentence for the person.
             Transient: there may be one later.
@@ -279,8 +277,11 @@ class ConversationActivities(ABC):
     @activity_options(ACT)
     @activity.defn
     @abstractmethod
-    async def act(self, request: ActRequest) -> Execution:
-        """Run one call, or return what it came to before."""
+    async def act(self, request: ActRequest) -> list[Execution]:
+        """Run the calls, in their order; of one that was made before, return what it came to.
+
+        Of several calls each fails for itself; of a single one the error is raised.
+        """
 
     @activity_options(FINISH)
     @activity.defn

@@ -1,7 +1,7 @@
 """Conversations: what was said in them, which turn has used it, and how each turn ended."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -25,7 +25,6 @@ from threadline.conversations.tables import (
     transcript,
     turn_plans,
 )
-from threadline.conversations.transcript_store import BYTES, TranscriptStore
 from threadline.db.engine import Query
 from threadline.db.values import storable
 from threadline.decisions.tables import decisions
@@ -142,15 +141,7 @@ class ConversationStore:
 
     async def marks(self, thread: Thread) -> ConversationMarks:
         """What is known of a thread; empty marks when nothing is stored."""
-        return await self._with_room(thread, await conversation_row.marks(self._connection, thread))
-
-    async def _with_room(self, thread: Thread, marks: ConversationMarks) -> ConversationMarks:
-        if not marks.turn_due:
-            return marks
-        connection = self._connection.sync_connection
-        size = connection.get_execution_options().get("context_bytes", BYTES) if connection else BYTES
-        crowded = await TranscriptStore(self._connection).crowded(thread, size)
-        return replace(marks, crowded=crowded)
+        return await conversation_row.marks(self._connection, thread)
 
     async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
         """Store what arrived; the first message that is addressed to the bot opens the conversation.
@@ -162,8 +153,7 @@ class ConversationStore:
             The marks, and every message that wants an answer and was not judged yet, in the order in which they were
             said, also of earlier batches: until it is judged it starts no turn.
         """
-        stored = await conversation_intake.store(self._connection, thread, batch)
-        return replace(stored, marks=await self._with_room(thread, stored.marks))
+        return await conversation_intake.store(self._connection, thread, batch)
 
     async def duplicates(self, thread: Thread, ids: Collection[str]) -> frozenset[str]:
         """Which of these messages their author had written in the thread before, within two minutes and not deleted
@@ -178,8 +168,7 @@ class ConversationStore:
         Args:
             answers: a question was open, so those that pass answer it.
         """
-        marks = await conversation_intake.judge(self._connection, thread, verdicts, answers=answers)
-        return await self._with_room(thread, marks)
+        return await conversation_intake.judge(self._connection, thread, verdicts, answers=answers)
 
     async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
         """Which of these messages the guards keep from the model, also when that was decided earlier."""

@@ -20,6 +20,7 @@ from threadline.conversations.request_texts import asked_in
 from threadline.conversations.think import Mind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database, Transaction
+from threadline.db.errors import translate_errors
 from threadline.decisions import engine
 from threadline.decisions.engine import OfferedTool, Situation
 from threadline.decisions.model import (
@@ -49,15 +50,16 @@ from threadline.models.chat_model import ChatModel
 from threadline.models.model import Message, Usage
 from threadline.models.structured import asking
 from threadline.sales.model import MAX_CONTEXT
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, User
+from threadline.slack.users import UserDirectory
 from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
 from threadline.tools.store import ToolExecutionStore
 
 LookUp = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
-Lead = Callable[[str, str], Awaitable[str]]
-"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `MAX_CONTEXT`
+Lead = Callable[[Transaction, str, str, User | None], Awaitable[str]]
+"""What is known of who asks (team, Slack id, user), on record or in Slack, in a few lines, of which `MAX_CONTEXT`
 characters are told; empty for somebody unknown."""
 Rounds = tuple[DecisionRound, ...]
 """Those of a turn that are on record, in order."""
@@ -116,9 +118,17 @@ class Deciding:
     """Args: `model` is None where there is no key for one: then nothing is decided."""
 
     def __init__(
-        self, database: Database, model: ChatModel | None, mind: Mind, lead: Lead, look_up: LookUp, rules: Rules
+        self,
+        database: Database,
+        model: ChatModel | None,
+        mind: Mind,
+        users: UserDirectory,
+        lead: Lead,
+        look_up: LookUp,
+        rules: Rules,
     ) -> None:
         self._database = database
+        self._users = users
         self._model = model
         self._mind = mind
         self._lead = lead
@@ -337,10 +347,16 @@ class Deciding:
             before = await decisions.recent_sources(conversation, turn)
             rounds = await decisions.rounds(conversation, turn)
             about = await bound_to(tx, thread)
+            user_id, lead = askers[-1].user_id if askers else "", ""
+            known = not user_id or self._users.is_cached(user_id)
+            if user_id and known:
+                lead = await self._who(tx, thread.team, user_id, whatever=without_model)
+        if not known:  # nobody's messages wait for Slack
+            lead = await self._who(None, thread.team, user_id, whatever=without_model)
         situation = Situation(
             query,
             tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
-            await self._who(thread.team, askers[-1].user_id, whatever=without_model) if askers else "",
+            lead,
             tuple(before),
             () if without_model else self._tools(read_only=about.read_only),
             sensitive_topics(query, self._mind.sensitive_words),
@@ -348,15 +364,22 @@ class Deciding:
         )
         return _Found(situation, tuple(rounds), deletions)
 
-    async def _who(self, team: str, user_id: str, *, whatever: bool) -> str:
+    async def _who(self, tx: Transaction | None, team: str, user_id: str, *, whatever: bool) -> str:
         """Empty where Slack does not say it now: a decision that knows less of who asks is better than none.
 
         Args:
+            tx: None for a transaction of its own, once Slack has answered.
             whatever: a fault of the lookup itself is no error either.
         """
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
-                return (await self._lead(team, user_id))[:MAX_CONTEXT]
+                user = await self._users.get(user_id)
+                if tx is None:
+                    async with self._database.begin() as own:
+                        return (await self._lead(own, team, user_id, user))[:MAX_CONTEXT]
+                with translate_errors():
+                    async with tx.begin_nested():
+                        return (await self._lead(tx, team, user_id, user))[:MAX_CONTEXT]
         except Exception as error:
             expected = isinstance(error, Permanent | Transient | TimeoutError) and not isinstance(error, InternalError)
             if not (expected or whatever):

@@ -15,7 +15,7 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
+from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
 from threadline.conversations.status import set_status
 from threadline.conversations.think import Thinking
 from threadline.conversations.transcript_store import TranscriptStore
@@ -39,6 +39,7 @@ from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox
+from threadline.threads.store import PostClaim
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
 from threadline.tools.store import ToolExecutionStore
@@ -63,13 +64,15 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class _Settled:
     """A turn that has ended. `own`: the answer where it is our own and no model's. `unread`: it has taken something up
-    that its transcript does not hold. `remembers`: something of it is to be remembered."""
+    that its transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where
+    it is to be posted now."""
 
     finished: FinishedTurn
     own: str
     answer: TurnAnswer
     unread: bool
     remembers: bool
+    claim: PostClaim | None
 
 
 class Finishing:
@@ -96,21 +99,27 @@ class Finishing:
         thread, turn = request.thread, request.turn
         settled = await self._settle(request)
         finished = settled.finished
+        if settled.claim:  # at once: a claim holds for its lease
+            finished = await self._post(settled, settled.claim, attempt)
         if settled.unread or settled.own:
             await self._thinking.remember(thread, turn, settled.own)
-        posts = request.post and not finished.handover
-        if posts and settled.answer.text:
-            finished = await self._post(finished, settled.answer, attempt)
-        if settled.remembers:
-            await self._remember(thread, turn)
-        if request.status_shown and posts and not finished.posted:
+        if settled.remembers and not (settled.claim and finished.posted):
+            async with self._database.begin() as tx:
+                await self._remember(tx, thread, turn)
+        if request.status_shown and request.post and not (finished.handover or finished.posted):
             await set_status(self._slack, thread, "")
         return finished
 
-    async def _post(self, finished: FinishedTurn, answer: TurnAnswer, attempt: int) -> FinishedTurn:
+    async def _post(self, settled: _Settled, claim: PostClaim, attempt: int) -> FinishedTurn:
         """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
+        finished, answer = settled.finished, settled.answer
+
+        async def remember(tx: Transaction) -> None:
+            if settled.remembers:
+                await self._remember(tx, answer.thread, answer.turn)
+
         try:
-            marks = await publish_answer(self._database, self._outbox, answer)
+            marks = await publish_answer(self._database, self._outbox, answer, claim=claim, afterwards=remember)
         except Transient:
             raise
         except Exception as error:
@@ -121,10 +130,11 @@ class Finishing:
             return replace(finished, post_error=str(error) or type(error).__name__)
         return replace(finished, marks=marks, posted=True)
 
-    async def _remember(self, thread: Thread, turn: int) -> None:
+    async def _remember(self, tx: Transaction, thread: Thread, turn: int) -> None:
         """It was answered already, and without that the next turn remembers less."""
         try:
-            await self._remembering.remember(thread, turn)
+            async with tx.begin_nested():
+                await self._remembering.remember(tx, thread, turn)
         except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
             _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
 
@@ -158,15 +168,17 @@ class Finishing:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
             unread = bool(await ConversationStore(tx).unread(thread, turn))
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
+            posts = request.post and not handover and bool(to_post.text)
+            claim = await claim_answer(tx, self._outbox, to_post) if posts else None
             if plan is None:
-                return _Settled(finished, ours, to_post, unread, remembers=False)
+                return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
             spent = await TurnPlans(tx).spent(thread, turn)
             result = _result(request, plan, spent, answer)
             await TurnPlans(tx).finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
         summary = _in_words(turn, request.kind, plan, spent)
-        return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
+        return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
 
 
 async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:

@@ -10,10 +10,7 @@ from threadline.conversations.model.conversation import ConversationMarks, Outco
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
-from threadline.threads.activity_options import STORE, ActivityOptions, activity_options, retry_policy
-
-PREPARE = ActivityOptions(start_to_close=30, retry=retry_policy(0.5, 5, attempts=2), schedule_to_close=45, heartbeat=20)
-ANALYSE = ActivityOptions(start_to_close=20, retry=retry_policy(1, 1, attempts=1), schedule_to_close=30, heartbeat=20)
+from threadline.threads.activity_options import STORE, activity_options
 
 
 @dataclass(frozen=True)
@@ -63,18 +60,3 @@ class OperatorActivities(ABC):
     @abstractmethod
     async def pass_on(self, request: PassOn) -> Begun:
         """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
-
-    @activity_options(PREPARE)
-    @activity.defn
-    @abstractmethod
-    async def prepare_turn(self, turn: TalkTurn) -> str:
-        """Gather what the operator is to know, with what worked before; returns what was gathered, in a few words.
-
-        Where this fails, the operator goes on with its tools alone.
-        """
-
-    @activity_options(ANALYSE)
-    @activity.defn
-    @abstractmethod
-    async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
-        """Have the model say what is asked for, before it is asked to do it. Where this fails, it does without."""

@@ -1,6 +1,6 @@
 """What a conversation says in Slack: each answer once, with what its tools have to show."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.threads.outbox import Outbox, Post, add_reactions
-from threadline.threads.store import PostStore
+from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ class LiveSpeakingActivities(SpeakingActivities):
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: nothing is left to post."""
+    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: it is in Slack."""
 
     thread: Thread
     turn: int
@@ -82,8 +82,22 @@ async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer 
     return TurnAnswer(thread, turn, False, settled.answer, shown, settled.detail)
 
 
-async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationMarks:
+Afterwards = Callable[[Transaction], Awaitable[None]]
+"""What is written in the transaction that writes down that an answer is posted. Safe to repeat."""
+
+
+async def publish_answer(
+    database: Database,
+    outbox: Outbox,
+    answer: TurnAnswer,
+    *,
+    claim: PostClaim | None = None,
+    afterwards: Afterwards | None = None,
+) -> ConversationMarks:
     """Post an answer, once, and write down that it is posted.
+
+    Args:
+        claim: see `claim_answer`.
 
     Raises:
         Permanent: Slack refuses it.
@@ -91,18 +105,29 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
     """
     thread, turn, noted = answer.thread, answer.turn, list[ConversationMarks]()
 
-    async def note(tx: Transaction, _: str) -> None:
+    async def note(tx: Transaction, _: str = "") -> None:
+        if afterwards:
+            await afterwards(tx)
         noted.append(await ConversationStore(tx).said(thread, turn))
 
     parts = answer.render()
-    post = _post(thread, f"turn:{turn}", parts, turn_id(thread, turn))
+    post = _answer_post(answer, parts)
     if parts:  # of several parts the first alone would tell, and the others could be lost
-        await outbox.publish(replace(post, on_posted=note if len(parts) == 1 else None))
+        await outbox.publish(replace(post, claim=claim, on_posted=note if len(parts) == 1 else None))
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
-    if noted:
-        return noted[0]
-    async with database.begin() as tx:
-        return await ConversationStore(tx).said(thread, turn)
+    if not noted:
+        async with database.begin() as tx:
+            await note(tx)
+    return noted[0]
+
+
+async def claim_answer(tx: Transaction, outbox: Outbox, answer: TurnAnswer) -> PostClaim:
+    """Claim the post of an answer that `publish_answer` posts right behind this transaction."""
+    return await outbox.claim(tx, _answer_post(answer))
+
+
+def _answer_post(answer: TurnAnswer, parts: tuple[Rendered, ...] = ()) -> Post:
+    return _post(answer.thread, f"turn:{answer.turn}", parts, turn_id(answer.thread, answer.turn))
 
 
 def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:

@@ -14,11 +14,13 @@ from threadline.conversations import conversation_row
 from threadline.conversations import recent_ids as references
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Budget, Past
-from threadline.conversations.contract import ThinkRequest
+from threadline.conversations.context_window import Budget, Cut, Past
+from threadline.conversations.contract import TalkTurn, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_context import OperatorQuestion, read_question
+from threadline.conversations.summary import Summaries
 from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.conversations.turn_plans import Plan, TurnPlans
@@ -70,6 +72,8 @@ class Question:
     """The turn's route, with what the operator is told."""
     decided: DecisionRound | None = None
     """What was decided about the turn before its conversational agent is asked."""
+    asked: OperatorQuestion | None = None
+    """What the operator's context is gathered for; None where it is there, or the agent has begun without it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,17 @@ class _Found:
     briefing: Briefing | None = None
     previous: Briefing | None = None
     about: About = field(default_factory=About)
-    overhears: bool = False
+    plan: Plan | None = None
+    begins: bool = False
+    """The agent whose turn it is has no reply in it yet."""
+
+    @property
+    def several(self) -> bool:
+        return _several(self.taken, self.briefing or self.previous, self.placed)
+
+    @property
+    def overhears(self) -> bool:
+        return self.plan is not None and self.plan.route.overhears
 
 
 class TakingUp:
@@ -97,38 +111,72 @@ class TakingUp:
         self,
         database: Database,
         users: UserDirectory,
+        summaries: Summaries,
         budget: Budget,
         clock: Callable[[], float],
         sensitive_words: Sequence[str] = (),
     ) -> None:
         self._database = database
+        self._summaries = summaries
         self._sensitive_words = sensitive_words
         self._users = users
         self._budget = budget
         self._clock = clock
 
-    async def question(self, request: ThinkRequest) -> Question:
+    async def question(self, request: ThinkRequest, attempt: int) -> Question:
         """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
 
-        One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for.
+        One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for, or a summary
+        is made first.
+        """
+        thread, turn = request.thread, request.turn
+        found, made = await self._read(request, summarises=True)
+        if made is None and self._has_too_much(request, found):
+            await self._summaries.make(TalkTurn(thread, turn), attempt)
+            found, made = await self._read(request, summarises=False)
+        if made:
+            return made
+        names, brief = await self._told(request, found)
+        async with self._database.begin() as tx:
+            if await ConversationStore(tx).open_step(thread, turn, found.step) != found.step:
+                raise Permanent(_OVER)
+            # Read once more: somebody may have deleted a message while Slack was asked for names.
+            taken = await ConversationStore(tx).take_up(thread, turn, found.step)
+            return await self._asked(tx, request, found, brief, names, taken)
+
+    async def _read(self, request: ThinkRequest, *, summarises: bool) -> tuple[_Found, Question | None]:
+        """What is found, and what is asked where nothing else is needed for it.
+
+        Args:
+            summarises: a summary may have to be made first.
         """
         async with self._database.begin() as tx:
             found = await self._found(tx, request)
             if found.kept:
-                return Question(found.marks, found.step, found.kept)
-            several = _several(found.taken, found.briefing or found.previous, found.placed)
-            if found.briefing and not (several and found.taken):
-                return await self._asked(tx, request, found, found.briefing, {}, found.taken)
-        thread, turn, step = request.thread, request.turn, found.step
-        names = await self._names_of(found.taken, several=several)
-        said = self._said(found.taken, names, request.agent)
-        brief = found.briefing or await self._brief(request, found, said, several=several)
-        async with self._database.begin() as tx:
-            if await ConversationStore(tx).open_step(thread, turn, step) != step:
-                raise Permanent(_OVER)
-            # Read once more: somebody may have deleted a message while Slack was asked for names.
-            taken = await ConversationStore(tx).take_up(thread, turn, step)
-            return await self._asked(tx, request, found, brief, names, taken)
+                return found, Question(found.marks, found.step, found.kept)
+            if not self._knows_people(found) or (summarises and self._has_too_much(request, found)):
+                return found, None
+            names, brief = await self._told(request, found)
+            return found, await self._asked(tx, request, found, brief, names, found.taken)
+
+    def _knows_people(self, found: _Found) -> bool:
+        """Whether Slack need not be asked for anybody's name or time zone."""
+        if found.briefing and not (found.several and found.taken):
+            return True
+        people = {each.author_id for each in found.taken} | ({found.previous.user_id} if found.previous else set())
+        return all(self._users.is_cached(each) for each in people if each)
+
+    def _has_too_much(self, request: ThinkRequest, found: _Found) -> bool:
+        """Whether a turn that begins has more past than the model is sent."""
+        said = self._said(found.taken, {}, request.agent)
+        return found.briefing is None and bool(self._cut(request, found, said).older)
+
+    async def _told(self, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], Briefing]:
+        """The names of who wrote, and the turn's context."""
+        names = await self._names_of(found.taken, several=found.several)
+        if found.briefing:
+            return names, found.briefing
+        return names, await self._brief(request, found, self._said(found.taken, names, request.agent))
 
     async def _asked(
         self,
@@ -150,13 +198,14 @@ class TakingUp:
         brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
         transcript = await TranscriptStore(tx).read(thread, since=brief.since)
         operator = request.agent is Agent.OPERATOR
-        plan = await TurnPlans(tx).of(thread, turn) if operator else None
+        plan = found.plan if operator else None
+        asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
         conversation = await conversation_row.id_of(tx, thread)
         decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
         marks = await ConversationStore(tx).marks(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-        return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
+        return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
 
     async def remember(self, thread: Thread, turn: int, words: str) -> None:
         """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
@@ -191,8 +240,9 @@ class TakingUp:
         stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
         taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
         marks = await ConversationStore(tx).marks(thread)
+        begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
         if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
-            return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
+            return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
         transcript = await TranscriptStore(tx).read(thread)
         previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
         return _Found(
@@ -204,7 +254,8 @@ class TakingUp:
             placed=transcript.messages,
             previous=previous or _last_briefing(transcript.messages),
             about=await bound_to(tx, thread),
-            overhears=plan is not None and plan.route.overhears,
+            plan=plan,
+            begins=begins,
         )
 
     async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
@@ -238,11 +289,13 @@ class TakingUp:
                 by_zone.setdefault(zone, []).append(await self._label(user))
         return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
-    async def _brief(self, request: ThinkRequest, found: _Found, fresh: list[Message], *, several: bool) -> Briefing:
-        """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
+    def _cut(self, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Cut:
         before, _ = context.parted(_entries(found.placed), request.turn)
-        past = Past(found.summary, tuple(before))
-        cut = context.cut(past, fresh, self._budget)
+        return context.cut(Past(found.summary, tuple(before)), fresh, self._budget)
+
+    async def _brief(self, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Briefing:
+        """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
+        cut = self._cut(request, found, fresh)
         if cut.older:
             key, left_out = request.thread.key, len(cut.older)
             _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
@@ -260,7 +313,7 @@ class TakingUp:
             clocks=await self._clocks([user, *others] if user else []),
             # What came before it is among what the operator is told.
             begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
-            several=several,
+            several=found.several,
             addressed=found.marks.addressed_due and not found.overhears,
             read_only=found.about.read_only,
             because=found.about.because,

@@ -1,5 +1,6 @@
 """What is old in a conversation is told in a summary, which is extended and not made anew."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -13,10 +14,16 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.transcript_store import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.values import storable
+from threadline.errors import Transient
 from threadline.models.chat_model import ChatModel
 from threadline.slack.text import is_blank
 
 _log = structlog.get_logger(__name__)
+
+
+LONGEST_SUMMARY = 180.0
+"""Seconds for all pieces."""
+_ATTEMPTS = 2
 
 
 class Summaries:
@@ -25,15 +32,24 @@ class Summaries:
         self._model = model
         self._budget = budget
 
-    async def make(self, turn: TalkTurn) -> None:
+    async def make(self, turn: TalkTurn, attempt: int) -> None:
         """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
 
         What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
-        vain. Where a summary cannot be had, the next turn tries again.
+        vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
 
         Raises:
-            Permanent, Transient: as the model did.
+            Transient: it may be had by the second attempt.
         """
+        try:
+            async with asyncio.timeout(LONGEST_SUMMARY):
+                await self._make(turn)
+        except Exception as error:
+            if isinstance(error, Transient) and attempt < _ATTEMPTS:
+                raise
+            _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
+
+    async def _make(self, turn: TalkTurn) -> None:
         while self._model and (asked := await self._older(turn)):
             past, older = asked
             piece = context.piece(older)

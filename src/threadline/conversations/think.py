@@ -11,11 +11,12 @@ from threadline.conversations import blocks, intent, replies
 from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
-from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
+from threadline.conversations.contract import ThinkRequest, Thought
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.operator_context import OperatorContext
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
 from threadline.conversations.summary import Summaries
@@ -77,25 +78,29 @@ class Mind:
 
 
 class Thinking:
-    def __init__(self, database: Database, mind: Mind, users: UserDirectory, alerts: FailureAlerts) -> None:
+    """Args: `context`: gathers what the operator is told."""
+
+    def __init__(
+        self, database: Database, mind: Mind, users: UserDirectory, alerts: FailureAlerts, context: OperatorContext
+    ) -> None:
         self._database = database
         self._mind = mind
         self._alerts = alerts
-        self._summaries = Summaries(database, mind.model, mind.budget)
-        self._taking_up = TakingUp(database, users, mind.budget, mind.clock, mind.sensitive_words)
-
-    async def summarise(self, turn: TalkTurn) -> None:
-        """See `Summaries.make`."""
-        await self._summaries.make(turn)
+        self._context = context
+        summaries = Summaries(database, mind.model, mind.budget)
+        self._taking_up = TakingUp(database, users, summaries, mind.budget, mind.clock, mind.sensitive_words)
 
     async def think(self, request: ThinkRequest, attempt: int) -> Thought:
         """See `ConversationActivities.think`; `attempt` counts from 1."""
-        question = await self._taking_up.question(request)
+        question = await self._taking_up.question(request, attempt)
         if question.kept:
             return Thought(replies.told(question.kept), question.marks, question.step)
         request = replace(request, step=question.step)
         if text := self._without_model(request, question):
             return await self._keep(request, ModelReply(text))
+        if question.plan and question.asked:
+            gathered = self._context.gather(request.turn, question.plan, question.asked, analyse=attempt == 1)
+            question = replace(question, plan=await gathered)
         begun = time.monotonic()
         answer = await self._ask(request, question, attempt)
         took = round((time.monotonic() - begun) * 1000)

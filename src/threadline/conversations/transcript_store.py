@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, func, select, text, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -12,31 +12,11 @@ from threadline.conversations import conversation_row
 from threadline.conversations import message_codec as message_body
 from threadline.conversations.tables import conversations, transcript
 from threadline.db.values import storable_key
-from threadline.models.model import MESSAGES, TOKENS, Message
+from threadline.models.model import Message
 from threadline.slack.model import Thread
 
 DELETED = "(deleted by its author)"
 """Stands where a person's words stood."""
-
-BYTES = TOKENS * 4
-_ADDED, _SUMMARY = 2_000, 4_000
-"""Bytes that are kept free: for what a turn says of itself, and for a summary."""
-_CROWDED = text("""
-SELECT past.number + due.number + 1 + told.number > :messages
-    OR past.size + least(due.size, :bytes / 2) + :added + told.number * :summary > :bytes
-FROM conversations c
-CROSS JOIN LATERAL (SELECT CAST(c.summary <> '' AS int) AS number) told
-CROSS JOIN LATERAL (
-    SELECT count(*) AS number, coalesce(sum(octet_length(t.body)), 0) AS size FROM transcript t
-    WHERE t.conversation_id = c.id AND t.place > c.summary_until AND t.turn <= c.turn AND NOT starts_with(t.key, 'c:')
-) past
-CROSS JOIN LATERAL (
-    SELECT count(*) AS number, coalesce(sum(octet_length(m.message_text)), 0) AS size FROM conversation_messages m
-    WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
-) due
-WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts
-""")
-"""A body takes at least as many bytes as its message, so what is too much for the model is never missed."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +92,6 @@ class TranscriptStore:
         query = select(transcript).join(conversations, conversations.c.id == transcript.c.conversation_id)
         mine = query.where(conversation_row.here(thread), transcript.c.turn == turn).order_by(transcript.c.place)
         return tuple(_placed(each) for each in await self._connection.execute(mine))
-
-    async def crowded(self, thread: Thread, size: int = BYTES) -> bool:
-        """Whether what no summary tells yet and what is unused are together too much for a call of the model.
-
-        Args:
-            size: bytes that it is sent.
-        """
-        where = {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
-        given = where | {"messages": MESSAGES, "bytes": size, "added": _ADDED, "summary": _SUMMARY}
-        return bool((await self._connection.execute(_CROWDED, given)).scalar_one_or_none())
 
     async def rewrite(self, thread: Thread, key: str, content: str) -> None:
         """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""

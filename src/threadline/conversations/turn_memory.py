@@ -11,7 +11,7 @@ from threadline.conversations.model.conversation import ConversationNotFound, Ex
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
 from threadline.operator.memory import TurnEnd, Used
@@ -32,12 +32,11 @@ _log = structlog.get_logger(__name__)
 class Remembering:
     """Args: `clock` returns seconds since 1970."""
 
-    def __init__(self, database: Database, registry: ToolRegistry, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
+    def __init__(self, registry: ToolRegistry, clock: Callable[[], float] = time.time) -> None:
         self._registry = registry
         self._clock = clock
 
-    async def remember(self, thread: Thread, turn: int) -> int:
+    async def remember(self, tx: Transaction, thread: Thread, turn: int) -> int:
         """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
 
         Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
@@ -47,21 +46,20 @@ class Remembering:
         Raises:
             Permanent, Transient: as the database did.
         """
-        async with self._database.begin() as tx:
-            try:
-                # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-                await ConversationStore(tx).open_step(thread, turn, 1)
-            except ConversationNotFound:
-                return 0
-            end = await self._end(tx, thread, turn)
-            made = memory.memories(end) if end else []
-            if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
-                made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-            plan = await TurnPlans(tx).of(thread, turn)
-            if plan and plan.route.agent is Agent.COPILOT:
-                made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-            for key, each in made:
-                await MemoryStore(tx).remember(thread.team, each, key, self._clock())
+        try:
+            # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+            await ConversationStore(tx).open_step(thread, turn, 1)
+        except ConversationNotFound:
+            return 0
+        end = await self._end(tx, thread, turn)
+        made = memory.memories(end) if end else []
+        if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
+            made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+        plan = await TurnPlans(tx).of(thread, turn)
+        if plan and plan.route.agent is Agent.COPILOT:
+            made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
+        for key, each in made:
+            await MemoryStore(tx).remember(thread.team, each, key, self._clock())
         _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
         return len(made)
 

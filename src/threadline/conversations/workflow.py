@@ -46,14 +46,14 @@ with workflow.unsafe.imports_passed_through():
         OutcomeKind,
         Talk,
         WordKind,
+        lost_call,
         touched,
     )
     from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
     from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
-    from threadline.operator.model import protocol
-    from threadline.operator.model.protocol import ProtocolState, ToolRequest
+    from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
     from threadline.threads.display import format_utc
@@ -98,7 +98,6 @@ _ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind
 """Decisions that end a turn before its agent is asked."""
 _FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
 _BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
-_BROKE_OFF = "It was interrupted before it reported a result."
 _SHOWN = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
 
@@ -407,7 +406,6 @@ class Turn:
             await relay(self._turn, begun, left=begun.ends is OutcomeKind.SILENT)
             if begun.ends:
                 return Outcome(begun.ends, "")
-            await self._make_room()
             if decided := await self._decide():
                 return decided
             outcome = await self._loop()
@@ -447,11 +445,6 @@ class Turn:
         request = PassOn(self._thread, self._number, self._step)
         self._take(await call(OperatorActivities.pass_on, request, summary="hand the turn to the operator"))
 
-    async def _prepare(self) -> None:
-        """Gather what the operator is to know, and have the request analysed; it can do without either."""
-        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather the operator's context")
-        await attempt(OperatorActivities.analyse_request, self._turn, summary="analyse the request")
-
     def _take(self, begun: Begun) -> Begun:
         self._begun, self._protocol = begun, begun.protocol
         if begun.correlation_id:
@@ -483,10 +476,6 @@ class Turn:
     async def _loop(self) -> Outcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
-        if self._agent is Agent.OPERATOR and not conversation.stop_requested:
-            conversation.does("gathering the operator's context")
-            with suppress(Interrupted, FailureError):
-                await run_unless(lambda: conversation.stop_requested, self._prepare())
         return await react(
             self._think,
             self._act,
@@ -507,20 +496,6 @@ class Turn:
         return words if self._addressed else ""
 
     # -- think ---------------------------------------------------------------------------------------------------
-
-    async def _make_room(self) -> None:
-        """Have the older part of a crowded transcript summarised; without that, the model reads less of it."""
-        conversation = self._conversation
-        if not conversation.marks.crowded or conversation.stop_requested:
-            return
-        conversation.does("summarising the earlier conversation")
-        self._hear()
-        words = f"summarise before turn {self._number}"
-        summarising = attempt(
-            ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.update
-        )
-        with suppress(Interrupted, FailureError):
-            await run_unless(lambda: conversation.stop_requested, summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
@@ -604,22 +579,22 @@ class Turn:
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
             self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
-            # One status for the group: the first call shows it.
-            shown = [self._status(f"using {_in_words(group[0].name)}{more}"), *[""] * len(group)]
-            ran = await asyncio.gather(*map(self._execute, group, shown))
-            for each in ran:  # in whatever order they ended
+            ran = await self._execute(group, more)
+            for each in ran:
                 if self._protocol and each.protocol:
                     self._protocol = self._protocol.joined(each.protocol)
             done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done
 
-    async def _execute(self, asked: ToolCall, status: str) -> Execution:
-        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._protocol, status)
+    async def _execute(self, group: Sequence[ToolCall], more: str) -> list[Execution]:
+        asked, name = tuple(each.reference() for each in group), group[0].name
+        status = self._status(f"using {_in_words(name)}{more}")
+        request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
         try:
-            return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
+            return await call(ConversationActivities.act, request, summary=f"tool {name[:_SHOWN]}{more}")
         except FailureError as error:
-            return lost_call(asked, error, self._protocol)
+            return [lost_call(each, public_message(error), self._protocol) for each in group]
 
 
 Think = Callable[[ToolChoice], Awaitable[ModelReply]]
@@ -775,14 +750,6 @@ def ending_of(execution: Execution) -> OutcomeKind | None:
 def no_reply(error: FailureError) -> StepFailed:
     """The end of a turn whose model is not asked any more."""
     return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
-
-
-def lost_call(asked: ToolCall, error: FailureError, before: ProtocolState | None = None) -> Execution:
-    """What became of a call that broke off: nobody knows what it changed. `before`: the operator's state before it."""
-    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
-    note = public_message(error) or _BROKE_OFF
-    after = None if before is None else protocol.record_outcome(before, ToolRequest(asked.kind), None)
-    return Execution(asked.id, asked.name, status, note, kind=asked.kind, protocol=after, critical=asked.critical)
 
 
 def _in_words(tool: str) -> str:

@@ -26,6 +26,7 @@ from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.jobs.model import JOB_TYPES, JobRunner
@@ -57,7 +58,7 @@ from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
 from threadline.wiring.decisions import deciding, decision_rules
 from threadline.wiring.integrations import configured_embedder, open_integrations
-from threadline.wiring.operator import operating
+from threadline.wiring.operator import operator_context
 from threadline.wiring.toolset_list import TOOLS
 
 _log = structlog.get_logger(__name__)
@@ -162,8 +163,10 @@ async def conversing(
         words = settings.decision.sensitive_words
         mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
         decisions = deciding(database, mind, users, settings.decision, embedder)
-        thinking = Thinking(database, mind, users, house.alerts)
-        remembering = Remembering(database, registry, mind.clock)
+        tokens = given.operator_context_tokens
+        context = operator_context(database, mind, users, history, authors, tokens)
+        thinking = Thinking(database, mind, users, house.alerts, context)
+        remembering = Remembering(registry, mind.clock)
         yield Conversing(
             LiveConversationActivities(
                 database,
@@ -175,7 +178,7 @@ async def conversing(
                 slack,
             ),
             LiveSpeakingActivities(database, slack, outbox),
-            operating(database, mind, users, history, authors, given.operator_context_tokens),
+            LiveOperatorActivities(Beginning(database, mind)),
             ApprovalDeps(
                 database,
                 slack,

@@ -175,8 +175,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    context = settings.conversations.conversation.context_bytes
-    database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
+    database = Database(stored, pool_size=20, application="threadline-core")
     try:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:

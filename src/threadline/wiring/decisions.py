@@ -2,16 +2,16 @@
 
 from functools import partial
 
-from threadline.conversations.decide import Deciding, Lead, Rules
+from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.think import Mind
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import load_variants
 from threadline.knowledge.search import look_up
 from threadline.models.embeddings import Embedder
 from threadline.sales.crm import describe_customer
 from threadline.settings import DecisionSettings
-from threadline.slack.model import name_with_id
+from threadline.slack.model import User, name_with_id
 from threadline.slack.users import UserDirectory
 
 
@@ -19,8 +19,8 @@ def deciding(
     database: Database, mind: Mind, users: UserDirectory, settings: DecisionSettings, embedder: Embedder | None
 ) -> Deciding:
     """The decisions of turns with this mind; without an `embedder`, documents are found by words alone."""
-    lead, looking_up = lead_context(database, users), partial(look_up, database, embedder)
-    return Deciding(database, mind.model, mind, lead, looking_up, decision_rules(settings))
+    looking_up = partial(look_up, database, embedder)
+    return Deciding(database, mind.model, mind, users, lead_context, looking_up, decision_rules(settings))
 
 
 def decision_rules(settings: DecisionSettings) -> Rules:
@@ -29,15 +29,10 @@ def decision_rules(settings: DecisionSettings) -> Rules:
     return Rules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
 
 
-def lead_context(database: Database, users: UserDirectory) -> Lead:
+async def lead_context(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
     """Who asks: what is on record of them as a customer or, where nothing is, what Slack says."""
-
-    async def lead(team: str, user_id: str) -> str:
-        if on_record := await describe_customer(database, users, team, user_id):
-            return on_record
-        user = await users.get(user_id)
-        if user is None or not (user.name or user.email):
-            return ""
-        return "\n".join(filter(None, (name_with_id(user.name, user_id), user.email)))
-
-    return lead
+    if on_record := await describe_customer(tx, team, user_id, user):
+        return on_record
+    if user is None or not (user.name or user.email):
+        return ""
+    return "\n".join(filter(None, (name_with_id(user.name, user_id), user.email)))

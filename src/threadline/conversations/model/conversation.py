@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadline.errors import Permanent
-from threadline.models.model import ToolKind
-from threadline.operator.model.protocol import ProtocolState
+from threadline.models.model import ToolCall, ToolKind
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 
@@ -87,6 +88,14 @@ class Execution:
         return self.kind.read_only
 
 
+def lost_call(asked: ToolCall, note: str, before: ProtocolState | None = None) -> Execution:
+    """What became of a call that broke off: nobody knows what it changed. `before`: the operator's state before it."""
+    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
+    after = None if before is None else protocol.record_outcome(before, ToolRequest(asked.kind), None)
+    told = note or "It was interrupted before it reported a result."
+    return Execution(asked.id, asked.name, status, told, kind=asked.kind, protocol=after, critical=asked.critical)
+
+
 def touched(executions: Sequence[Execution]) -> bool:
     """Whether anything was changed, or may have been: then people are told."""
     return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
@@ -163,8 +172,6 @@ class ConversationMarks:
     question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0
-    crowded: bool = False
-    """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
 
 
 @dataclass

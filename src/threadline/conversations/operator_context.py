@@ -1,0 +1,151 @@
+"""What the operator is told of a turn before it begins: gathered from records and Slack, and the request analysed."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from threadline.conversations.catch_up_store import Talked
+from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.request_texts import asked_in
+from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent
+from threadline.models.chat_model import ChatModel
+from threadline.operator.context import (
+    LAYER_TIMEOUT,
+    TOKENS,
+    Context,
+    ContextRequest,
+    Records,
+    RelatedThread,
+    SlackContext,
+    build_context,
+    read_records,
+    reason_of,
+)
+from threadline.operator.prompt import RequestAnalysis, analyse_request
+from threadline.rfps.model import BINDING
+from threadline.slack.model import Thread
+from threadline.threads.store import ThreadBindingStore
+from threadline.tools.registry import Tool
+
+_RELATED_THREADS = 20
+_READINGS = 3
+"""Times to gather while somebody deletes something in the thread; then the operator does without."""
+LONGEST_CONTEXT = 80.0
+"""Seconds for all of it."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class OperatorQuestion:
+    """What a turn asks of the operator. `deletions`: how often something had been deleted in the thread by then."""
+
+    request: ContextRequest
+    deletions: int
+
+
+class OperatorContext:
+    """Args: `tools` are those on offer; `tokens` bound the context."""
+
+    def __init__(
+        self,
+        database: Database,
+        slack: SlackContext,
+        model: ChatModel | None,
+        tools: Sequence[Tool],
+        tokens: int = TOKENS,
+    ) -> None:
+        self._database = database
+        self._slack = slack
+        self._model = model
+        self._tools = tools
+        self._tokens = tokens
+
+    async def gather(self, turn: int, plan: Plan, asked: OperatorQuestion, *, analyse: bool) -> Plan:
+        """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
+
+        Args:
+            analyse: have the model say what is asked for, before it is asked to do it.
+        """
+        thread = asked.request.thread
+        try:
+            async with asyncio.timeout(LONGEST_CONTEXT):
+                for _ in range(_READINGS):
+                    made = await self._context(asked)
+                    analysis = RequestAnalysis()
+                    if analyse:
+                        analysis = await analyse_request(self._model, asked.request.question, made.text, self._tools)
+                    async with self._database.begin() as tx:
+                        if kept := await self._keep(tx, turn, asked, made, analysis):
+                            return kept
+                        asked = await read_question(tx, thread, turn, plan)
+                    _log.info("context_read_again", slack_thread=thread.key, turn=turn)
+        except Exception as error:  # noqa: BLE001 - it is a help, without which the turn goes on
+            _log.warning("context_not_gathered", slack_thread=thread.key, turn=turn, exc_info=error)
+        return plan
+
+    async def _context(self, asked: OperatorQuestion) -> Context:
+        records: Records | str
+        try:
+            # A transaction without the conversation's row: incoming messages wait for whoever holds it.
+            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as tx:
+                records = await read_records(tx, asked.request)
+        except (TimeoutError, Permanent) as missing:
+            records = reason_of(missing, "records")
+        names = {each.wire_name for each in self._tools}
+        return await build_context(asked.request, records, self._slack, names, self._tokens)
+
+    async def _keep(
+        self, tx: Transaction, turn: int, asked: OperatorQuestion, made: Context, analysis: RequestAnalysis
+    ) -> Plan | None:
+        """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
+        kept, where something was deleted in the thread meanwhile."""
+        thread = asked.request.thread
+        if analysis.usage:
+            spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
+            await ConversationStore(tx).spent(thread, *spent)
+        if await ConversationStore(tx).deletions(thread) != asked.deletions:
+            return None
+        await TurnPlans(tx).prepared(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+        if analysis.text:
+            await TurnPlans(tx).analysed(thread, turn, analysis.text)
+        sizes = {each.name: each.tokens for each in made.layers if not each.missing}
+        _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
+        return await TurnPlans(tx).of(thread, turn)
+
+
+async def read_question(tx: Transaction, thread: Thread, turn: int, plan: Plan) -> OperatorQuestion:
+    """What a turn asks, by whom, and what the conversations know of it."""
+    deletions = await ConversationStore(tx).deletions(thread)
+    said = await asked_in(tx, thread, turn)
+    askers = await ConversationStore(tx).askers(thread, turn, 1)
+    user = askers[-1].user_id if askers else ""
+    return OperatorQuestion(
+        await context_request(tx, thread, user, "\n".join(said), plan.route.scope.rfp_id), deletions
+    )
+
+
+async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
+    """What somebody asks, with what the conversations know of it."""
+    begun = await Talked(tx).begun_at(thread)
+    threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
+    return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
+
+
+async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[RelatedThread]:
+    """Threads about the same RFP. Words are told in the channel in which they were said; a direct message is nobody
+    else's business."""
+    about = await ThreadBindingStore(tx).threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
+    others = [each for each in about if each != here]
+    same = [each.ts for each in others if each.channel == here.channel]
+    answered = await Talked(tx).last_answers(here.team, here.channel, same)
+    told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
+    elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
+    return [
+        *(RelatedThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+        *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
+    ]
