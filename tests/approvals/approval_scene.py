@@ -171,11 +171,11 @@ class ApprovalScene:
 
     @property
     def posts(self) -> Outbox:
-        return self.talk.speaking._outbox
+        return self.talk.activities.deps.outbox
 
     @property
     def slack(self) -> Slack:
-        return self.talk.speaking._slack
+        return self.talk.activities.deps.slack
 
     def activities(
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time

@@ -9,7 +9,6 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.conversations.think import Mind
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
 from threadline.conversations.transcript_store import TranscriptStore
@@ -50,7 +49,11 @@ def reader() -> Reader:
 @pytest.fixture
 async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     """A turn whose model has asked for the thread."""
-    made = make_talk(mind=Mind(None, ToolRegistry(slack_thread.TOOLS), Services().with_service(ThreadReader, reader)))
+    made = make_talk(
+        with_model=False,
+        registry=ToolRegistry(slack_thread.TOOLS),
+        services=Services().with_service(ThreadReader, reader),
+    )
     asked = made.message("what was said here?")
     await made.said(asked)
     await made.begin()
@@ -62,7 +65,7 @@ async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
 
 
 async def read(talk: ConversationActivityScene) -> Execution:
-    (done,) = await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, (CALL,)))
+    (done,) = await talk.run(talk.activities.act, ActRequest(talk.thread, 1, 1, (CALL,)))
     return done
 
 

@@ -69,7 +69,7 @@ async def asked(make_talk: Make, *wanted: tuple[str, dict[str, str]]) -> tuple[C
 
 
 async def run(talk: ConversationActivityScene, request: ActRequest, attempt: int = 1) -> list[Execution]:
-    return await talk.run(talk.thinking.act, request, attempt=attempt)
+    return await talk.run(talk.activities.act, request, attempt=attempt)
 
 
 async def results(talk: ConversationActivityScene) -> list[str]:

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
-from threadline.conversations import blocks
-from threadline.conversations.act import Acting
+from threadline.conversations import act, blocks
 from threadline.conversations.contract import Refusal
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
@@ -110,14 +109,14 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
             await turn.call("lamps_create", title=title)
 
     seen: list[tuple[str, Mapping[str, str]]] = []
-    made = Acting._context
+    made = act._tool_context
 
     def noting(*given: Any) -> ToolContext:
         context = made(*given)
         seen.append((context.actor, context.co_requesters))
         return context
 
-    monkeypatch.setattr(Acting, "_context", noting)
+    monkeypatch.setattr(act, "_tool_context", noting)
     talk.model.script(three)
     await talk.said("Create a lamp.")
     joins = [talk.message("Me too!", sender_id=BYSTANDER), talk.message("nice", sender_id="U0NOBODY", addressed=False)]

@@ -111,7 +111,8 @@ async def test_without_the_model_a_broken_lookup_of_the_person_keeps_nobody_wait
 
     await engine.hears("there was a data breach")
     monkeypatch.setattr(decide, "LOOKUP_SECONDS", 0.05)
-    engine.talk.thinking._deciding._lead = broken
+    deps = engine.talk.activities.deps
+    engine.talk.activities.deps = replace(deps, decision=replace(deps.decision, describe_asker=broken))
     if not hangs:
         with pytest.raises(InternalError):
             await engine.decide()
@@ -170,7 +171,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     before = len(engine.talk.posted())
     answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
     for _ in range(2):  # the result of the first attempt is lost
-        assert (await engine.talk.run(engine.talk.thinking.finish_turn, answered)).left_to_person is not changed
+        assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
             await HandoverStore(tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)

@@ -12,10 +12,9 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
 from threadline.conversations import decision_texts
-from threadline.conversations.contract import TurnDecision
+from threadline.conversations.contract import PassOn, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.operator_contract import PassOn
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
@@ -171,7 +170,7 @@ async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(e
     assert (await engine.decide()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as tx:
         await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    await engine.talk.run(engine.talk.operator.pass_on, PassOn(engine.talk.thread, 1, 0))
+    await engine.talk.run(engine.talk.activities.pass_on, PassOn(engine.talk.thread, 1, 0))
     assert await engine.settled(OutcomeKind.ANSWERED, answered_at=1) == "It is new."
 
 

@@ -81,7 +81,7 @@ class HandoverScene:
 
     @property
     def activities(self) -> LiveHandoverActivities:
-        slack, outbox = self.talk.speaking._slack, self.talk.speaking._outbox
+        slack, outbox = self.talk.activities.deps.slack, self.talk.activities.deps.outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
         settings = HandoverSettings(ESCALATIONS, BOT_USER, readers, self.remind_every)
         authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
@@ -146,7 +146,7 @@ class HandoverWorkflowScene(HandoverScene):
 
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, self.workflows
-        slack, relay = talk.speaking._slack, self.activities.relay_to_asker
+        slack, relay = talk.activities.deps.slack, self.activities.relay_to_asker
         threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)

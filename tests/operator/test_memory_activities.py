@@ -10,7 +10,7 @@ from tests.support.recording import create
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_memory import remember_turn
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
@@ -33,7 +33,7 @@ def talk(database: Database) -> StoredConversation:
 
 async def remember(talk: StoredConversation, turn: int = 1) -> int:
     async with talk.database.begin() as tx:
-        return await Remembering(ToolRegistry(TOOLS), lambda: 1_772_000_000.0).remember(tx, THREAD, turn)
+        return await remember_turn(tx, THREAD, turn, ToolRegistry(TOOLS), 1_772_000_000.0)
 
 
 async def called(

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event
@@ -159,10 +160,16 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
     assert counts[0] < 40
 
 
+def asks(talk: ConversationActivityScene, model: Answering) -> Answering:
+    """From now on this model is asked."""
+    talk.activities.deps = replace(talk.activities.deps, model=model)
+    return model
+
+
 async def think(talk: ConversationActivityScene) -> Thought:
     """The operator's first call of the model, before which it is told what there is to know."""
     request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
-    return await talk.run(talk.thinking.think, request)
+    return await talk.run(talk.activities.think, request)
 
 
 async def test_operator_begins_in_seven_transactions(talk: ConversationActivityScene) -> None:
@@ -178,14 +185,14 @@ async def test_operator_begins_in_seven_transactions(talk: ConversationActivityS
 
 async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
     said = await begun(talk)
-    read = talk.context._slack.profile
+    read = talk.activities.deps.operator_slack.profile
 
     async def delete_first(request: ContextRequest) -> UserProfile:
-        talk.context._slack.profile = read  # type: ignore[method-assign]
+        talk.activities.deps.operator_slack.profile = read  # type: ignore[method-assign]
         await talk.said(talk.deletion(said))
         return await read(request)
 
-    talk.context._slack.profile = delete_first  # type: ignore[method-assign]
+    talk.activities.deps.operator_slack.profile = delete_first  # type: ignore[method-assign]
     with capture_logs() as logs:
         await think(talk)
     assert [each["event"] for each in logs].count("context_read_again") == 1
@@ -213,11 +220,11 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
         await talk.said(talk.deletion(said))
         answer = await ask(prompt, attempt=attempt)
-        talk.context._model = Answering("Nothing is left of it.")
+        asks(talk, Answering("Nothing is left of it."))
         return answer
 
     model.ask = delete_first  # type: ignore[method-assign]
-    talk.context._model = model
+    asks(talk, model)
     await think(talk)
     assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": "Nothing is left of it."}]
     paid = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'analyse'")
@@ -269,7 +276,7 @@ async def test_own_patterns_come_first(database: Database) -> None:
 
 async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivityScene) -> None:
     await begun(talk)
-    model = talk.context._model = Answering("They want it changed. Load it first.")
+    model = asks(talk, Answering("They want it changed. Load it first."))
     for _ in range(2):
         await think(talk)
     assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": model.text}]
@@ -282,7 +289,7 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
 
 async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
     await begun(talk)
-    talk.context._model = None
+    asks(talk, Answering(RuntimeError("It is broken.")))
     await think(talk)
     assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
 

@@ -43,7 +43,7 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
     request = FinishRequest(talk.thread, 1, kind, text, **given)
     for _ in range(2):  # its answer was lost, and it is asked for again
-        await talk.run(talk.thinking.finish_turn, request)
+        await talk.run(talk.activities.finish_turn, request)
         await talk.post()
     (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
     return post.text
@@ -100,7 +100,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
 
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     assert (finished.marks.turn, await journal(desk)) == (1, [])
 
 
@@ -159,7 +159,7 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
     assert before
     assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
     request = FinishRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     async with desk.database.begin() as tx:
         plan = await TurnPlans(tx).of(desk.thread, 1)
     assert plan
@@ -210,7 +210,7 @@ async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Conver
     assert plan
     assert (plan.context, plan.analysis) == ("", "")
     request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
-    thought = await desk.run(desk.thinking.think, request)
+    thought = await desk.run(desk.activities.think, request)
     assert thought.reply.text == blocks.DELETED
     assert not desk.model.log
 
@@ -236,6 +236,6 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     assert begun.ends is OutcomeKind.TOLD
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
     request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     assert "is now bound to" in desk.posted()[-1].text
     assert not finished.marks.turn_due

@@ -8,10 +8,9 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.conversations.contract import FinishRequest, ThinkRequest
+from threadline.conversations.contract import Begun, FinishRequest, PassOn, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
-from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.jobs.model import job_question_id
@@ -58,7 +57,7 @@ async def ended(desk: ConversationActivityScene, begun: Begun, turn: int) -> str
     """What is posted for a turn that was over before the loop."""
     assert begun.ends
     request = FinishRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
-    await desk.run(desk.thinking.finish_turn, request)
+    await desk.run(desk.activities.finish_turn, request)
     await desk.post(turn)
     return desk.posted()[-1].text
 
@@ -162,7 +161,7 @@ async def test_operator_takes_over_where_the_conversational_agent_fails(desk: Co
     await desk.said("the proposal")
     first = await desk.begin()
     assert (first.agent, first.falls_through, (await route(desk)).branch) == (Agent.COPILOT, True, Branch.B)
-    passed = await desk.run(desk.operator.pass_on, PassOn(desk.thread, 1, 2))
+    passed = await desk.run(desk.activities.pass_on, PassOn(desk.thread, 1, 2))
     again = await desk.begin()
     assert passed.agent is again.agent is Agent.OPERATOR
     assert passed.protocol == ProtocolState()
@@ -189,7 +188,7 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(desk: C
     async with desk.database.begin() as tx:
         await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
     spoken = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
-    await desk.run(desk.thinking.finish_turn, spoken)
+    await desk.run(desk.activities.finish_turn, spoken)
     await desk.post()
     assert desk.posted()[-1].text == "Search for it, or wait?"
     await desk.said("search for it")
@@ -384,7 +383,7 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     assert await begun(desk, 1, f"status of {CITY}") == (CITY, 0, "")
     await desk.said(f"due date of {CITY}, too", f"and of {HARBOUR}", "thanks")
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
-    await desk.run(desk.thinking.think, request)
+    await desk.run(desk.activities.think, request)
     async with desk.database.begin() as tx:
         taken = await ConversationStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]

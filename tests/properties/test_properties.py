@@ -32,12 +32,11 @@ from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import THINK, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.intent import Intent, IntentType
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.conversations.prompt_building import TakingUp
-from threadline.conversations.summary import Summaries
-from threadline.conversations.think import Mind
+from threadline.conversations.prompt_building import prepare_call
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
@@ -213,9 +212,23 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     await talk.append(*((f"e:{place}", each) for place, each in enumerate(earlier)))
     await talk.settle(1)
     await hear(*said)
-    summaries = Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget)
-    taking_up = TakingUp(database, UserDirectory(find_nobody), summaries, budget, lambda: AT)
-    question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO), 1)
+    unused: Any = None
+    deps = ConversationDeps(
+        database,
+        slack=unused,
+        outbox=unused,
+        users=UserDirectory(find_nobody),
+        alerts=unused,
+        model=ScriptedModel(*[ModelReply(summary)] * 99),
+        registry=unused,
+        services=unused,
+        ledger=unused,
+        decision=unused,
+        operator_slack=unused,
+        budget=budget,
+        clock=lambda: AT,
+    )
+    question = await prepare_call(deps, ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO), 1)
     until = (await talk.read()).summary_until
     kept = [each for _, each in question.past.messages]
     assert kept == earlier[len(earlier) - len(kept) :]
@@ -348,7 +361,7 @@ async def test_property_8_every_error_is_friendly(
     raised = errors[0]
     failures = model_failures(raised, code)
     with capture_logs():
-        talk = await new_turn(make_talk, Mind(ScriptedModel(failures[which]), LAMPS, Services()))
+        talk = await new_turn(make_talk, ScriptedModel(failures[which]), LAMPS)
         text = await play_turn(talk)
     assert_postable(text, raised[2])
     assert raised[1] not in text or (which == 0 and is_public(raised))

@@ -15,7 +15,6 @@ from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Execution, lost_call
-from threadline.conversations.think import Mind
 from threadline.conversations.workflow import no_reply, react
 from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Rate
@@ -29,7 +28,7 @@ from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.threads.calls import public_message
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import ErrorCode, error_result
 from threadline.tools.registry import Cache, ToolRegistry, tool
@@ -54,9 +53,11 @@ class ScriptedModel(ChatModel):
         return Answer(reply)
 
 
-async def new_turn(make_talk: Make, mind: Mind, ledger: ToolLedger | None = None) -> ConversationActivityScene:
+async def new_turn(
+    make_talk: Make, model: ChatModel, registry: ToolRegistry, ledger: ToolLedger | None = None
+) -> ConversationActivityScene:
     """A new thread in which a user has asked for something, minutes after the last request."""
-    talk, number = make_talk(mind=mind, ledger=ledger), next(numbers)
+    talk, number = make_talk(asks=model, registry=registry, ledger=ledger), next(numbers)
     talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
     talk.at += number * 60
     await talk.said("Please use any thing that you have, and tell me how it went.")
@@ -94,7 +95,7 @@ async def failing_turn(
     model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
     ledger = LossyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
     ledger.lost = RuntimeError(internal) if condition == "interrupted" else None
-    talk = await new_turn(make_talk, Mind(model, ToolRegistry([made]), Services()), ledger)
+    talk = await new_turn(make_talk, model, ToolRegistry([made]), ledger)
     if condition == "throttled":
         async with database.begin() as tx:
             scope = f"{TEAM}:thread:{talk.thread.key}"
@@ -117,7 +118,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         step += 1
         request = ThinkRequest(talk.thread, 1, step, choice)
         try:
-            reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, MAX_UNEXPECTED)).reply
+            reply: ModelReply = (await _attempt(talk, talk.activities.think, request, MAX_UNEXPECTED)).reply
         except ApplicationError as error:
             raise no_reply(error) from error
         return reply
@@ -139,7 +140,7 @@ async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -
     request = ActRequest(talk.thread, 1, step, (call.reference(),))
     for attempt in range(1, ACT.retry.maximum_attempts + 1):
         try:
-            (done,) = await _attempt(talk, talk.thinking.act, request, attempt)
+            (done,) = await _attempt(talk, talk.activities.act, request, attempt)
         except ApplicationError as error:
             failed = error
             if error.non_retryable:

@@ -66,7 +66,7 @@ class Office:
 
     @property
     def services(self) -> Services:
-        users = UserDirectory(self.talk.speaking._slack.user)
+        users = UserDirectory(self.talk.activities.deps.slack.user)
         settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
@@ -75,11 +75,11 @@ class Office:
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        speaking = self.talk.speaking
+        speaking = self.talk.activities
         deps = ApprovalDeps(
             self.talk.database,
-            speaking._slack,
-            speaking._outbox,
+            speaking.deps.slack,
+            speaking.deps.outbox,
             REGISTRY,
             self.services,
             self.ledger,

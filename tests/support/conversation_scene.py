@@ -24,12 +24,10 @@ from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
 from threadline.conversations import message_codec
-from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
+from threadline.conversations.contract import ConversationActivities, FinishRequest, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore, SettledTurn
-from threadline.conversations.decide import Deciding, Rules
-from threadline.conversations.finish import Finishing
+from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
@@ -37,25 +35,20 @@ from threadline.conversations.model.conversation import (
     Talk,
     conversation_workflow_id,
 )
-from threadline.conversations.operator_activities import LiveOperatorActivities
-from threadline.conversations.operator_contract import OperatorActivities
-from threadline.conversations.posting import LiveSpeakingActivities
-from threadline.conversations.think import Mind, Thinking
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
+from threadline.operator.context import SlackContext
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import Slack, make_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
-from threadline.slack.users import UserDirectory
+from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
@@ -65,7 +58,6 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
-from threadline.wiring.operator import operator_context
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack.app import SlackSandbox
@@ -510,26 +502,28 @@ def _activities(
 ) -> list[Callable[..., Any]]:
     """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
     database = scene.database
-    mind = Mind(scene.model, scene.registry(), Services(), bot_name="polaris")
-    outbox = Outbox(slack, database)
-    alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
+    outbox, users = Outbox(slack, database), UserDirectory(slack.user)
     authors = AuthorPolicy(users)
-    context = operator_context(database, mind, users, History(slack), authors, 6_000)
-    thinking = Thinking(database, mind, users, alerts, context)
-    acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
-    deciding = Deciding(database, scene.model if decides else None, mind, users, _lead, scene.documents, Rules())
-    remembering = Remembering(mind.registry, mind.clock)
-    finishing = Finishing(database, outbox, slack, deciding, thinking, remembering)
+    deps = ConversationDeps(
+        database,
+        slack,
+        outbox,
+        users,
+        FailureAlerts(outbox, ESCALATIONS),
+        scene.model,
+        scene.registry(),
+        Services(),
+        PostgresToolLedger(database),
+        DecisionDeps(scene.model if decides else None, _lead, scene.documents),
+        SlackContext(UserProfiles(database, users), History(slack), authors),
+        limits=limits,
+        bot_name="polaris",
+    )
     workflows = WorkflowClient(scene.environment.client)
     settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
-        *activities_of(
-            LiveConversationActivities(database, limits, deciding, thinking, acting, finishing, slack),
-            ConversationActivities,
-        ),
-        *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
-        *activities_of(LiveOperatorActivities(Beginning(database, mind)), OperatorActivities),
+        *activities_of(LiveConversationActivities(deps), ConversationActivities),
         *activities_of(handovers, HandoverActivities),
     ]
 

@@ -27,7 +27,7 @@ from threadline.settings import (
 from threadline.threads.contract import LOOK_BACK
 from threadline.tools.model import Risk
 from threadline.tools.registry import Tool, ToolRegistry
-from threadline.wiring.conversations import TalkSettings
+from threadline.wiring.conversations import ConversationFeatureSettings
 from threadline.wiring.gateway import case_channels, watched_channels
 from threadline.wiring.integrations import configured_embedder
 from threadline.wiring.toolset_list import TOOLS
@@ -65,14 +65,14 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
 @pytest.mark.parametrize(
     ("section", "name", "value", "reason"),
     [
-        (TalkSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "0", ""),
-        (TalkSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "many", ""),
-        (TalkSettings, "THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10", ""),
-        (TalkSettings, "THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY), ""),
-        (TalkSettings, "THREADLINE_MUTATIONS_PER_MINUTE", "0", ""),
-        (TalkSettings, "THREADLINE_MEMORY_DAYS", "0", ""),
-        (TalkSettings, "THREADLINE_OPERATOR_CONTEXT_TOKENS", "999", ""),
-        (TalkSettings, "THREADLINE_OPENAI_TIMEOUT", "151s", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "0", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_MAX_TURNS", "many", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_CONTEXT_TOKENS", "10", ""),
+        (ConversationFeatureSettings, "THREADLINE_CONVERSATION_RETENTION_DAYS", str(LOOK_BACK / DAY), ""),
+        (ConversationFeatureSettings, "THREADLINE_MUTATIONS_PER_MINUTE", "0", ""),
+        (ConversationFeatureSettings, "THREADLINE_MEMORY_DAYS", "0", ""),
+        (ConversationFeatureSettings, "THREADLINE_OPERATOR_CONTEXT_TOKENS", "999", ""),
+        (ConversationFeatureSettings, "THREADLINE_OPENAI_TIMEOUT", "151s", ""),
         (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "general", ""),
         (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0SUMMARIES", "a channel of cases"),
         (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0GENERAL,C0REPORTS", "a channel of cases"),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -11,14 +12,14 @@ from threadline.conversations import context_window as context
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import tool_execution as telling
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.contract import ACT_CALL, ActRequest
+from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import Asker
 from threadline.conversations.model.conversation import Execution, lost_call
-from threadline.conversations.think import Mind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall
 from threadline.operator import enforcement as protocol
@@ -27,140 +28,14 @@ from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, NewEntry
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread, name_with_id
-from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import Author, Change, ErrorCategory, ToolResult
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.runner import ToolRunner
 
+_ATTEMPTS = ACT.retry.maximum_attempts
 _log = structlog.get_logger(__name__)
-
-
-class Acting:
-    """Args: `attempts` is how often one call is tried at most."""
-
-    def __init__(
-        self, database: Database, mind: Mind, ledger: ToolLedger, alerts: FailureAlerts, attempts: int
-    ) -> None:
-        self._database = database
-        self._mind = mind
-        self._ledger = ledger
-        self._alerts = alerts
-        self._attempts = attempts
-
-    async def act(self, request: ActRequest, attempt: int) -> list[Execution]:
-        """See `ConversationActivities.act`; `attempt` counts from 1.
-
-        Raises:
-            Permanent: the model has not made a single call that is asked for.
-            Transient: trying it again does no harm.
-        """
-        turn = await self._asked(request)
-        if len(request.calls) == 1:
-            return [await self._run(request, turn, request.calls[0].id, attempt)]
-        calls = [self._run_with_limit(request, turn, each, attempt) for each in request.calls]
-        ran = await asyncio.gather(*calls, return_exceptions=True)
-        if broken := [each for each in ran if isinstance(each, BaseException)]:
-            raise broken[0]  # the next attempt finds the others on record
-        return [each for each in ran if isinstance(each, Execution)]
-
-    async def _run_with_limit(self, request: ActRequest, turn: "_Turn", asked: ToolCall, attempt: int) -> Execution:
-        """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
-
-        Raises:
-            Transient, or what nobody foresaw: there is another attempt.
-        """
-        limit = asyncio.timeout(ACT_CALL)
-        try:
-            async with limit:
-                return await self._run(request, turn, asked.id, attempt)
-        except Permanent as error:
-            return lost_call(asked, str(error), request.protocol)
-        except Exception as error:
-            if attempt < self._attempts and not limit.expired():
-                raise
-            _log.warning("call_broke_off", tool=asked.name, exc_info=error)
-            if not isinstance(error, Transient | TimeoutError):
-                await self._alerts.record(asked.name)
-            return lost_call(asked, "", request.protocol)
-
-    async def _run(self, request: ActRequest, turn: "_Turn", call_id: str, attempt: int) -> Execution:
-        reply, brief = turn.reply, turn.brief
-        call = next((each for each in reply.calls if each.id == call_id), None)
-        if call is None:
-            raise Permanent("This call is not in the model's reply, so it was not made.")
-        agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-        policies = [protocol.OperatorProtocol(request.protocol, self._journal)] if request.protocol else []
-        runner = ToolRunner(self._mind.registry, self._mind.allowed(brief, agent), self._ledger, policies)
-        where = self._context(request, turn, call_id, attempt)
-        deletions = 0
-        if _reads_thread(call):
-            async with self._database.begin() as tx:
-                deletions = await ConversationStore(tx).deletions(request.thread)
-        appended = 0
-
-        async def keep(tx: Transaction, result: ToolResult) -> None:
-            nonlocal appended
-            # In a thread: a large result takes a while, in which others are to be served.
-            shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
-            key = f"t:{request.turn}:{request.step}:{call.id}"
-            gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
-            entry = (key, context.result(call.id, shown))
-            appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
-            if gone:
-                await ConversationStore(tx).forget_read(request.thread)
-
-        result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
-        if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
-            await self._alerts.record(call.name)
-        told = telling.execution(call, result, self._mind.registry)
-        if request.protocol is None:
-            return told
-        return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
-
-    async def _journal(self, speech: Speech) -> None:
-        """See `operator.enforcement.Journal`."""
-        entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
-        author = Author(speech.user_id, speech.correlation_id)
-        async with self._database.begin() as tx:
-            await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
-
-    async def _asked(self, request: ActRequest) -> "_Turn":
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as tx:
-            reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
-            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
-            if reply is None or brief is None:
-                raise Permanent("The model's reply is no longer stored, so nothing was done.")
-            askers = await ConversationStore(tx).askers(thread, turn, request.step)
-            labels = await _labels(tx, thread, brief, askers)
-        if askers and askers[-1].user_id != brief.user_id:
-            user, request_id = askers[-1].user_id, askers[-1].message_id
-            name = labels[user].removesuffix(f" ({user})")
-            brief = replace(brief, user_id=user, actor=name, request_id=request_id)
-        others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
-        return _Turn(reply, brief, others)
-
-    def _context(self, request: ActRequest, turn: "_Turn", call_id: str, attempt: int) -> ToolContext:
-        thread, brief = request.thread, turn.brief
-        return ToolContext(
-            team=thread.team,
-            channel=thread.channel,
-            thread_ts=thread.ts,
-            user_id=brief.user_id,
-            request_id=brief.request_id,
-            correlation_id=turn_id(thread, request.turn),
-            clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
-            services=self._mind.services,
-            actor=brief.actor,
-            turn=request.turn,
-            step=request.step,
-            call_id=call_id,
-            co_requesters=turn.others,
-            retries_left=max(0, self._attempts - attempt),
-        )
 
 
 @dataclass(frozen=True)
@@ -171,6 +46,126 @@ class _Turn:
     reply: Message
     brief: Briefing
     others: dict[str, str]
+
+
+async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list[Execution]:
+    """See `ConversationActivities.act`; `attempt` counts from 1.
+
+    Raises:
+        Permanent: the model has not made a single call that is asked for.
+        Transient: trying it again does no harm.
+    """
+    turn = await _read_turn(deps, request)
+    if len(request.calls) == 1:
+        return [await _run(deps, request, turn, request.calls[0].id, attempt)]
+    calls = [_run_with_limit(deps, request, turn, each, attempt) for each in request.calls]
+    ran = await asyncio.gather(*calls, return_exceptions=True)
+    if broken := [each for each in ran if isinstance(each, BaseException)]:
+        raise broken[0]  # the next attempt finds the others on record
+    return [each for each in ran if isinstance(each, Execution)]
+
+
+async def _run_with_limit(
+    deps: ConversationDeps, request: ActRequest, turn: _Turn, asked: ToolCall, attempt: int
+) -> Execution:
+    """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
+
+    Raises:
+        Transient, or what nobody foresaw: there is another attempt.
+    """
+    limit = asyncio.timeout(ACT_CALL)
+    try:
+        async with limit:
+            return await _run(deps, request, turn, asked.id, attempt)
+    except Permanent as error:
+        return lost_call(asked, str(error), request.protocol)
+    except Exception as error:
+        if attempt < _ATTEMPTS and not limit.expired():
+            raise
+        _log.warning("call_broke_off", tool=asked.name, exc_info=error)
+        if not isinstance(error, Transient | TimeoutError):
+            await deps.alerts.record(asked.name)
+        return lost_call(asked, "", request.protocol)
+
+
+async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> Execution:
+    reply, brief = turn.reply, turn.brief
+    call = next((each for each in reply.calls if each.id == call_id), None)
+    if call is None:
+        raise Permanent("This call is not in the model's reply, so it was not made.")
+    agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
+    policies = [protocol.OperatorProtocol(request.protocol, partial(_journal, deps))] if request.protocol else []
+    runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
+    where = _tool_context(deps, request, turn, call_id, attempt)
+    deletions = 0
+    if _reads_thread(call):
+        async with deps.database.begin() as tx:
+            deletions = await ConversationStore(tx).deletions(request.thread)
+    appended = 0
+
+    async def keep(tx: Transaction, result: ToolResult) -> None:
+        nonlocal appended
+        # In a thread: a large result takes a while, in which others are to be served.
+        shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
+        key = f"t:{request.turn}:{request.step}:{call.id}"
+        gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
+        entry = (key, context.result(call.id, shown))
+        appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
+        if gone:
+            await ConversationStore(tx).forget_read(request.thread)
+
+    result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
+    if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
+        await deps.alerts.record(call.name)
+    told = telling.execution(call, result, deps.registry)
+    if request.protocol is None:
+        return told
+    return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+
+
+async def _journal(deps: ConversationDeps, speech: Speech) -> None:
+    """See `operator.enforcement.Journal`."""
+    entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
+    author = Author(speech.user_id, speech.correlation_id)
+    async with deps.database.begin() as tx:
+        await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
+
+
+async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:
+    thread, turn = request.thread, request.turn
+    async with deps.database.begin() as tx:
+        reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
+        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        if reply is None or brief is None:
+            raise Permanent("The model's reply is no longer stored, so nothing was done.")
+        askers = await ConversationStore(tx).askers(thread, turn, request.step)
+        labels = await _labels(tx, thread, brief, askers)
+    if askers and askers[-1].user_id != brief.user_id:
+        user, request_id = askers[-1].user_id, askers[-1].message_id
+        name = labels[user].removesuffix(f" ({user})")
+        brief = replace(brief, user_id=user, actor=name, request_id=request_id)
+    others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+    return _Turn(reply, brief, others)
+
+
+def _tool_context(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> ToolContext:
+    thread, brief = request.thread, turn.brief
+    return ToolContext(
+        team=thread.team,
+        channel=thread.channel,
+        thread_ts=thread.ts,
+        user_id=brief.user_id,
+        request_id=brief.request_id,
+        correlation_id=turn_id(thread, request.turn),
+        clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
+        services=deps.services,
+        actor=brief.actor,
+        turn=request.turn,
+        step=request.step,
+        call_id=call_id,
+        co_requesters=turn.others,
+        retries_left=max(0, _ATTEMPTS - attempt),
+    )
 
 
 def _reads_thread(call: ToolCall) -> bool:

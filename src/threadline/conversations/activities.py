@@ -7,35 +7,38 @@ from typing import TypeVar
 import structlog
 from temporalio import activity
 
-from threadline.conversations.act import Acting
+from threadline.conversations import act, decide, finish, posting, think, turn_routing
 from threadline.conversations.contract import (
     ActRequest,
+    Begun,
     ConversationActivities,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
+    Marker,
+    PassOn,
     Refusal,
     Stored,
     StoreRequest,
+    TalkTurn,
     ThinkRequest,
     Thought,
     TurnDecision,
+    Word,
 )
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.decide import Deciding
-from threadline.conversations.finish import Finishing
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_intake import ConversationBatch
-from threadline.conversations.model.conversation import ConversationLimits, Execution
+from threadline.conversations.model.conversation import ConversationMarks, Execution
 from threadline.conversations.status import showing_status
-from threadline.conversations.think import Thinking
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.rate_limits import Limits
-from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage
+from threadline.threads.outbox import add_reactions
 
 _REFUSALS = {
     Verdict.OK: None,
@@ -47,35 +50,17 @@ Verdicts = TypeVar("Verdicts")
 
 
 class LiveConversationActivities(ConversationActivities):
-    """Args: `limits` bound every conversation; `deciding` to `finishing` are the steps of a turn; `slack`
-    shows what they do."""
-
-    def __init__(
-        self,
-        database: Database,
-        limits: ConversationLimits,
-        deciding: Deciding,
-        thinking: Thinking,
-        acting: Acting,
-        finishing: Finishing,
-        slack: Slack,
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._limits = limits
-        self._thinking = thinking
-        self._deciding = deciding
-        self._finishing = finishing
-        self._acting = acting
+    def __init__(self, deps: ConversationDeps) -> None:
+        self.deps = deps
 
     @activity.defn
     async def store_messages(self, request: StoreRequest) -> Stored:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
-        async with self._database.begin() as tx:
+        async with self.deps.database.begin() as tx:
             stored = await ConversationStore(tx).store(thread, batch)
             told = await self._judge(tx, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
         log_quarantined(thread, stored.quarantined)
-        return replace(told, limits=self._limits) if request.first else told
+        return replace(told, limits=self.deps.limits) if request.first else told
 
     async def _judge(
         self, tx: Transaction, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
@@ -108,28 +93,48 @@ class LiveConversationActivities(ConversationActivities):
         return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
 
     @activity.defn
+    async def begin_turn(self, turn: TalkTurn) -> Begun:
+        return await turn_routing.begin_turn(self.deps, turn)
+
+    @activity.defn
+    async def pass_on(self, request: PassOn) -> Begun:
+        return await turn_routing.pass_to_operator(self.deps, request)
+
+    @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._deciding.decide(request, activity.info().attempt)
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await decide.decide(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
-        return await self._deciding.decide_without_model(request)
+        return await decide.decide_without_model(self.deps, request)
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._thinking.think(request, activity.info().attempt)
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await think.think(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def act(self, request: ActRequest) -> list[Execution]:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._acting.act(request, activity.info().attempt)
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await act.act(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
-            return await self._finishing.finish(request, activity.info().attempt)
+            return await finish.finish_turn(self.deps, request, activity.info().attempt)
+
+    @activity.defn
+    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+        return await posting.post_answer(self.deps, turn)
+
+    @activity.defn
+    async def post_word(self, word: Word) -> None:
+        await posting.post_word(self.deps, word)
+
+    @activity.defn
+    async def mark_messages(self, marker: Marker) -> None:
+        await add_reactions(self.deps.slack, marker.name, marker.items)
 
 
 async def _fail_open(tx: Transaction, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:

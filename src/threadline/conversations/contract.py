@@ -231,8 +231,41 @@ class Marker:
     items: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Begun:
+    """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked.
+
+    `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
+    """
+
+    marks: ConversationMarks
+    agent: Agent = Agent.COPILOT
+    protocol: ProtocolState | None = None
+    ends: OutcomeKind | None = None
+    falls_through: bool = False
+    about: str = ""
+    correlation_id: str = ""
+    max_turns: int = 0
+    """Model calls that may ask for tools; 0: as every conversation."""
+    behind: int = 0
+    """Steps that another agent took before this one went on."""
+    relays: bool = False
+    """A person has taken the thread over, or may: they are shown what was said."""
+    overhears: bool = False
+    """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""
+
+
+@dataclass(frozen=True)
+class PassOn:
+    """The operator goes on with a turn, behind the step that was the last one."""
+
+    thread: Thread
+    turn: int
+    step: int
+
+
 class ConversationActivities(ABC):
-    """The conversation in the database, its model and its tools. Run in the core worker."""
+    """The conversation in the database, its model, its tools, and what it says in Slack. Run in the core worker."""
 
     @activity_options(STORE)
     @activity.defn
@@ -242,6 +275,18 @@ class ConversationActivities(ABC):
 
         The first request of a run also judges what was stored before and is not judged yet.
         """
+
+    @activity_options(STORE)
+    @activity.defn
+    @abstractmethod
+    async def begin_turn(self, turn: TalkTurn) -> Begun:
+        """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
+
+    @activity_options(STORE)
+    @activity.defn
+    @abstractmethod
+    async def pass_on(self, request: PassOn) -> Begun:
+        """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
     @activity_options(DECIDE)
     @activity.defn
@@ -289,10 +334,6 @@ class ConversationActivities(ABC):
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
         what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`."""
-
-
-class SpeakingActivities(ABC):
-    """What a conversation says in Slack. Run in the core worker."""
 
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn

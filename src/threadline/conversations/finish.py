@@ -12,16 +12,17 @@ from threadline.conversations import decision_texts as decision_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.decide import Deciding
+from threadline.conversations.decide import escalate_turn
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
+from threadline.conversations.prompt_building import append_unread
 from threadline.conversations.status import set_status
-from threadline.conversations.think import Thinking
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_memory import Remembering
+from threadline.conversations.turn_memory import remember_turn
 from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
@@ -34,11 +35,9 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import Slack
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
-from threadline.threads.outbox import Outbox
 from threadline.threads.store import PostClaim
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
@@ -75,110 +74,94 @@ class _Settled:
     claim: PostClaim | None
 
 
-class Finishing:
-    """Args: `thinking` and `remembering` keep what a turn has left for later ones."""
+async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
+    """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
+    thread, turn = request.thread, request.turn
+    settled = await _settle(deps, request)
+    finished = settled.finished
+    if settled.claim:  # at once: a claim holds for its lease
+        finished = await _post(deps, settled, settled.claim, attempt)
+    if settled.unread or settled.own:
+        await append_unread(deps, thread, turn, settled.own)
+    if settled.remembers and not (settled.claim and finished.posted):
+        async with deps.database.begin() as tx:
+            await _remember(deps, tx, thread, turn)
+    if request.status_shown and request.post and not (finished.handover or finished.posted):
+        await set_status(deps.slack, thread, "")
+    return finished
 
-    def __init__(
-        self,
-        database: Database,
-        outbox: Outbox,
-        slack: Slack,
-        deciding: Deciding,
-        thinking: Thinking,
-        remembering: Remembering,
-    ) -> None:
-        self._database = database
-        self._outbox = outbox
-        self._slack = slack
-        self._deciding = deciding
-        self._thinking = thinking
-        self._remembering = remembering
 
-    async def finish(self, request: FinishRequest, attempt: int) -> FinishedTurn:
-        """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
-        thread, turn = request.thread, request.turn
-        settled = await self._settle(request)
-        finished = settled.finished
-        if settled.claim:  # at once: a claim holds for its lease
-            finished = await self._post(settled, settled.claim, attempt)
-        if settled.unread or settled.own:
-            await self._thinking.remember(thread, turn, settled.own)
-        if settled.remembers and not (settled.claim and finished.posted):
-            async with self._database.begin() as tx:
-                await self._remember(tx, thread, turn)
-        if request.status_shown and request.post and not (finished.handover or finished.posted):
-            await set_status(self._slack, thread, "")
-        return finished
+async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim, attempt: int) -> FinishedTurn:
+    """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
+    finished, answer = settled.finished, settled.answer
 
-    async def _post(self, settled: _Settled, claim: PostClaim, attempt: int) -> FinishedTurn:
-        """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
-        finished, answer = settled.finished, settled.answer
+    async def remember(tx: Transaction) -> None:
+        if settled.remembers:
+            await _remember(deps, tx, answer.thread, answer.turn)
 
-        async def remember(tx: Transaction) -> None:
-            if settled.remembers:
-                await self._remember(tx, answer.thread, answer.turn)
-
-        try:
-            marks = await publish_answer(self._database, self._outbox, answer, claim=claim, afterwards=remember)
-        except Transient:
+    try:
+        marks = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+    except Transient:
+        raise
+    except Exception as error:
+        expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
+        if not expected and attempt < MAX_UNEXPECTED:
             raise
-        except Exception as error:
-            expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
-            if not expected and attempt < MAX_UNEXPECTED:
-                raise
-            _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
-            return replace(finished, post_error=str(error) or type(error).__name__)
-        return replace(finished, marks=marks, posted=True)
+        _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
+        return replace(finished, post_error=str(error) or type(error).__name__)
+    return replace(finished, marks=marks, posted=True)
 
-    async def _remember(self, tx: Transaction, thread: Thread, turn: int) -> None:
-        """It was answered already, and without that the next turn remembers less."""
-        try:
-            async with tx.begin_nested():
-                await self._remembering.remember(tx, thread, turn)
-        except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
-            _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
 
-    async def _settle(self, request: FinishRequest) -> _Settled:
-        """Write down how the turn ended. The first word about a turn stands."""
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as tx:
-            await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
-            row = await conversation_row.locked(tx, thread)
-            plan = await TurnPlans(tx).of(thread, turn)
-            request = await _taken_back(tx, request, plan)
-            if request.escalate:
-                await self._deciding.escalate(tx, thread, turn, request.escalate)
-            made = last_round(await DecisionStore(tx).rounds(row.id, turn))
-            request, left = await _taken_over(tx, request)
-            answer, end, own = await _answer(tx, request, plan, made)
-            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
-            user = brief.user_id if brief else await _asker(tx, request)
-            answer = await _written_down(tx, request, user, answer, end)
-            notes = await _notes(tx, request, plan) if answer else ()
-            detail = await _wants_detail(tx, thread, turn)
-            said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
-            ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
-            handover = await _decided(tx, request, made, user, left=left) if made else False
-            question = _question(request, answer)
-            marks = await ConversationStore(tx).settle(
-                thread, turn, request.kind, said, user, detail, request.model_calls, question
-            )
-            to_post = await read_answer(tx, thread, turn)
-            if to_post is None:
-                raise Permanent("The conversation was deleted, so its turn cannot end.")
-            unread = bool(await ConversationStore(tx).unread(thread, turn))
-            finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
-            posts = request.post and not handover and bool(to_post.text)
-            claim = await claim_answer(tx, self._outbox, to_post) if posts else None
-            if plan is None:
-                return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
-            spent = await TurnPlans(tx).spent(thread, turn)
-            result = _result(request, plan, spent, answer)
-            await TurnPlans(tx).finish(thread, turn, result)
-        _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-        remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
-        summary = _in_words(turn, request.kind, plan, spent)
-        return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
+async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
+    """It was answered already, and without that the next turn remembers less."""
+    try:
+        async with tx.begin_nested():
+            await remember_turn(tx, thread, turn, deps.registry, deps.clock())
+    except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
+        _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
+
+
+async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
+    """Write down how the turn ended. The first word about a turn stands."""
+    thread, turn = request.thread, request.turn
+    async with deps.database.begin() as tx:
+        await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
+        row = await conversation_row.locked(tx, thread)
+        plan = await TurnPlans(tx).of(thread, turn)
+        request = await _taken_back(tx, request, plan)
+        if request.escalate:
+            await escalate_turn(deps, tx, thread, turn, request.escalate)
+        made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+        request, left = await _taken_over(tx, request)
+        answer, end, own = await _answer(tx, request, plan, made)
+        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        user = brief.user_id if brief else await _asker(tx, request)
+        answer = await _written_down(tx, request, user, answer, end)
+        notes = await _notes(tx, request, plan) if answer else ()
+        detail = await _wants_detail(tx, thread, turn)
+        said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
+        ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
+        handover = await _decided(tx, request, made, user, left=left) if made else False
+        question = _question(request, answer)
+        marks = await ConversationStore(tx).settle(
+            thread, turn, request.kind, said, user, detail, request.model_calls, question
+        )
+        to_post = await read_answer(tx, thread, turn)
+        if to_post is None:
+            raise Permanent("The conversation was deleted, so its turn cannot end.")
+        unread = bool(await ConversationStore(tx).unread(thread, turn))
+        finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
+        posts = request.post and not handover and bool(to_post.text)
+        claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
+        if plan is None:
+            return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
+        spent = await TurnPlans(tx).spent(thread, turn)
+        result = _result(request, plan, spent, answer)
+        await TurnPlans(tx).finish(thread, turn, result)
+    _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
+    remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
+    summary = _in_words(turn, request.kind, plan, spent)
+    return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
 
 
 async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:

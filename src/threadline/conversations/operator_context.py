@@ -1,26 +1,23 @@
 """What the operator is told of a turn before it begins: gathered from records and Slack, and the request analysed."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import structlog
 
 from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.request_texts import asked_in
 from threadline.conversations.turn_plans import Plan, TurnPlans
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent
-from threadline.models.chat_model import ChatModel
 from threadline.operator.context import (
     LAYER_TIMEOUT,
-    TOKENS,
     Context,
     ContextRequest,
     Records,
     RelatedThread,
-    SlackContext,
     build_context,
     read_records,
     reason_of,
@@ -29,7 +26,6 @@ from threadline.operator.prompt import RequestAnalysis, analyse_request
 from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.registry import Tool
 
 _RELATED_THREADS = 20
 _READINGS = 3
@@ -48,74 +44,68 @@ class OperatorQuestion:
     deletions: int
 
 
-class OperatorContext:
-    """Args: `tools` are those on offer; `tokens` bound the context."""
+async def gather_context(
+    deps: ConversationDeps, turn: int, plan: Plan, asked: OperatorQuestion, *, analyse: bool
+) -> Plan:
+    """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
 
-    def __init__(
-        self,
-        database: Database,
-        slack: SlackContext,
-        model: ChatModel | None,
-        tools: Sequence[Tool],
-        tokens: int = TOKENS,
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._model = model
-        self._tools = tools
-        self._tokens = tokens
+    Args:
+        analyse: have the model say what is asked for, before it is asked to do it.
+    """
+    thread = asked.request.thread
+    try:
+        async with asyncio.timeout(LONGEST_CONTEXT):
+            for _ in range(_READINGS):
+                made = await _build(deps, asked)
+                analysis = RequestAnalysis()
+                if analyse:
+                    analysis = await analyse_request(
+                        deps.model, asked.request.question, made.text, deps.operator_profile.tools
+                    )
+                async with deps.database.begin() as tx:
+                    if kept := await _keep(deps, tx, turn, asked, made, analysis):
+                        return kept
+                    asked = await read_question(tx, thread, turn, plan)
+                _log.info("context_read_again", slack_thread=thread.key, turn=turn)
+    except Exception as error:  # noqa: BLE001 - it is a help, without which the turn goes on
+        _log.warning("context_not_gathered", slack_thread=thread.key, turn=turn, exc_info=error)
+    return plan
 
-    async def gather(self, turn: int, plan: Plan, asked: OperatorQuestion, *, analyse: bool) -> Plan:
-        """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
 
-        Args:
-            analyse: have the model say what is asked for, before it is asked to do it.
-        """
-        thread = asked.request.thread
-        try:
-            async with asyncio.timeout(LONGEST_CONTEXT):
-                for _ in range(_READINGS):
-                    made = await self._context(asked)
-                    analysis = RequestAnalysis()
-                    if analyse:
-                        analysis = await analyse_request(self._model, asked.request.question, made.text, self._tools)
-                    async with self._database.begin() as tx:
-                        if kept := await self._keep(tx, turn, asked, made, analysis):
-                            return kept
-                        asked = await read_question(tx, thread, turn, plan)
-                    _log.info("context_read_again", slack_thread=thread.key, turn=turn)
-        except Exception as error:  # noqa: BLE001 - it is a help, without which the turn goes on
-            _log.warning("context_not_gathered", slack_thread=thread.key, turn=turn, exc_info=error)
-        return plan
+async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
+    records: Records | str
+    try:
+        # A transaction without the conversation's row: incoming messages wait for whoever holds it.
+        async with asyncio.timeout(LAYER_TIMEOUT), deps.database.begin() as tx:
+            records = await read_records(tx, asked.request)
+    except (TimeoutError, Permanent) as missing:
+        records = reason_of(missing, "records")
+    names = {each.wire_name for each in deps.operator_profile.tools}
+    return await build_context(asked.request, records, deps.operator_slack, names, deps.operator_tokens)
 
-    async def _context(self, asked: OperatorQuestion) -> Context:
-        records: Records | str
-        try:
-            # A transaction without the conversation's row: incoming messages wait for whoever holds it.
-            async with asyncio.timeout(LAYER_TIMEOUT), self._database.begin() as tx:
-                records = await read_records(tx, asked.request)
-        except (TimeoutError, Permanent) as missing:
-            records = reason_of(missing, "records")
-        names = {each.wire_name for each in self._tools}
-        return await build_context(asked.request, records, self._slack, names, self._tokens)
 
-    async def _keep(
-        self, tx: Transaction, turn: int, asked: OperatorQuestion, made: Context, analysis: RequestAnalysis
-    ) -> Plan | None:
-        """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
-        kept, where something was deleted in the thread meanwhile."""
-        thread = asked.request.thread
-        if analysis.usage:
-            spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
-            await ConversationStore(tx).spent(thread, *spent)
-        if await ConversationStore(tx).deletions(thread) != asked.deletions:
-            return None
-        await TurnPlans(tx).prepared(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
-        if analysis.text:
-            await TurnPlans(tx).analysed(thread, turn, analysis.text)
-        sizes = {each.name: each.tokens for each in made.layers if not each.missing}
-        _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
-        return await TurnPlans(tx).of(thread, turn)
+async def _keep(
+    deps: ConversationDeps,
+    tx: Transaction,
+    turn: int,
+    asked: OperatorQuestion,
+    made: Context,
+    analysis: RequestAnalysis,
+) -> Plan | None:
+    """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
+    kept, where something was deleted in the thread meanwhile."""
+    thread = asked.request.thread
+    if analysis.usage:
+        spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
+        await ConversationStore(tx).spent(thread, *spent)
+    if await ConversationStore(tx).deletions(thread) != asked.deletions:
+        return None
+    await TurnPlans(tx).prepared(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    if analysis.text:
+        await TurnPlans(tx).analysed(thread, turn, analysis.text)
+    sizes = {each.name: each.tokens for each in made.layers if not each.missing}
+    _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
+    return await TurnPlans(tx).of(thread, turn)
 
 
 async def read_question(tx: Transaction, thread: Thread, turn: int, plan: Plan) -> OperatorQuestion:

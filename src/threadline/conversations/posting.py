@@ -5,20 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from temporalio import activity
 
 from threadline.conversations.blocks import answer_of, word_text
-from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
+from threadline.conversations.contract import TalkTurn, Word
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import ConversationMarks
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import Slack
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline.threads.outbox import Outbox, Post, add_reactions
+from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
@@ -29,30 +28,19 @@ _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
 
-class LiveSpeakingActivities(SpeakingActivities):
-    """Args: `slack` for reactions; everything else is said through `outbox`."""
+async def post_answer(deps: ConversationDeps, turn: TalkTurn) -> ConversationMarks:
+    """See `ConversationActivities.post_answer`."""
+    async with deps.database.begin() as tx:
+        answer = await read_answer(tx, turn.thread, turn.turn)
+    if answer is None:
+        raise Permanent("This turn has not ended, so it has no answer to post yet.")
+    return await publish_answer(deps, answer)
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox) -> None:
-        self._database = database
-        self._slack = slack
-        self._outbox = outbox
 
-    @activity.defn
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
-        async with self._database.begin() as tx:
-            answer = await read_answer(tx, turn.thread, turn.turn)
-        if answer is None:
-            raise Permanent("This turn has not ended, so it has no answer to post yet.")
-        return await publish_answer(self._database, self._outbox, answer)
-
-    @activity.defn
-    async def post_word(self, word: Word) -> None:
-        rendered = formatting.notice(word_text(word.kind, word.until))
-        await self._outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
-
-    @activity.defn
-    async def mark_messages(self, marker: Marker) -> None:
-        await add_reactions(self._slack, marker.name, marker.items)
+async def post_word(deps: ConversationDeps, word: Word) -> None:
+    """See `ConversationActivities.post_word`."""
+    rendered = formatting.notice(word_text(word.kind, word.until))
+    await deps.outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
 
 
 @dataclass(frozen=True)
@@ -87,8 +75,7 @@ Afterwards = Callable[[Transaction], Awaitable[None]]
 
 
 async def publish_answer(
-    database: Database,
-    outbox: Outbox,
+    deps: ConversationDeps,
     answer: TurnAnswer,
     *,
     claim: PostClaim | None = None,
@@ -113,10 +100,10 @@ async def publish_answer(
     parts = answer.render()
     post = _answer_post(answer, parts)
     if parts:  # of several parts the first alone would tell, and the others could be lost
-        await outbox.publish(replace(post, claim=claim, on_posted=note if len(parts) == 1 else None))
+        await deps.outbox.publish(replace(post, claim=claim, on_posted=note if len(parts) == 1 else None))
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
     if not noted:
-        async with database.begin() as tx:
+        async with deps.database.begin() as tx:
             await note(tx)
     return noted[0]
 

@@ -4,7 +4,7 @@ Everything is kept under its key, so a second attempt finds what the first one w
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -14,17 +14,18 @@ from threadline.conversations import conversation_row
 from threadline.conversations import recent_ids as references
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Budget, Cut, Past
+from threadline.conversations.context_window import Cut, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_context import OperatorQuestion, read_question
-from threadline.conversations.summary import Summaries
+from threadline.conversations.summary import summarise
 from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.conversations.turn_plans import Plan, TurnPlans
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent
@@ -34,7 +35,7 @@ from threadline.models.model import Message, Role
 from threadline.operator.model import scope as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
-from threadline.slack.users import UserDirectory, display_name, time_zone
+from threadline.slack.users import display_name, time_zone
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.ledger import recorded_result
@@ -104,223 +105,224 @@ class _Found:
         return self.plan is not None and self.plan.route.overhears
 
 
-class TakingUp:
-    """Args: `clock` returns seconds since 1970; for `sensitive_words` see `turn_words.staying`."""
+async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> Question:
+    """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
 
-    def __init__(
-        self,
-        database: Database,
-        users: UserDirectory,
-        summaries: Summaries,
-        budget: Budget,
-        clock: Callable[[], float],
-        sensitive_words: Sequence[str] = (),
-    ) -> None:
-        self._database = database
-        self._summaries = summaries
-        self._sensitive_words = sensitive_words
-        self._users = users
-        self._budget = budget
-        self._clock = clock
-
-    async def question(self, request: ThinkRequest, attempt: int) -> Question:
-        """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
-
-        One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for, or a summary
-        is made first.
-        """
-        thread, turn = request.thread, request.turn
-        found, made = await self._read(request, summarises=True)
-        if made is None and self._has_too_much(request, found):
-            await self._summaries.make(TalkTurn(thread, turn), attempt)
-            found, made = await self._read(request, summarises=False)
-        if made:
-            return made
-        names, brief = await self._told(request, found)
-        async with self._database.begin() as tx:
-            if await ConversationStore(tx).open_step(thread, turn, found.step) != found.step:
-                raise Permanent(_OVER)
-            # Read once more: somebody may have deleted a message while Slack was asked for names.
-            taken = await ConversationStore(tx).take_up(thread, turn, found.step)
-            return await self._asked(tx, request, found, brief, names, taken)
-
-    async def _read(self, request: ThinkRequest, *, summarises: bool) -> tuple[_Found, Question | None]:
-        """What is found, and what is asked where nothing else is needed for it.
-
-        Args:
-            summarises: a summary may have to be made first.
-        """
-        async with self._database.begin() as tx:
-            found = await self._found(tx, request)
-            if found.kept:
-                return found, Question(found.marks, found.step, found.kept)
-            if not self._knows_people(found) or (summarises and self._has_too_much(request, found)):
-                return found, None
-            names, brief = await self._told(request, found)
-            return found, await self._asked(tx, request, found, brief, names, found.taken)
-
-    def _knows_people(self, found: _Found) -> bool:
-        """Whether Slack need not be asked for anybody's name or time zone."""
-        if found.briefing and not (found.several and found.taken):
-            return True
-        people = {each.author_id for each in found.taken} | ({found.previous.user_id} if found.previous else set())
-        return all(self._users.is_cached(each) for each in people if each)
-
-    def _has_too_much(self, request: ThinkRequest, found: _Found) -> bool:
-        """Whether a turn that begins has more past than the model is sent."""
-        said = self._said(found.taken, {}, request.agent)
-        return found.briefing is None and bool(self._cut(request, found, said).older)
-
-    async def _told(self, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], Briefing]:
-        """The names of who wrote, and the turn's context."""
-        names = await self._names_of(found.taken, several=found.several)
-        if found.briefing:
-            return names, found.briefing
-        return names, await self._brief(request, found, self._said(found.taken, names, request.agent))
-
-    async def _asked(
-        self,
-        tx: Transaction,
-        request: ThinkRequest,
-        found: _Found,
-        brief: Briefing,
-        names: Mapping[str, str],
-        taken: Sequence[TakenUp],
-    ) -> Question:
-        """Keep what the model is asked in the transcript, and return it with what came before."""
-        thread, turn, step = request.thread, request.turn, found.step
-        entries = [
-            *await _without_result(tx, thread, turn, found.placed),
-            *([] if found.briefing else [(f"c:{turn}", brief.message())]),
-            *_keyed(taken, self._said(taken, names, request.agent)),
-        ]
-        await TranscriptStore(tx).append(thread, turn, step, entries)
-        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
-        transcript = await TranscriptStore(tx).read(thread, since=brief.since)
-        operator = request.agent is Agent.OPERATOR
-        plan = found.plan if operator else None
-        asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
-        conversation = await conversation_row.id_of(tx, thread)
-        decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-        marks = await ConversationStore(tx).marks(thread)
-        before, current = context.parted(_entries(transcript.messages), turn)
-        past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-        return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
-
-    async def remember(self, thread: Thread, turn: int, words: str) -> None:
-        """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
-
-        Args:
-            words: our own last words; empty when the model had some, or nothing was said.
-        """
-        async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)
-            last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
-                thread, f"c:{turn - 1}"
-            )
-        if not (unread or words):
-            return
-        names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
-        own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
-        async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
-            entries = _keyed(unread, self._said(unread, names))
-            await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
-
-    async def _found(self, tx: Transaction, request: ThinkRequest) -> _Found:
-        """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
-        thread, turn = request.thread, request.turn
-        step = await ConversationStore(tx).open_step(thread, turn, request.step)
-        mine = await TranscriptStore(tx).of_turn(thread, turn)
-        if kept := _reply(mine, request.step):
-            return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
-        if not step:
+    One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for, or a summary
+    is made first.
+    """
+    thread, turn = request.thread, request.turn
+    found, made = await _read_call(deps, request, summarises=True)
+    if made is None and _has_too_much(deps, request, found):
+        await summarise(deps, TalkTurn(thread, turn), attempt)
+        found, made = await _read_call(deps, request, summarises=False)
+    if made:
+        return made
+    names, brief = await _name_people(deps, request, found)
+    async with deps.database.begin() as tx:
+        if await ConversationStore(tx).open_step(thread, turn, found.step) != found.step:
             raise Permanent(_OVER)
-        plan = await TurnPlans(tx).of(thread, turn)
-        stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
-        taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
-        marks = await ConversationStore(tx).marks(thread)
-        begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
-        if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
-            return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
-        transcript = await TranscriptStore(tx).read(thread)
-        previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
-        return _Found(
-            marks=marks,
-            step=step,
-            taken=tuple(taken),
-            summary=transcript.summary,
-            summary_until=transcript.summary_until,
-            placed=transcript.messages,
-            previous=previous or _last_briefing(transcript.messages),
-            about=await bound_to(tx, thread),
-            plan=plan,
-            begins=begins,
+        # Read once more: somebody may have deleted a message while Slack was asked for names.
+        taken = await ConversationStore(tx).take_up(thread, turn, found.step)
+        return await _write_call(deps, tx, request, found, brief, names, taken)
+
+
+async def _read_call(
+    deps: ConversationDeps, request: ThinkRequest, *, summarises: bool
+) -> tuple[_Found, Question | None]:
+    """What is found, and what is asked where nothing else is needed for it.
+
+    Args:
+        summarises: a summary may have to be made first.
+    """
+    async with deps.database.begin() as tx:
+        found = await _find(deps, tx, request)
+        if found.kept:
+            return found, Question(found.marks, found.step, found.kept)
+        if not _knows_people(deps, found) or (summarises and _has_too_much(deps, request, found)):
+            return found, None
+        names, brief = await _name_people(deps, request, found)
+        return found, await _write_call(deps, tx, request, found, brief, names, found.taken)
+
+
+def _knows_people(deps: ConversationDeps, found: _Found) -> bool:
+    """Whether Slack need not be asked for anybody's name or time zone."""
+    if found.briefing and not (found.several and found.taken):
+        return True
+    people = {each.author_id for each in found.taken} | ({found.previous.user_id} if found.previous else set())
+    return all(deps.users.is_cached(each) for each in people if each)
+
+
+def _has_too_much(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> bool:
+    """Whether a turn that begins has more past than the model is sent."""
+    said = _as_messages(deps, found.taken, {}, request.agent)
+    return found.briefing is None and bool(_choose_past(deps, request, found, said).older)
+
+
+async def _name_people(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], Briefing]:
+    """The names of who wrote, and the turn's context."""
+    names = await _names_of(deps, found.taken, several=found.several)
+    if found.briefing:
+        return names, found.briefing
+    return names, await _write_note(deps, request, found, _as_messages(deps, found.taken, names, request.agent))
+
+
+async def _write_call(
+    deps: ConversationDeps,
+    tx: Transaction,
+    request: ThinkRequest,
+    found: _Found,
+    brief: Briefing,
+    names: Mapping[str, str],
+    taken: Sequence[TakenUp],
+) -> Question:
+    """Keep what the model is asked in the transcript, and return it with what came before."""
+    thread, turn, step = request.thread, request.turn, found.step
+    entries = [
+        *await _without_result(tx, thread, turn, found.placed),
+        *([] if found.briefing else [(f"c:{turn}", brief.message())]),
+        *_keyed(taken, _as_messages(deps, taken, names, request.agent)),
+    ]
+    await TranscriptStore(tx).append(thread, turn, step, entries)
+    brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+    transcript = await TranscriptStore(tx).read(thread, since=brief.since)
+    operator = request.agent is Agent.OPERATOR
+    plan = found.plan if operator else None
+    asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
+    conversation = await conversation_row.id_of(tx, thread)
+    decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
+    marks = await ConversationStore(tx).marks(thread)
+    before, current = context.parted(_entries(transcript.messages), turn)
+    past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
+    return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
+
+
+async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
+    """After the end of a turn: the model is to know later what it has not read, and what was said in its place.
+
+    Args:
+        words: our own last words; empty when the model had some, or nothing was said.
+    """
+    async with deps.database.begin() as tx:
+        unread = await ConversationStore(tx).unread(thread, turn)
+        last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
+            thread, f"c:{turn - 1}"
         )
+    if not (unread or words):
+        return
+    names = await _names_of(deps, unread, several=_several(unread, briefing.read(last)))
+    own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
+    async with deps.database.begin() as tx:
+        unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
+        entries = _keyed(unread, _as_messages(deps, unread, names))
+        await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
-    async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
-        """By id, whoever wrote it; of one who writes alone there is no need to ask."""
-        return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
 
-    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT) -> list[Message]:
-        """The operator reads no more of a message than its writer is told that it does."""
-        said = []
-        for each in taken:
-            words = (
-                questions.truncate_question(questions.normalise_question(each.text))
-                if _too_long(each, agent)
-                else each.text
-            )
-            text = f"[Corrected] {words}" if each.corrects else words
-            said.append((names.get(each.author_id, ""), text, each.files))
-        return context.from_people(said, self._budget)
+async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _Found:
+    """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
+    thread, turn = request.thread, request.turn
+    step = await ConversationStore(tx).open_step(thread, turn, request.step)
+    mine = await TranscriptStore(tx).of_turn(thread, turn)
+    if kept := _reply(mine, request.step):
+        return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
+    if not step:
+        raise Permanent(_OVER)
+    plan = await TurnPlans(tx).of(thread, turn)
+    stays = turn_words.staying(plan.route, deps.sensitive_words) if plan and step > 1 else None
+    taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
+    marks = await ConversationStore(tx).marks(thread)
+    begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
+    if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
+        return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
+    transcript = await TranscriptStore(tx).read(thread)
+    previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
+    return _Found(
+        marks=marks,
+        step=step,
+        taken=tuple(taken),
+        summary=transcript.summary,
+        summary_until=transcript.summary_until,
+        placed=transcript.messages,
+        previous=previous or _last_briefing(transcript.messages),
+        about=await bound_to(tx, thread),
+        plan=plan,
+        begins=begins,
+    )
 
-    async def _label(self, user: str) -> str:
-        return name_with_id(await self._name(user), user)
 
-    async def _name(self, user: str) -> str:
-        return display_name(await self._users.get_known(user), user)
+async def _names_of(deps: ConversationDeps, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+    """By id, whoever wrote it; of one who writes alone there is no need to ask."""
+    return {each.author_id: await _label(deps, each.author_id) for each in taken} if several else {}
 
-    async def _clocks(self, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Time zones with the people who live by them."""
-        by_zone: dict[str, list[str]] = {}
-        for user in users:
-            if zone := time_zone(await self._users.get_known(user)):
-                by_zone.setdefault(zone, []).append(await self._label(user))
-        return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
-    def _cut(self, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Cut:
-        before, _ = context.parted(_entries(found.placed), request.turn)
-        return context.cut(Past(found.summary, tuple(before)), fresh, self._budget)
-
-    async def _brief(self, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Briefing:
-        """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
-        cut = self._cut(request, found, fresh)
-        if cut.older:
-            key, left_out = request.thread.key, len(cut.older)
-            _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
-        newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
-        user = newest.author_id if newest else found.previous.user_id if found.previous else ""
-        others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
-        listed = found.previous.ids if found.previous else ()
-        return Briefing(
-            turn=request.turn,
-            at=self._clock(),
-            user_id=user,
-            actor=await self._name(user) if user else "Somebody",
-            request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
-            others=tuple([await self._label(each) for each in others]),
-            clocks=await self._clocks([user, *others] if user else []),
-            # What came before it is among what the operator is told.
-            begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
-            several=found.several,
-            addressed=found.marks.addressed_due and not found.overhears,
-            read_only=found.about.read_only,
-            because=found.about.because,
-            records=found.about.records,
-            ids=references.ids([message for _, message in cut.kept], listed),
-            since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
+def _as_messages(
+    deps: ConversationDeps, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+) -> list[Message]:
+    """The operator reads no more of a message than its writer is told that it does."""
+    said = []
+    for each in taken:
+        words = (
+            questions.truncate_question(questions.normalise_question(each.text))
+            if _too_long(each, agent)
+            else each.text
         )
+        text = f"[Corrected] {words}" if each.corrects else words
+        said.append((names.get(each.author_id, ""), text, each.files))
+    return context.from_people(said, deps.budget)
+
+
+async def _label(deps: ConversationDeps, user: str) -> str:
+    return name_with_id(await _name(deps, user), user)
+
+
+async def _name(deps: ConversationDeps, user: str) -> str:
+    return display_name(await deps.users.get_known(user), user)
+
+
+async def _clocks(deps: ConversationDeps, users: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Time zones with the people who live by them."""
+    by_zone: dict[str, list[str]] = {}
+    for user in users:
+        if zone := time_zone(await deps.users.get_known(user)):
+            by_zone.setdefault(zone, []).append(await _label(deps, user))
+    return tuple((zone, tuple(people)) for zone, people in by_zone.items())
+
+
+def _choose_past(deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Cut:
+    before, _ = context.parted(_entries(found.placed), request.turn)
+    return context.cut(Past(found.summary, tuple(before)), fresh, deps.budget)
+
+
+async def _write_note(
+    deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]
+) -> Briefing:
+    """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
+    cut = _choose_past(deps, request, found, fresh)
+    if cut.older:
+        key, left_out = request.thread.key, len(cut.older)
+        _log.warning("history_truncated", slack_thread=key, turn=request.turn, messages_omitted=left_out)
+    newest = max(reversed(found.taken), key=lambda each: each.addressed) if found.taken else None
+    user = newest.author_id if newest else found.previous.user_id if found.previous else ""
+    others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
+    listed = found.previous.ids if found.previous else ()
+    return Briefing(
+        turn=request.turn,
+        at=deps.clock(),
+        user_id=user,
+        actor=await _name(deps, user) if user else "Somebody",
+        request_id=newest.message_id if newest else f"{request.thread.key}:{request.turn}",
+        others=tuple([await _label(deps, each) for each in others]),
+        clocks=await _clocks(deps, [user, *others] if user else []),
+        # What came before it is among what the operator is told.
+        begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
+        several=found.several,
+        addressed=found.marks.addressed_due and not found.overhears,
+        read_only=found.about.read_only,
+        because=found.about.because,
+        records=found.about.records,
+        ids=references.ids([message for _, message in cut.kept], listed),
+        since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
+    )
 
 
 def _entries(placed: Sequence[Placed]) -> list[context.Placed]:

@@ -8,11 +8,11 @@ import structlog
 
 from threadline.conversations import context_window as context
 from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Budget, Past, Placed
+from threadline.conversations.context_window import Past, Placed
 from threadline.conversations.contract import TalkTurn
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.transcript_store import Transcript, TranscriptStore
-from threadline.db.engine import Database
 from threadline.db.values import storable
 from threadline.errors import Transient
 from threadline.models.chat_model import ChatModel
@@ -26,64 +26,63 @@ LONGEST_SUMMARY = 180.0
 _ATTEMPTS = 2
 
 
-class Summaries:
-    def __init__(self, database: Database, model: ChatModel | None, budget: Budget) -> None:
-        self._database = database
-        self._model = model
-        self._budget = budget
+async def summarise(deps: ConversationDeps, turn: TalkTurn, attempt: int) -> None:
+    """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
 
-    async def make(self, turn: TalkTurn, attempt: int) -> None:
-        """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
+    What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
+    vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
 
-        What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
-        vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
+    Raises:
+        Transient: it may be had by the second attempt.
+    """
+    try:
+        async with asyncio.timeout(LONGEST_SUMMARY):
+            await _summarise_pieces(deps, turn)
+    except Exception as error:
+        if isinstance(error, Transient) and attempt < _ATTEMPTS:
+            raise
+        _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
 
-        Raises:
-            Transient: it may be had by the second attempt.
-        """
-        try:
-            async with asyncio.timeout(LONGEST_SUMMARY):
-                await self._make(turn)
-        except Exception as error:
-            if isinstance(error, Transient) and attempt < _ATTEMPTS:
-                raise
-            _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
 
-    async def _make(self, turn: TalkTurn) -> None:
-        while self._model and (asked := await self._older(turn)):
-            past, older = asked
-            piece = context.piece(older)
-            if not await self._told(self._model, turn, past, piece) or len(piece) == len(older):
-                return
+async def _summarise_pieces(deps: ConversationDeps, turn: TalkTurn) -> None:
+    while deps.model and (asked := await _older(deps, turn)):
+        past, older = asked
+        piece = context.piece(older)
+        if not await _extend_summary(deps, deps.model, turn, past, piece) or len(piece) == len(older):
+            return
 
-    async def _older(self, turn: TalkTurn) -> tuple[Past, Sequence[Placed]] | None:
-        """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
-        async with self._database.begin() as tx:
-            if briefing.read(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
-                return None
-            past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
-            unused = await ConversationStore(tx).unused(turn.thread)
-        fresh = context.from_people([("", each.text, each.files) for each in unused], self._budget)
-        too_much = context.cut(past, fresh, self._budget).older
-        half = context.cut(past, (), self._budget.halved()).older
-        return (past, max(half, too_much, key=len)) if too_much else None
 
-    async def _told(self, model: ChatModel, turn: TalkTurn, past: Past, piece: Sequence[Placed]) -> bool:
-        """Have the summary extended by a piece; False when there are no words, or it tells what is there no more."""
-        begun = time.monotonic()
-        answer = await model.ask(context.summary_prompt(past, piece))
-        took = round((time.monotonic() - begun) * 1000)
-        summary = context.as_summary(storable(answer.reply.text))
-        async with self._database.begin() as tx:
-            await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
-            now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
-            # Somebody may have deleted a message meanwhile, whose words the summary would keep.
-            same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
-            if is_blank(summary) or not same:
-                _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
-                return False
-            await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
-        return True
+async def _older(deps: ConversationDeps, turn: TalkTurn) -> tuple[Past, Sequence[Placed]] | None:
+    """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
+    async with deps.database.begin() as tx:
+        if briefing.read(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
+            return None
+        past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+        unused = await ConversationStore(tx).unused(turn.thread)
+    fresh = context.from_people([("", each.text, each.files) for each in unused], deps.budget)
+    too_much = context.cut(past, fresh, deps.budget).older
+    half = context.cut(past, (), deps.budget.halved()).older
+    return (past, max(half, too_much, key=len)) if too_much else None
+
+
+async def _extend_summary(
+    deps: ConversationDeps, model: ChatModel, turn: TalkTurn, past: Past, piece: Sequence[Placed]
+) -> bool:
+    """Have the summary extended by a piece; False when there are no words, or it tells what is there no more."""
+    begun = time.monotonic()
+    answer = await model.ask(context.summary_prompt(past, piece))
+    took = round((time.monotonic() - begun) * 1000)
+    summary = context.as_summary(storable(answer.reply.text))
+    async with deps.database.begin() as tx:
+        await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
+        now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+        # Somebody may have deleted a message meanwhile, whose words the summary would keep.
+        same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
+        if is_blank(summary) or not same:
+            _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
+            return False
+        await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
+    return True
 
 
 def _past(transcript: Transcript, turn: int) -> Past:

@@ -1,7 +1,6 @@
 """After a turn: what it leaves behind is read from the record and remembered, once."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
@@ -29,73 +28,71 @@ from threadline.tools.store import ToolExecutionStore, ToolOutcome
 _log = structlog.get_logger(__name__)
 
 
-class Remembering:
-    """Args: `clock` returns seconds since 1970."""
+async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:
+    """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
 
-    def __init__(self, registry: ToolRegistry, clock: Callable[[], float] = time.time) -> None:
-        self._registry = registry
-        self._clock = clock
+    Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
+    about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
+    asked to have remembered.
 
-    async def remember(self, tx: Transaction, thread: Thread, turn: int) -> int:
-        """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
+    Args:
+        now: seconds since 1970.
 
-        Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
-        about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
-        asked to have remembered.
+    Raises:
+        Permanent, Transient: as the database did.
+    """
+    try:
+        # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+        await ConversationStore(tx).open_step(thread, turn, 1)
+    except ConversationNotFound:
+        return 0
+    end = await _end(tx, thread, turn, registry)
+    made = memory.memories(end) if end else []
+    if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+    plan = await TurnPlans(tx).of(thread, turn)
+    if plan and plan.route.agent is Agent.COPILOT:
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
+    for key, each in made:
+        await MemoryStore(tx).remember(thread.team, each, key, now)
+    _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
+    return len(made)
 
-        Raises:
-            Permanent, Transient: as the database did.
-        """
-        try:
-            # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-            await ConversationStore(tx).open_step(thread, turn, 1)
-        except ConversationNotFound:
-            return 0
-        end = await self._end(tx, thread, turn)
-        made = memory.memories(end) if end else []
-        if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
-            made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-        plan = await TurnPlans(tx).of(thread, turn)
-        if plan and plan.route.agent is Agent.COPILOT:
-            made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-        for key, each in made:
-            await MemoryStore(tx).remember(thread.team, each, key, self._clock())
-        _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
-        return len(made)
 
-    async def _end(self, tx: Transaction, thread: Thread, turn: int) -> TurnEnd | None:
-        settled = await ConversationStore(tx).settled(thread, turn)
-        if settled is None:
-            return None
-        placed = await TranscriptStore(tx).of_turn(thread, turn)
-        said = [each for each in placed if each.message.role is Role.USER]
-        by = await Talked(tx).stored(thread, [_id(each) for each in said])
-        words = [
-            (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
-            for each in said
-            if DELETED not in each.message.content
-        ]
-        return TurnEnd(
-            thread,
-            turn,
-            settled.user_id,
-            words,
-            settled.kind,
-            settled.answer,
-            self._used(await ToolExecutionStore(tx).outcomes(thread, turn)),
-            await _about(tx, thread, turn, "\n".join(text for _, text in words)),
-            whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
-        )
+async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> TurnEnd | None:
+    settled = await ConversationStore(tx).settled(thread, turn)
+    if settled is None:
+        return None
+    placed = await TranscriptStore(tx).of_turn(thread, turn)
+    said = [each for each in placed if each.message.role is Role.USER]
+    by = await Talked(tx).stored(thread, [_id(each) for each in said])
+    words = [
+        (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
+        for each in said
+        if DELETED not in each.message.content
+    ]
+    return TurnEnd(
+        thread,
+        turn,
+        settled.user_id,
+        words,
+        settled.kind,
+        settled.answer,
+        _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
+        await _about(tx, thread, turn, "\n".join(text for _, text in words)),
+        whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
+    )
 
-    def _used(self, outcomes: Sequence[ToolOutcome]) -> list[Used]:
-        """The calls under the tools' own names; a name that the model made up is none."""
-        found = []
-        for each in outcomes:
-            tool = self._registry.get(each.tool_name)
-            status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
-            kind = tool.kind if tool else ToolKind.CHANGE
-            found.append(Used(tool.name if tool else "", status, kind, each.code))
-        return found
+
+def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[Used]:
+    """The calls under the tools' own names; a name that the model made up is none."""
+    found = []
+    for each in outcomes:
+        tool = registry.get(each.tool_name)
+        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+        kind = tool.kind if tool else ToolKind.CHANGE
+        found.append(Used(tool.name if tool else "", status, kind, each.code))
+    return found
 
 
 def _id(placed: Placed) -> str:

@@ -12,18 +12,17 @@ import structlog
 from threadline.conversations import binding_replies as thread_words
 from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
-from threadline.conversations.contract import TalkTurn
+from threadline.conversations.contract import Begun, PassOn, TalkTurn
 from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
-from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.prompt_building import has_words
 from threadline.conversations.request_texts import asked_in
-from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
 from threadline.conversations.turn_plans import TurnPlans
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
 from threadline.operator.model import routing
@@ -62,138 +61,141 @@ class _Obeyed:
         return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
 
 
-class Beginning:
-    """Args: `mind`: its tools are told to who asks for help, by its name people mention the bot."""
+async def begin_turn(deps: ConversationDeps, turn: TalkTurn) -> Begun:
+    """See `OperatorActivities.begin_turn`."""
+    thread, number = turn.thread, turn.turn
+    async with deps.database.begin() as tx:
+        is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
+        marks = await ConversationStore(tx).marks(thread)
+        if not is_open:
+            return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
+        plan = await TurnPlans(tx).of(thread, number)
+        route = plan.route if plan else await _choose_route(deps, tx, turn, marks)
+        if plan is None:
+            await TurnPlans(tx).keep(thread, number, route)
+        marks = await ConversationStore(tx).marks(thread)
+    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
+    return _begun(turn, marks, route)
 
-    def __init__(self, database: Database, mind: Mind) -> None:
-        self._database = database
-        self._mind = mind
-        self._bot_name = mind.bot_name
 
-    async def begin(self, turn: TalkTurn) -> Begun:
-        """See `OperatorActivities.begin_turn`."""
-        thread, number = turn.thread, turn.turn
-        async with self._database.begin() as tx:
-            is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
-            marks = await ConversationStore(tx).marks(thread)
-            if not is_open:
-                return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-            plan = await TurnPlans(tx).of(thread, number)
-            route = plan.route if plan else await self._route(tx, turn, marks)
-            if plan is None:
-                await TurnPlans(tx).keep(thread, number, route)
-            marks = await ConversationStore(tx).marks(thread)
-        _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
-        return _begun(turn, marks, route)
+async def pass_to_operator(deps: ConversationDeps, request: PassOn) -> Begun:
+    """See `OperatorActivities.pass_on`."""
+    turn = TalkTurn(request.thread, request.turn)
+    async with deps.database.begin() as tx:
+        plan = await TurnPlans(tx).of(turn.thread, turn.turn)
+        if plan is None:
+            raise Permanent("This turn has no route yet, so it cannot continue.")
+        if plan.route.agent is Agent.OPERATOR:
+            route = plan.route  # an earlier try has passed it on
+        else:
+            route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+            await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
+        return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
 
-    async def pass_on(self, request: PassOn) -> Begun:
-        """See `OperatorActivities.pass_on`."""
-        turn = TalkTurn(request.thread, request.turn)
-        async with self._database.begin() as tx:
-            plan = await TurnPlans(tx).of(turn.thread, turn.turn)
-            if plan is None:
-                raise Permanent("This turn has no route yet, so it cannot continue.")
-            if plan.route.agent is Agent.OPERATOR:
-                route = plan.route  # an earlier try has passed it on
-            else:
-                route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
-                await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
-            return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
 
-    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
-        """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
-        thread = turn.thread
-        handover = await HandoverStore(tx).open_for(thread)
-        if marks.stop_due:
-            return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
-        taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
-        if handover and handover.taken_by:
-            return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
-        route = await self._way(tx, turn, marks, taken)
-        overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
-        return replace(route, relays=handover is not None, overhears=overhears)
+async def _choose_route(deps: ConversationDeps, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
+    """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
+    thread = turn.thread
+    handover = await HandoverStore(tx).open_for(thread)
+    if marks.stop_due:
+        return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
+    taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
+    if handover and handover.taken_by:
+        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+    route = await _route_by_rules(deps, tx, turn, marks, taken)
+    overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
+    return replace(route, relays=handover is not None, overhears=overhears)
 
-    async def _way(
-        self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
-    ) -> TurnRoute:
-        """The way of what was taken up, where no person has the thread."""
-        thread = turn.thread
-        said = turn_words.said(taken, addressed=marks.addressed_due)
-        bound, trouble = await _bound(tx, thread)
-        done = await self._obey(tx, thread, said, bound)
-        split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
-        if done.refused or split:
-            return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
-        resumes = await _resumed(tx, thread, said)
-        if not said.words and done.notes and not (resumes and done.linked):
-            return _told("\n".join(done.notes))
-        if resumes and not said.answer and not done.linked:
-            return await _asked_again(tx, thread, resumes)
-        pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
-        words = said.answer if resumes else said.words
-        request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
-        chosen = routing.choose_route(request)
-        if said.addressed and not done.notes and _wants_help(thread, taken, marks):
-            told = intent.help_text(available_tools(self._mind.registry, self._mind.services))
-            return replace(_told(told), missing=chosen.missing)
-        if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
-            trouble = ""  # the thread's RFP is nothing to this turn
-        route = await self._checked(tx, thread, chosen, [*done.notes, trouble], done.bound)
-        cut = route.branch in (Branch.C, Branch.D) and said.too_long
-        notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
-        return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
-    async def _checked(
-        self, tx: Transaction, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
-    ) -> TurnRoute:
-        """The way with what is to be said about it; an RFP that does not exist ends the turn."""
-        named = route.scope.origin is ScopeSource.MESSAGE
-        before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
-        also = thread_words.asked_before(route.scope.rfp_id) if before else routing.multiple_rfps_notice(route.scope)
-        told = tuple(filter(None, dict.fromkeys((*notes, also))))
-        if named:
-            try:
-                found = await RfpStore(tx).get(thread.team, route.scope.rfp_id)
-            except RfpNotFound as error:
-                return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
-            route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
-        if route.branch is Branch.C:
-            return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(self._bot_name), notes=told)
-        return replace(route, notes=told)
+async def _route_by_rules(
+    deps: ConversationDeps, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+) -> TurnRoute:
+    """The way of what was taken up, where no person has the thread."""
+    thread = turn.thread
+    said = turn_words.said(taken, addressed=marks.addressed_due)
+    bound, trouble = await _bound(tx, thread)
+    done = await _run_thread_commands(deps, tx, thread, said, bound)
+    split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
+    if done.refused or split:
+        return _told("\n".join([*done.notes, *([thread_words.left_undone()] if said.words else [])]))
+    resumes = await _resumed(tx, thread, said)
+    if not said.words and done.notes and not (resumes and done.linked):
+        return _told("\n".join(done.notes))
+    if resumes and not said.answer and not done.linked:
+        return await _asked_again(tx, thread, resumes)
+    pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
+    words = said.answer if resumes else said.words
+    request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+    chosen = routing.choose_route(request)
+    if said.addressed and not done.notes and _wants_help(thread, taken, marks):
+        told = intent.help_text(available_tools(deps.registry, deps.services))
+        return replace(_told(told), missing=chosen.missing)
+    if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
+        trouble = ""  # the thread's RFP is nothing to this turn
+    route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
+    cut = route.branch in (Branch.C, Branch.D) and said.too_long
+    notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
+    return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
 
-    async def _obey(self, tx: Transaction, thread: Thread, said: Said, bound: str) -> _Obeyed:
-        """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
-        done = _Obeyed(bound)
-        for part in said.parts:
-            if isinstance(part.command, LinkCommand):
-                await self._link(tx, thread, part.command, part.author_id, done)
-            elif part.command:
-                done.notes.append(await self._where(tx, thread))
-            else:
-                done.under.append(done.bound)
-        return done
 
-    async def _link(self, tx: Transaction, thread: Thread, link: LinkCommand, user_id: str, done: _Obeyed) -> None:
-        done.bound, done.linked, done.refused = "", False, True
-        if not link.rfp_id:
-            done.notes.append(thread_words.no_id(self._bot_name))
-            return
+async def _checked(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
+) -> TurnRoute:
+    """The way with what is to be said about it; an RFP that does not exist ends the turn."""
+    named = route.scope.origin is ScopeSource.MESSAGE
+    before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
+    also = thread_words.asked_before(route.scope.rfp_id) if before else routing.multiple_rfps_notice(route.scope)
+    told = tuple(filter(None, dict.fromkeys((*notes, also))))
+    if named:
         try:
-            made = await RfpStore(tx).bind(thread, link.rfp_id, user_id)
+            found = await RfpStore(tx).get(thread.team, route.scope.rfp_id)
         except RfpNotFound as error:
-            done.notes.append(thread_words.refused(error))
-            return
-        done.notes.append(thread_words.bound(made))
-        done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
+            return replace(_told("\n".join((*told, thread_words.refused(error)))), scope=route.scope)
+        route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
+    if route.branch is Branch.C:
+        return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(deps.bot_name), notes=told)
+    return replace(route, notes=told)
 
-    async def _where(self, tx: Transaction, thread: Thread) -> str:
-        bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
-        if not bound:
-            return thread_words.unbound(self._bot_name)
-        try:
-            return thread_words.where(await RfpStore(tx).get(thread.team, bound))
-        except RfpNotFound as error:
-            return thread_words.gone(error)
+
+async def _run_thread_commands(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, said: Said, bound: str
+) -> _Obeyed:
+    """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
+    done = _Obeyed(bound)
+    for part in said.parts:
+        if isinstance(part.command, LinkCommand):
+            await _link(deps, tx, thread, part.command, part.author_id, done)
+        elif part.command:
+            done.notes.append(await _where(deps, tx, thread))
+        else:
+            done.under.append(done.bound)
+    return done
+
+
+async def _link(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, link: LinkCommand, user_id: str, done: _Obeyed
+) -> None:
+    done.bound, done.linked, done.refused = "", False, True
+    if not link.rfp_id:
+        done.notes.append(thread_words.no_id(deps.bot_name))
+        return
+    try:
+        made = await RfpStore(tx).bind(thread, link.rfp_id, user_id)
+    except RfpNotFound as error:
+        done.notes.append(thread_words.refused(error))
+        return
+    done.notes.append(thread_words.bound(made))
+    done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
+
+
+async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str:
+    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
+    if not bound:
+        return thread_words.unbound(deps.bot_name)
+    try:
+        return thread_words.where(await RfpStore(tx).get(thread.team, bound))
+    except RfpNotFound as error:
+        return thread_words.gone(error)
 
 
 def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:

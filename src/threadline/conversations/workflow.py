@@ -20,13 +20,14 @@ from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exce
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import (
         ActRequest,
+        Begun,
         ConversationActivities,
         DecideRequest,
         FinishedTurn,
         FinishRequest,
         Marker,
+        PassOn,
         Refusal,
-        SpeakingActivities,
         Stored,
         StoreRequest,
         TalkTurn,
@@ -49,7 +50,6 @@ with workflow.unsafe.imports_passed_through():
         lost_call,
         touched,
     )
-    from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
     from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
@@ -230,7 +230,7 @@ class ConversationWorkflow(ThreadHandler):
             seen, self._reactions = self._reactions, {}
             for name, items in seen.items():
                 marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
-                self.background.start(SpeakingActivities.mark_messages, marker, summary=summary)
+                self.background.start(ConversationActivities.mark_messages, marker, summary=summary)
         for each in stored.refused:
             if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.untold:
                 self.state.untold.append(each.ts)
@@ -240,7 +240,7 @@ class ConversationWorkflow(ThreadHandler):
         word = Word(self.state.thread, WordKind.THROTTLED, about=ts)
 
         async def tell() -> None:
-            await attempt(SpeakingActivities.post_word, word, summary="post that the author is rate-limited")
+            await attempt(ConversationActivities.post_word, word, summary="post that the author is rate-limited")
             self.state.untold.remove(ts)
 
         self.background.add(asyncio.create_task(tell()))
@@ -294,7 +294,7 @@ class ConversationWorkflow(ThreadHandler):
         """Post a settled turn's answer that is not posted yet."""
         self.does(f"posting the answer of turn {turn}")
         asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
-        if await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.update):
+        if await attempt(ConversationActivities.post_answer, asked, summary=words, on_result=self.update):
             self._unpostable.append(turn)
         else:
             self._unpostable = []
@@ -429,7 +429,7 @@ class Turn:
         return self._begun is not None and self._begun.overhears
 
     async def _begin(self) -> Begun:
-        begun = self._take(await call(OperatorActivities.begin_turn, self._turn, summary="route the turn"))
+        begun = self._take(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
         self._conversation.update(begun.marks)
         self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
         self._step = begun.behind
@@ -443,7 +443,7 @@ class Turn:
     async def _pass_on(self) -> None:
         """Give the turn to the operator, behind the steps that it took so far."""
         request = PassOn(self._thread, self._number, self._step)
-        self._take(await call(OperatorActivities.pass_on, request, summary="hand the turn to the operator"))
+        self._take(await call(ConversationActivities.pass_on, request, summary="hand the turn to the operator"))
 
     def _take(self, begun: Begun) -> Begun:
         self._begun, self._protocol = begun, begun.protocol
@@ -564,7 +564,7 @@ class Turn:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
         if self._told is None and self._addressed and not self._conversation.stop_requested:
             word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
-            telling = attempt(SpeakingActivities.post_word, word, summary="post that the model is not answering")
+            telling = attempt(ConversationActivities.post_word, word, summary="post that the model is not answering")
             self._told = asyncio.create_task(telling)
 
     # -- act -----------------------------------------------------------------------------------------------------

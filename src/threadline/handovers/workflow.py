@@ -7,9 +7,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word
+    from threadline.conversations.contract import Begun, ConversationActivities, TalkTurn, Word
     from threadline.conversations.model.conversation import WordKind
-    from threadline.conversations.operator_contract import Begun
     from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
     from threadline.handovers.model import (
         CLOSE,
@@ -59,7 +58,7 @@ async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
     )
     if (await showing or any(unshown)) and left:
         word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
-        await attempt(SpeakingActivities.post_word, word, summary="tell the author that nobody saw it")
+        await attempt(ConversationActivities.post_word, word, summary="tell the author that nobody saw it")
 
 
 @workflow.defn(name=HANDOVER_WORKFLOW)

@@ -28,9 +28,8 @@ from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.catch_up import ConversationThreads
-from threadline.conversations.contract import ConversationActivities, SpeakingActivities
+from threadline.conversations.contract import ConversationActivities
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.sweep import OpenConversations
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate
@@ -83,7 +82,12 @@ from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, Swe
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.store import ToolExecutionStore
-from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
+from threadline.wiring.conversations import (
+    ConversationFeatureSettings,
+    ConversationOptions,
+    ConversationParts,
+    open_conversations,
+)
 from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
 
 PRUNE_INTERVAL = 3600.0
@@ -106,7 +110,7 @@ class CoreSettings:
     forge: ForgeSettings = field(default_factory=ForgeSettings.read)
     worker: WorkerSettings = field(default_factory=WorkerSettings.read)
     deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
-    conversations: TalkSettings = field(default_factory=TalkSettings)
+    conversations: ConversationFeatureSettings = field(default_factory=ConversationFeatureSettings)
 
 
 @dataclass(frozen=True)
@@ -208,12 +212,12 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
-    house, retention = settings.conversations, settings.conversations.conversation
+    given, retention = settings.conversations, settings.conversations.conversation
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     channels, runner = Channels(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
     job_services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-    host = Host(
+    options = ConversationOptions(
         deps.alerts,
         _readers(deps),
         deps.identity.name or "threadline",
@@ -221,8 +225,10 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         deps.workflows,
         job_services,
     )
-    async with conversing(house, deps.database, deps.slack, deps.history, deps.users, deps.outbox, host) as talk:
-        handover_activities = live_handover_activities(deps, house.decision.handover_reminder)
+    async with open_conversations(
+        given, deps.database, deps.slack, deps.history, deps.users, deps.outbox, options
+    ) as talk:
+        handover_activities = live_handover_activities(deps, given.decision.handover_reminder)
         features = [
             cases(deps, _limits(settings.case), pull_requests),
             conversations(deps, talk, retention),
@@ -250,14 +256,12 @@ def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Fe
     )
 
 
-def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+def conversations(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
     """With the operator, decisions, and what tools have recorded."""
     kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
     return Feature(
         [
-            (talk.thinking, ConversationActivities),
-            (talk.speaking, SpeakingActivities),
-            (talk.operator, OperatorActivities),
+            (talk.activities, ConversationActivities),
         ],
         [ConversationWorkflow],
         [ConversationThreads(deps.case_channels.bot_user)],
@@ -287,7 +291,7 @@ def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
     )
 
 
-def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+def approvals(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
     live = LiveApprovalActivities(talk.approval_deps)
     kept = settings.conversation_retention_days * _DAY
     return Feature(
