@@ -27,7 +27,6 @@ STEPS = set(
 act
 add_reactions
 add_reactions +1
-analyse_request
 begin_turn
 cancel requested
 cancelled run_agent_investigation
@@ -82,7 +81,6 @@ post_notice reopened
 post_outcome
 post_word model_away
 post_word throttled
-prepare_turn
 press_handover
 read_history_page
 record_channel

@@ -62,7 +62,7 @@ class _Obeyed:
 
 
 async def begin_turn(deps: ConversationDeps, turn: TalkTurn) -> Begun:
-    """See `OperatorActivities.begin_turn`."""
+    """See `ConversationActivities.begin_turn`."""
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
@@ -79,7 +79,7 @@ async def begin_turn(deps: ConversationDeps, turn: TalkTurn) -> Begun:
 
 
 async def pass_to_operator(deps: ConversationDeps, request: PassOn) -> Begun:
-    """See `OperatorActivities.pass_on`."""
+    """See `ConversationActivities.pass_on`."""
     turn = TalkTurn(request.thread, request.turn)
     async with deps.database.begin() as tx:
         plan = await TurnPlans(tx).of(turn.thread, turn.turn)

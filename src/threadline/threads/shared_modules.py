@@ -17,7 +17,6 @@ SHARED_MODULES = frozenset(
         "threadline.conversations.contract",
         "threadline.conversations.model.answers",
         "threadline.conversations.model.conversation",
-        "threadline.conversations.operator_contract",
         "threadline.db.rate_limit_rules",
         "threadline.decisions.model",
         "threadline.errors",
