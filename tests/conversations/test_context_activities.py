@@ -6,10 +6,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Budget
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.prompt import ContextBudget, parse_note
 from threadline.errors import Permanent
 from threadline.estimates.store import EstimateStore
 from threadline.threads.store import ThreadBindingStore
@@ -49,7 +48,7 @@ async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: Conve
 
 
 async def test_oldest_messages_are_left_out_where_the_summary_fails(make_talk: Make) -> None:
-    talk = make_talk(budget=Budget(messages=6, tokens=4_000))
+    talk = make_talk(budget=ContextBudget(messages=6, tokens=4_000))
 
     async def mute(turn: ScriptTurn) -> None:
         await turn.error(500)
@@ -125,7 +124,7 @@ async def test_ids_of_the_last_result_are_in_the_note_of_the_next_turn(talk: Con
     await talk.answer()
     await talk.said("tell me about the second one")
     await talk.think(2)
-    note = briefing.read(dict(await talk.transcript())["c:2"])
+    note = parse_note(dict(await talk.transcript())["c:2"])
     assert note is not None
     assert note.ids == ("N-1", "N-2")
     assert "each in its own order: N-1, N-2." in str(talk.sent())

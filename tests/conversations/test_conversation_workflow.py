@@ -217,7 +217,7 @@ async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
         await scene.until_said(1)
         kind = ToolKind.READ if status is ExecutionStatus.ERROR else ToolKind.CHANGE
         broken = Execution(name, name, status, "It was interrupted before it reported a result.", kind)
-        assert (await scene.until_settled(1)).answer == answers.summary([broken])
+        assert (await scene.until_settled(1)).answer == answers.summary_text([broken])
         assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
 
 

@@ -53,7 +53,7 @@ async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_
         await scene.until_stored(2)
         await scene.later(minutes=11)
         await scene.until_said(1)
-        assert await scene.answers() == {1: answers.failed(GIVEN_UP, [CREATED])}
+        assert await scene.answers() == {1: answers.failure_text(GIVEN_UP, [CREATED])}
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
         assert len(scene.asked) == 7, "the last try is when the patience ends"
         await scene.until_idle()
@@ -86,7 +86,7 @@ async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) ->
     ("fault", "told"),
     [
         (Permanent("The model's API refused the key: check OPENAI_API_KEY."), "refused the key"),
-        (KeyError("/var/lib/threadline/sk-123"), answers.TROUBLE),
+        (KeyError("/var/lib/threadline/sk-123"), answers.GENERIC_FAILURE),
     ],
 )
 async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
@@ -105,7 +105,7 @@ async def test_model_call_that_loses_every_worker_is_given_up(database: Database
     async with conversation(database, *[LOST] * 20, server=skipping_time) as scene:
         await scene.say("hello")
         await scene.later(minutes=10)
-        assert await scene.until_said(1) == answers.TROUBLE
+        assert await scene.until_said(1) == answers.GENERIC_FAILURE
         assert len(scene.asked) == 3
 
 

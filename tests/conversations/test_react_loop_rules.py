@@ -75,7 +75,7 @@ def test_calls_of_the_last_reply_are_not_run() -> None:
 def test_model_without_words_ends_with_a_summary_or_a_sentence() -> None:
     outcome = Script([asks(LOOK)]).play()
     assert (outcome.kind, outcome.step) == (OutcomeKind.SUMMARISED, 0)
-    assert outcome.text == answers.summary([done(LOOK)])
+    assert outcome.text == answers.summary_text([done(LOOK)])
     outcome = Script([]).play()
     assert (outcome.kind, outcome.text) == (OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
 
@@ -113,7 +113,7 @@ def test_other_error_than_a_failed_step_is_raised(error: Exception) -> None:
 def test_stop_before_the_first_step_calls_no_model() -> None:
     script = Script([ANSWER])
     outcome = script.play(stop_requested=lambda: True)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([]))
     assert script.asked == []
 
 
@@ -121,14 +121,14 @@ def test_stop_while_the_model_thinks_runs_none_of_its_calls() -> None:
     script = Script([asks(LOOK), asks(CREATE), ANSWER])
     outcome = script.play(stop_requested=lambda: len(script.asked) == 2)
     assert script.ran == [[LOOK]]
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
 
 
 @pytest.mark.parametrize("max_turns", [1, MAX_TURNS])
 def test_stop_while_tools_run_lets_them_end_and_calls_no_model(max_turns: int) -> None:
     script = Script([asks(LOOK), ANSWER])
     outcome = script.play(max_turns=max_turns, stop_requested=lambda: len(script.ran) == 1)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
     assert script.asked == [AUTO]
 
 
@@ -162,7 +162,7 @@ def test_silence_is_kept_where_it_is_allowed() -> None:
 def test_change_forbids_silence(status: ExecutionStatus) -> None:
     changed = Execution(CREATE.id, CREATE.name, status)
     outcome = Script([asks(CREATE), SILENT, SILENT], [[changed]]).play(may_be_silent=allowed)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary([changed]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary_text([changed]))
     outcome = Script([asks(CREATE), StepFailed("The model is away.")], [[changed]]).play(may_be_silent=allowed)
     assert (outcome.kind, outcome.executions) == (OutcomeKind.FAILED, (changed,))
 

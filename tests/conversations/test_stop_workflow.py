@@ -14,9 +14,9 @@ from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind
 
-NOTHING_DONE = answers.stopped([])
+NOTHING_DONE = answers.stopped_text([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
-ONE_DONE = answers.stopped([CREATED])
+ONE_DONE = answers.stopped_text([CREATED])
 
 
 async def test_stop_that_comes_with_its_message_ends_the_turn_at_once(database: Database) -> None:
@@ -115,7 +115,10 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
         await scene.say("and another")
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"
-        cancelled = {1: answers.stopped([CREATED], by_operator=True), 2: answers.stopped([], by_operator=True)}
+        cancelled = {
+            1: answers.stopped_text([CREATED], by_operator=True),
+            2: answers.stopped_text([], by_operator=True),
+        }
         assert await scene.answers() == cancelled, "who was not heard yet is told, too"
         assert list(scene.said) == [1, 2]
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.COMPLETED

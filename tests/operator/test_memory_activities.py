@@ -7,10 +7,10 @@ import pytest
 from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
+from threadline.conversations.finish import remember_turn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.thread_reads import GONE
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_memory import remember_turn
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall

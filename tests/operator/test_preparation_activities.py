@@ -28,6 +28,7 @@ from threadline.operator.context import (
 )
 from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.operator.model.routing import Agent
+from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 from threadline.operator.store import MemoryStore
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -220,7 +221,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
         await talk.said(talk.deletion(said))
         answer = await ask(prompt, attempt=attempt)
-        asks(talk, Answering("Nothing is left of it."))
+        model.text = "Nothing is left of it."
         return answer
 
     model.ask = delete_first  # type: ignore[method-assign]
@@ -284,13 +285,21 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
         "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = 'analyse'"
     )
     assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
-    assert len(model.asked) == 1
+    assert len([each for each in model.asked if each.longest == MAX_ANALYSIS_TOKENS]) == 1
 
 
 async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
     await begun(talk)
-    asks(talk, Answering(RuntimeError("It is broken.")))
-    await think(talk)
+    model = asks(talk, Answering("Done."))
+    ask = model.ask
+
+    async def broken(prompt: Prompt, *, attempt: int = 1) -> Answer:
+        if prompt.longest == MAX_ANALYSIS_TOKENS:
+            raise RuntimeError("It is broken.")
+        return await ask(prompt, attempt=attempt)
+
+    model.ask = broken  # type: ignore[method-assign]
+    assert (await think(talk)).reply.text == "Done."
     assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
 
 

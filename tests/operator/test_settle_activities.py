@@ -220,13 +220,13 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.ASKED
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
-    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
+    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped_text(())
     async with talk.database.begin() as tx:
         marks = await ConversationStore(tx).marks(talk.thread)
         assert (marks.question, marks.turn_due) == ("", False)
         assert await TurnPlans(tx).awaiting(talk.thread, REPORTER) == 0
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
-    assert answers.stopped(()) in " ".join(remembered)
+    assert answers.stopped_text(()) in " ".join(remembered)
 
 
 async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationActivityScene) -> None:

@@ -12,7 +12,6 @@ from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import (
     ActRequest,
     Begun,
@@ -25,6 +24,7 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import ConversationMarks, Execution, Outcome
+from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.workflow import react
 from threadline.db.engine import Database, Transaction
@@ -232,7 +232,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             *,
             asks: ChatModel | None = None,
             with_model: bool = True,
-            budget: Budget | None = None,
+            budget: ContextBudget | None = None,
             key: str = KEY,
             registry: ToolRegistry = REGISTRY,
             services: Services | None = None,
@@ -252,7 +252,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 ledger or PostgresToolLedger(database),
                 DecisionDeps(None, _nobody, _no_documents),
                 SlackContext(UserProfiles(database, users), History(client), AuthorPolicy(users)),
-                budget=budget or Budget(),
+                budget=budget or ContextBudget(),
                 bot_name="polaris",
             )
             thread = Thread(TEAM, GENERAL, root.ts)

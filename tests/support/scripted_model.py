@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
-from threadline.conversations.prompt import NO_REPLY, SUMMARISE
+from threadline.conversations.prompt import NO_REPLY, SUMMARY_INSTRUCTIONS
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
@@ -53,7 +53,7 @@ class ScriptedModel(ChatModel):
     analysed: int = 0
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
-        if prompt.instructions == SUMMARISE:
+        if prompt.instructions == SUMMARY_INSTRUCTIONS:
             return Answer(await self._summarise())
         if prompt.longest == MAX_ANALYSIS_TOKENS:
             return Answer(await self._analyse())

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
+from threadline.conversations.call_input import LONGEST_SUMMARY
 from threadline.conversations.contract import THINK
 from threadline.conversations.operator_context import LONGEST_CONTEXT
-from threadline.conversations.summary import LONGEST_SUMMARY
 from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import Variant, load_variants
 from threadline.errors import Permanent

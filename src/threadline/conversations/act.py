@@ -8,20 +8,17 @@ from functools import partial
 
 import structlog
 
-from threadline.conversations import context_window as context
 from threadline.conversations import thread_reads as threads_read
-from threadline.conversations import tool_execution as telling
-from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import Asker
-from threadline.conversations.model.conversation import Execution, lost_call
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
+from threadline.conversations.prompt import TurnNote, parse_note, tool_message
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
-from threadline.models.model import Message, ToolCall
+from threadline.models.model import Message, ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
@@ -30,8 +27,10 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, Change, ErrorCategory, ToolResult
+from threadline.tools.model import Author, Change, ErrorCategory, ErrorCode, ToolResult, ToolStatus
 from threadline.tools.output import render_result, result_limit
+from threadline.tools.public_text import public_sentence
+from threadline.tools.registry import ToolRegistry
 from threadline.tools.runner import ToolRunner
 
 _ATTEMPTS = ACT.retry.maximum_attempts
@@ -44,7 +43,7 @@ class _Turn:
     has asked, by their ids."""
 
     reply: Message
-    brief: Briefing
+    brief: TurnNote
     others: dict[str, str]
 
 
@@ -109,7 +108,7 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
         shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
         gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
-        entry = (key, context.result(call.id, shown))
+        entry = (key, tool_message(call.id, shown))
         appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
         if gone:
             await ConversationStore(tx).forget_read(request.thread)
@@ -117,7 +116,7 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
     if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
         await deps.alerts.record(call.name)
-    told = telling.execution(call, result, deps.registry)
+    told = describe_execution(call, result, deps.registry)
     if request.protocol is None:
         return told
     return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
@@ -135,7 +134,7 @@ async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:
     thread, turn = request.thread, request.turn
     async with deps.database.begin() as tx:
         reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
-        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}"))
         if reply is None or brief is None:
             raise Permanent("The model's reply is no longer stored, so nothing was done.")
         askers = await ConversationStore(tx).askers(thread, turn, request.step)
@@ -173,7 +172,7 @@ def _reads_thread(call: ToolCall) -> bool:
     return call.name in threads_read.TOOLS
 
 
-async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
+async def _labels(tx: Transaction, thread: Thread, brief: TurnNote, askers: Sequence[Asker]) -> dict[str, str]:
     """Who has asked, by their ids, as the model was told of them."""
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
@@ -181,3 +180,27 @@ async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequ
             said = await TranscriptStore(tx).at(thread, f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     return labels
+
+
+_STATUS = {
+    ToolStatus.OK: ExecutionStatus.OK,
+    ToolStatus.CACHED: ExecutionStatus.CACHED,
+    ToolStatus.ERROR: ExecutionStatus.ERROR,
+    ToolStatus.BLOCKED: ExecutionStatus.BLOCKED,
+}
+
+
+def describe_execution(call: ToolCall, result: ToolResult, registry: ToolRegistry) -> Execution:
+    """A line for people: without a place, a secret or a program's words, and without a name that the model made up."""
+    tool = registry.get(call.name)
+    code = result.error.code if result.error else None
+    # Which call the model is to make first is nothing for people.
+    said = result.error.message if result.error and code is ErrorCode.PROTOCOL else result.user_text
+    return Execution(
+        call.id,
+        tool.name if tool else "",
+        ExecutionStatus.UNKNOWN if code is ErrorCode.OUTCOME_UNKNOWN else _STATUS[result.status],
+        note=public_sentence(said, ""),
+        kind=tool.kind if tool else ToolKind.CHANGE,
+        critical=tool is not None and tool.critical and (code is None or code.is_fault),
+    )

@@ -7,7 +7,8 @@ from typing import TypeVar
 import structlog
 from temporalio import activity
 
-from threadline.conversations import act, decide, finish, posting, think, turn_routing
+from threadline.conversations import decide, posting
+from threadline.conversations.act import act
 from threadline.conversations.contract import (
     ActRequest,
     Begun,
@@ -28,9 +29,12 @@ from threadline.conversations.contract import (
 )
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.finish import finish_turn
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.model.conversation import ConversationMarks, Execution
+from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
+from threadline.conversations.think import think
 from threadline.db.engine import Transaction
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.rate_limits import Limits
@@ -94,11 +98,11 @@ class LiveConversationActivities(ConversationActivities):
 
     @activity.defn
     async def begin_turn(self, turn: TalkTurn) -> Begun:
-        return await turn_routing.begin_turn(self.deps, turn)
+        return await begin_turn(self.deps, turn)
 
     @activity.defn
     async def pass_on(self, request: PassOn) -> Begun:
-        return await turn_routing.pass_to_operator(self.deps, request)
+        return await pass_to_operator(self.deps, request)
 
     @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
@@ -112,17 +116,17 @@ class LiveConversationActivities(ConversationActivities):
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
         async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
-            return await think.think(self.deps, request, activity.info().attempt)
+            return await think(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def act(self, request: ActRequest) -> list[Execution]:
         async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
-            return await act.act(self.deps, request, activity.info().attempt)
+            return await act(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
-            return await finish.finish_turn(self.deps, request, activity.info().attempt)
+            return await finish_turn(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def post_answer(self, turn: TalkTurn) -> ConversationMarks:

@@ -72,7 +72,7 @@ def answer_of(
 def _parts(text: str, detail: bool) -> list[str]:
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
     clean = neutralise(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
-    return answers.parts(_with_one_table(clean), detail=detail, limit=_limit(detail))
+    return answers.split_answer(_with_one_table(clean), detail=detail, limit=_limit(detail))
 
 
 def _limit(detail: bool) -> int:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import conversation_row
+from threadline.conversations.call_input import read_binding
 from threadline.conversations.contract import DecideRequest, TurnDecision
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.prompt_building import bound_to
 from threadline.conversations.request_texts import asked_in
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Transaction
@@ -327,7 +327,7 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
         conversation, decisions = await conversation_row.id_of(tx, thread), DecisionStore(tx)
         before = await decisions.recent_sources(conversation, turn)
         rounds = await decisions.rounds(conversation, turn)
-        about = await bound_to(tx, thread)
+        about = await read_binding(tx, thread)
         user_id, lead = askers[-1].user_id if askers else "", ""
         known = not user_id or deps.users.is_cached(user_id)
         if user_id and known:

@@ -5,9 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from threadline.conversations.context_window import Budget
 from threadline.conversations.model.conversation import ConversationLimits
-from threadline.conversations.turn_note import Briefing
+from threadline.conversations.prompt import ContextBudget, TurnNote
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
 from threadline.decisions.variants import Variant
@@ -73,7 +72,7 @@ class ConversationDeps:
     operator_slack: SlackContext
     operator_tokens: int = TOKENS
     limits: ConversationLimits = field(default_factory=ConversationLimits)
-    budget: Budget = field(default_factory=Budget)
+    budget: ContextBudget = field(default_factory=ContextBudget)
     clock: Callable[[], float] = time.time
     bot_name: str = BOT_NAME
     job_types: Sequence[JobTypeInfo] = ()
@@ -86,9 +85,9 @@ class ConversationDeps:
         tools = [each for each in self.registry.all() if each.name in names]
         return OperatorProfile(tools, self.job_types, self.bot_name)
 
-    def allowed_tools(self, note: Briefing, agent: Agent = Agent.COPILOT) -> AllowedTools:
+    def allowed_tools(self, note: TurnNote, agent: Agent = Agent.COPILOT) -> AllowedTools:
         """The tools of a turn, the same at each of its steps."""
-        reason = note.because or "nothing may be changed"
+        reason = note.read_only_reason or "nothing may be changed"
         return allowed_tools(
             self.registry, self.services, operator=agent is Agent.OPERATOR, read_only=note.read_only, reason=reason
         )

@@ -7,41 +7,49 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations import conversation_row, replies
-from threadline.conversations import decision_texts as decision_words
-from threadline.conversations import turn_note as briefing
+from threadline.conversations import conversation_row
+from threadline.conversations.call_input import append_unread
+from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.contract import FinishedTurn, FinishRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import escalate_turn
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.answers import decision_text, escalation_notice, fit_answer, list_sources
+from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus, OutcomeKind
 from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
-from threadline.conversations.prompt_building import append_unread
+from threadline.conversations.prompt import parse_note
+from threadline.conversations.replies import closing_question
 from threadline.conversations.status import set_status
-from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_memory import remember_turn
+from threadline.conversations.thread_reads import GONE
+from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
 from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.store import HandoverStore
-from threadline.models.model import Role
+from threadline.models.model import Role, ToolKind
 from threadline.operator import enforcement as spoken
+from threadline.operator import memory
+from threadline.operator.memory import TurnEnd, Used
 from threadline.operator.model import protocol
 from threadline.operator.model import scope as questions
+from threadline.operator.model.memory import MemoryKind
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
+from threadline.operator.store import MemoryStore
+from threadline.rfps import model as rfps
+from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound, resolve_scope
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
-from threadline.threads.store import PostClaim
+from threadline.threads.store import PostClaim, ThreadBindingStore
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
-from threadline.tools.store import ToolExecutionStore
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import ToolExecutionStore, ToolOutcome
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
@@ -134,13 +142,13 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
         made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         request, left = await _taken_over(tx, request)
         answer, end, own = await _answer(tx, request, plan, made)
-        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}"))
         user = brief.user_id if brief else await _asker(tx, request)
         answer = await _written_down(tx, request, user, answer, end)
         notes = await _notes(tx, request, plan) if answer else ()
         detail = await _wants_detail(tx, thread, turn)
-        said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
-        ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
+        said = fit_answer("\n".join(notes), answer, end, detail=detail)
+        ours = fit_answer("", answer, end, detail=detail) if own else ""
         handover = await _decided(tx, request, made, user, left=left) if made else False
         question = _question(request, answer)
         marks = await ConversationStore(tx).settle(
@@ -178,10 +186,10 @@ async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None
     if not stopped:
         return request
     if request.kind is OutcomeKind.ESCALATED:  # the text tells what was done until then
-        text = "\n\n".join(filter(None, (answers.stopped(()), request.text)))
+        text = "\n\n".join(filter(None, (answers.stopped_text(()), request.text)))
         return replace(request, kind=OutcomeKind.STOPPED, text=text, escalate=None)
     if asks:
-        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(()), escalate=None)
+        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped_text(()), escalate=None)
     return replace(request, escalate=None)
 
 
@@ -215,7 +223,7 @@ async def _answer(
     if request.kind is OutcomeKind.SILENT:
         return "", "", False
     if request.kind in _BY_DECISION:
-        return decision_words.said(request.kind, made), request.text, True
+        return decision_text(request.kind, made), request.text, True
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
@@ -223,15 +231,15 @@ async def _answer(
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
-        return (words, "", False) if words else (public_lines(request.text, answers.TROUBLE), "", True)
+        return (words, "", False) if words else (public_lines(request.text, answers.GENERIC_FAILURE), "", True)
     if request.kind in _ACCOUNTS:
-        return reply.content if reply else public_lines(request.text, answers.TROUBLE), "", reply is None
-    notice = decision_words.passed_on(made)
+        return reply.content if reply else public_lines(request.text, answers.GENERIC_FAILURE), "", reply is None
+    notice = escalation_notice(made)
     if reply is None:
-        return public_lines(request.text, answers.TROUBLE), notice, True
+        return public_lines(request.text, answers.GENERIC_FAILURE), notice, True
     found = await ToolExecutionStore(tx).sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
-    sources = decision_words.sources_of(reply.content, shown, found)
+    sources = list_sources(reply.content, shown, found)
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
@@ -310,7 +318,7 @@ def _question(request: FinishRequest, answer: str) -> str:
     """The start of what is asked with the answer; empty where it asks nothing."""
     if request.kind in _QUESTIONS:
         return " ".join(answer.split())
-    return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
+    return closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
 def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
@@ -334,3 +342,83 @@ def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
     return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+
+
+async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:
+    """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
+
+    Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
+    about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
+    asked to have remembered.
+
+    Args:
+        now: seconds since 1970.
+
+    Raises:
+        Permanent, Transient: as the database did.
+    """
+    try:
+        # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+        await ConversationStore(tx).open_step(thread, turn, 1)
+    except ConversationNotFound:
+        return 0
+    end = await _end(tx, thread, turn, registry)
+    made = memory.memories(end) if end else []
+    if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+    plan = await TurnPlans(tx).of(thread, turn)
+    if plan and plan.route.agent is Agent.COPILOT:
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
+    for key, each in made:
+        await MemoryStore(tx).remember(thread.team, each, key, now)
+    _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
+    return len(made)
+
+
+async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> TurnEnd | None:
+    settled = await ConversationStore(tx).settled(thread, turn)
+    if settled is None:
+        return None
+    placed = await TranscriptStore(tx).of_turn(thread, turn)
+    said = [each for each in placed if each.message.role is Role.USER]
+    by = await Talked(tx).stored(thread, [_id(each) for each in said])
+    words = [
+        (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
+        for each in said
+        if DELETED not in each.message.content
+    ]
+    return TurnEnd(
+        thread,
+        turn,
+        settled.user_id,
+        words,
+        settled.kind,
+        settled.answer,
+        _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
+        await _about(tx, thread, turn, "\n".join(text for _, text in words)),
+        whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
+    )
+
+
+def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[Used]:
+    """The calls under the tools' own names; a name that the model made up is none."""
+    found = []
+    for each in outcomes:
+        tool = registry.get(each.tool_name)
+        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+        kind = tool.kind if tool else ToolKind.CHANGE
+        found.append(Used(tool.name if tool else "", status, kind, each.code))
+    return found
+
+
+def _id(placed: Placed) -> str:
+    """Of the message that a row of the transcript holds."""
+    return placed.key.removeprefix("u:")
+
+
+async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
+    """The RFP that the turn had for its scope: what is bound by now may be another."""
+    plan = await TurnPlans(tx).of(thread, turn)
+    if plan:
+        return plan.route.scope.rfp_id
+    return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -5,19 +5,31 @@ from dataclasses import replace
 
 import structlog
 
-from threadline.conversations import blocks, intent, replies
-from threadline.conversations import context_window as context
-from threadline.conversations import decision_note as evidence
-from threadline.conversations.context_window import Past
+from threadline.conversations import blocks
+from threadline.conversations.call_input import ModelCallInput, prepare_call
 from threadline.conversations.contract import ThinkRequest, Thought
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.intent import IntentType
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_context import gather_context
-from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
-from threadline.conversations.prompt_building import Question, has_words, prepare_call
+from threadline.conversations.prompt import (
+    INSTRUCTIONS,
+    NO_REPLY,
+    Past,
+    build_prompt,
+    choose_window,
+    decision_note,
+)
+from threadline.conversations.replies import (
+    IntentType,
+    clean_reply,
+    extract_intent,
+    reply_for_workflow,
+    reply_to_message,
+    skipped_calls_note,
+)
+from threadline.conversations.routing import has_content
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.chat_model import Answer, Prompt
@@ -36,7 +48,7 @@ async def think(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> 
     """See `ConversationActivities.think`; `attempt` counts from 1."""
     question = await prepare_call(deps, request, attempt)
     if question.kept:
-        return Thought(replies.told(question.kept), question.marks, question.step)
+        return Thought(reply_for_workflow(question.kept), question.marks, question.step)
     request = replace(request, step=question.step)
     if text := _without_model(request, question):
         return await _keep(deps, request, ModelReply(text))
@@ -46,18 +58,18 @@ async def think(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> 
     begun = time.monotonic()
     answer = await _ask(deps, request, question, attempt)
     took = round((time.monotonic() - begun) * 1000)
-    reply = replies.clear(answer, addressed=question.briefing is None or question.briefing.addressed)
+    reply = clean_reply(answer, addressed=question.briefing is None or question.briefing.addressed)
     return await _keep(deps, request, reply, answer, took)
 
 
-def _without_model(request: ThinkRequest, question: Question) -> str:
+def _without_model(request: ThinkRequest, question: ModelCallInput) -> str:
     """What is said where there is nothing for a model to understand; empty where there is.
 
     A correction of an earlier message asks for nothing.
     """
     if request.step > 1 or question.briefing is None:
         return ""
-    there = [each for each in question.taken if has_words(each) and not each.corrects]
+    there = [each for each in question.taken if has_content(each) and not each.corrects]
     if not there:
         return blocks.DELETED if question.briefing.addressed else NO_REPLY
     if question.briefing.addressed or request.agent is Agent.OPERATOR:
@@ -65,7 +77,7 @@ def _without_model(request: ThinkRequest, question: Question) -> str:
     return "" if any(_is_remark(each, question.marks) for each in there) else NO_REPLY
 
 
-async def _ask(deps: ConversationDeps, request: ThinkRequest, question: Question, attempt: int) -> Answer:
+async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, attempt: int) -> Answer:
     if deps.model is None:
         raise Permanent(blocks.NO_MODEL)
     try:
@@ -80,13 +92,13 @@ async def _ask(deps: ConversationDeps, request: ThinkRequest, question: Question
         raise Permanent(blocks.no_answer_text(str(error))) from error
 
 
-def _prompt(deps: ConversationDeps, request: ThinkRequest, question: Question, *, tight: bool = False) -> Prompt:
+def _prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, *, tight: bool = False) -> Prompt:
     if question.briefing is None:
         raise LookupError("the question has no briefing")
     offered = (deps.registry, deps.allowed_tools(question.briefing, request.agent))
-    found = evidence.note(question.decided)
+    found = decision_note(question.decided)
     briefed, *rest = question.current
-    return context.prompt_of(
+    return build_prompt(
         request.thread,
         question.past,
         [briefed, *([found] if found else []), *rest],
@@ -97,7 +109,7 @@ def _prompt(deps: ConversationDeps, request: ThinkRequest, question: Question, *
     )
 
 
-def _instructions(deps: ConversationDeps, request: ThinkRequest, question: Question) -> str:
+def _instructions(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput) -> str:
     """What the model is told first: the same at every step of a turn."""
     if request.agent is Agent.COPILOT:
         return INSTRUCTIONS
@@ -109,10 +121,10 @@ def _instructions(deps: ConversationDeps, request: ThinkRequest, question: Quest
     return prompts.build_system_prompt(deps.operator_profile, runtime, **told)
 
 
-def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: Question) -> Prompt:
+def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput) -> Prompt:
     """The same question with half of the past at most; for a summary of what goes there is no time now."""
     _log.warning("context_too_long", slack_thread=request.thread.key, turn=request.turn, step=request.step)
-    halved = context.cut(question.past, question.current, deps.budget.halved())
+    halved = choose_window(question.past, question.current, deps.budget.half())
     past = Past(question.past.summary, halved.kept)
     return _prompt(deps, request, replace(question, past=past), tight=True)
 
@@ -125,17 +137,17 @@ async def _keep(
     One that comes when its step is over, say after a word to stop, is nothing that anybody has read.
     """
     thread, turn, step = request.thread, request.turn, request.step
-    message: Message = replies.message(reply, deps.registry)
+    message: Message = reply_to_message(reply, deps.registry)
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).open_step(thread, turn, step) == step
         if is_open:
             await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
         kept = await TranscriptStore(tx).at(thread, f"a:{turn}:{step}") or message
-        if is_open and (note := replies.left_out(reply)) and kept == message:
+        if is_open and (note := skipped_calls_note(reply)) and kept == message:
             await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
         if answer:
             await ConversationStore(tx).spent(thread, turn, step, "think", answer.usage, took)
-        return Thought(replies.told(kept), await ConversationStore(tx).marks(thread), step)
+        return Thought(reply_for_workflow(kept), await ConversationStore(tx).marks(thread), step)
 
 
 def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
@@ -143,7 +155,7 @@ def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
 
     An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.
     """
-    wanted = intent.extract(said.text)
+    wanted = extract_intent(said.text)
     if wanted:
         return bool(said.files) or wanted.type is not IntentType.HELP
     return bool(said.files or (marks.question and said.text.strip()))

@@ -363,7 +363,7 @@ class Turn:
         outcome = await self._work()
         reason = None if self._conversation.stop_requested else self._why_a_person(outcome)
         if reason and outcome.kind in _FAILED:
-            done = answers.until_then(outcome.executions)
+            done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = FinishRequest(
@@ -397,7 +397,7 @@ class Turn:
         self._conversation.does("")
 
     def _failures(self, outcome: Outcome) -> str:
-        return answers.failures(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
+        return answers.failed_changes_text(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
 
     async def _work(self) -> Outcome:
         conversation = self._conversation
@@ -416,7 +416,7 @@ class Turn:
             outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
-        words = answers.stopped(self._executions, by_operator=conversation.cancelled_by_admin)
+        words = answers.stopped_text(self._executions, by_operator=conversation.cancelled_by_admin)
         return replace(outcome, text=words)
 
     @property
@@ -685,7 +685,7 @@ class _ReactLoop:
         if answer:
             return answer
         if self.executions:
-            return self.ended(OutcomeKind.SUMMARISED, answers.summary(self.executions))
+            return self.ended(OutcomeKind.SUMMARISED, answers.summary_text(self.executions))
         if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
@@ -694,7 +694,7 @@ class _ReactLoop:
         """The end for want of a step. A turn that nobody asked for fails silently."""
         if self._may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
-        return self.ended(OutcomeKind.FAILED, answers.failed(words, self.executions))
+        return self.ended(OutcomeKind.FAILED, answers.failure_text(words, self.executions))
 
     def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> Outcome:
         return Outcome(kind, text, step, self.model_calls, tuple(self.executions))
@@ -720,7 +720,7 @@ class _ReactLoop:
         return None
 
     def _stopped(self) -> Outcome:
-        return self.ended(OutcomeKind.STOPPED, answers.stopped(self.executions))
+        return self.ended(OutcomeKind.STOPPED, answers.stopped_text(self.executions))
 
     def _wrongly_silent(self, reply: ModelReply) -> bool:
         return reply.silent and not reply.calls and not self._may_be_silent()

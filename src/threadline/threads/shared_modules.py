@@ -13,7 +13,6 @@ SHARED_MODULES = frozenset(
         "threadline.cases.audience",
         "threadline.cases.contract",
         "threadline.cases.model",
-        "threadline.conversations.call_pairing",
         "threadline.conversations.contract",
         "threadline.conversations.model.answers",
         "threadline.conversations.model.conversation",

@@ -16,11 +16,11 @@ from threadline.approvals.proposals import PostgresProposals
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.context_window import Budget
 from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.posting import find_answer_part
-from threadline.conversations.thread_reader import SlackThreads
+from threadline.conversations.prompt import ContextBudget
+from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
@@ -137,7 +137,7 @@ async def open_conversations(
         services = services.with_service(CaseReaders, options.readers)
         if embedder:
             services = services.with_service(Embedder, embedder)
-        services = services.with_service(ThreadReader, SlackThreads(history, authors))
+        services = services.with_service(ThreadReader, SlackThreadReader(history, authors))
         mail = settings.mail
         email = EmailSettings(fits_on_card, mail.sender, mail.domains, mail.free, rate)
         services = services.with_service(EmailSettings, email)
@@ -167,7 +167,7 @@ async def open_conversations(
             SlackContext(UserProfiles(database, users), history, authors),
             given.operator_context_tokens,
             _limits(given),
-            Budget(tokens=given.conversation_context_tokens),
+            ContextBudget(tokens=given.conversation_context_tokens),
             bot_name=options.bot_name,
             job_types=types,
             sensitive_words=settings.decision.sensitive_words,

@@ -3,38 +3,52 @@
 Everything is kept under its key, so a second attempt finds what the first one wrote and asks the same.
 """
 
+import asyncio
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations import context_window as context
 from threadline.conversations import conversation_row
-from threadline.conversations import recent_ids as references
-from threadline.conversations import turn_input as turn_words
-from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Cut, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_context import OperatorQuestion, read_question
-from threadline.conversations.summary import summarise
-from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
-from threadline.conversations.turn_note import Briefing
+from threadline.conversations.prompt import (
+    Past,
+    PlacedMessage,
+    TurnNote,
+    Window,
+    choose_window,
+    limit_summary,
+    next_piece,
+    parse_note,
+    recent_ids,
+    split_at_turn,
+    summary_prompt,
+    tool_message,
+    user_messages,
+)
+from threadline.conversations.routing import waits_for_next_turn
+from threadline.conversations.transcript_store import Placed, Transcript, TranscriptStore
 from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.db.engine import Transaction
+from threadline.db.values import storable
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
-from threadline.errors import Permanent
+from threadline.errors import Permanent, Transient
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
+from threadline.models.chat_model import ChatModel
 from threadline.models.model import Message, Role
 from threadline.operator.model import scope as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
+from threadline.slack.text import is_blank
 from threadline.slack.users import display_name, time_zone
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
@@ -44,10 +58,13 @@ from threadline.tools.output import render_result, result_limit
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
+LONGEST_SUMMARY = 180.0
+"""Seconds for all pieces."""
+_SUMMARY_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)
-class About:
+class ThreadBinding:
     """What a thread is bound to, in words, and what follows from it."""
 
     records: tuple[str, ...] = ()
@@ -56,7 +73,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelCallInput:
     """What the model is to be asked, as which step of the turn: `kept` is its reply where there is one already.
 
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
@@ -65,7 +82,7 @@ class Question:
     marks: ConversationMarks
     step: int
     kept: Message | None = None
-    briefing: Briefing | None = None
+    briefing: TurnNote | None = None
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
     taken: tuple[TakenUp, ...] = ()
@@ -89,9 +106,9 @@ class _Found:
     summary: str = ""
     summary_until: int = 0
     placed: tuple[Placed, ...] = ()
-    briefing: Briefing | None = None
-    previous: Briefing | None = None
-    about: About = field(default_factory=About)
+    briefing: TurnNote | None = None
+    previous: TurnNote | None = None
+    about: ThreadBinding = field(default_factory=ThreadBinding)
     plan: Plan | None = None
     begins: bool = False
     """The agent whose turn it is has no reply in it yet."""
@@ -105,7 +122,7 @@ class _Found:
         return self.plan is not None and self.plan.route.overhears
 
 
-async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> Question:
+async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> ModelCallInput:
     """Take up what is unused, once for each call of the model, and return the whole of what it is asked.
 
     One transaction, unless Slack has to be asked for names, which nobody's messages are to wait for, or a summary
@@ -129,7 +146,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
 
 async def _read_call(
     deps: ConversationDeps, request: ThinkRequest, *, summarises: bool
-) -> tuple[_Found, Question | None]:
+) -> tuple[_Found, ModelCallInput | None]:
     """What is found, and what is asked where nothing else is needed for it.
 
     Args:
@@ -138,7 +155,7 @@ async def _read_call(
     async with deps.database.begin() as tx:
         found = await _find(deps, tx, request)
         if found.kept:
-            return found, Question(found.marks, found.step, found.kept)
+            return found, ModelCallInput(found.marks, found.step, found.kept)
         if not _knows_people(deps, found) or (summarises and _has_too_much(deps, request, found)):
             return found, None
         names, brief = await _name_people(deps, request, found)
@@ -159,7 +176,7 @@ def _has_too_much(deps: ConversationDeps, request: ThinkRequest, found: _Found) 
     return found.briefing is None and bool(_choose_past(deps, request, found, said).older)
 
 
-async def _name_people(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], Briefing]:
+async def _name_people(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], TurnNote]:
     """The names of who wrote, and the turn's context."""
     names = await _names_of(deps, found.taken, several=found.several)
     if found.briefing:
@@ -172,10 +189,10 @@ async def _write_call(
     tx: Transaction,
     request: ThinkRequest,
     found: _Found,
-    brief: Briefing,
+    brief: TurnNote,
     names: Mapping[str, str],
     taken: Sequence[TakenUp],
-) -> Question:
+) -> ModelCallInput:
     """Keep what the model is asked in the transcript, and return it with what came before."""
     thread, turn, step = request.thread, request.turn, found.step
     entries = [
@@ -184,7 +201,7 @@ async def _write_call(
         *_keyed(taken, _as_messages(deps, taken, names, request.agent)),
     ]
     await TranscriptStore(tx).append(thread, turn, step, entries)
-    brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+    brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
     transcript = await TranscriptStore(tx).read(thread, since=brief.since)
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
@@ -192,9 +209,9 @@ async def _write_call(
     conversation = await conversation_row.id_of(tx, thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
     marks = await ConversationStore(tx).marks(thread)
-    before, current = context.parted(_entries(transcript.messages), turn)
+    before, current = split_at_turn(_entries(transcript.messages), turn)
     past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-    return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
+    return ModelCallInput(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
 
 
 async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
@@ -210,7 +227,7 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
         )
     if not (unread or words):
         return
-    names = await _names_of(deps, unread, several=_several(unread, briefing.read(last)))
+    names = await _names_of(deps, unread, several=_several(unread, parse_note(last)))
     own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
     async with deps.database.begin() as tx:
         unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
@@ -228,14 +245,14 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     if not step:
         raise Permanent(_OVER)
     plan = await TurnPlans(tx).of(thread, turn)
-    stays = turn_words.staying(plan.route, deps.sensitive_words) if plan and step > 1 else None
+    stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
     marks = await ConversationStore(tx).marks(thread)
     begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
-    if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
+    if begun := parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}")):
         return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
-    previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
+    previous = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
     return _Found(
         marks=marks,
         step=step,
@@ -244,7 +261,7 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
         summary_until=transcript.summary_until,
         placed=transcript.messages,
         previous=previous or _last_briefing(transcript.messages),
-        about=await bound_to(tx, thread),
+        about=await read_binding(tx, thread),
         plan=plan,
         begins=begins,
     )
@@ -268,7 +285,7 @@ def _as_messages(
         )
         text = f"[Corrected] {words}" if each.corrects else words
         said.append((names.get(each.author_id, ""), text, each.files))
-    return context.from_people(said, deps.budget)
+    return user_messages(said, deps.budget)
 
 
 async def _label(deps: ConversationDeps, user: str) -> str:
@@ -288,14 +305,14 @@ async def _clocks(deps: ConversationDeps, users: Sequence[str]) -> tuple[tuple[s
     return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
 
-def _choose_past(deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Cut:
-    before, _ = context.parted(_entries(found.placed), request.turn)
-    return context.cut(Past(found.summary, tuple(before)), fresh, deps.budget)
+def _choose_past(deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Window:
+    before, _ = split_at_turn(_entries(found.placed), request.turn)
+    return choose_window(Past(found.summary, tuple(before)), fresh, deps.budget)
 
 
 async def _write_note(
     deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]
-) -> Briefing:
+) -> TurnNote:
     """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
     cut = _choose_past(deps, request, found, fresh)
     if cut.older:
@@ -305,7 +322,7 @@ async def _write_note(
     user = newest.author_id if newest else found.previous.user_id if found.previous else ""
     others = dict.fromkeys(each.author_id for each in found.taken if each.author_id != user)
     listed = found.previous.ids if found.previous else ()
-    return Briefing(
+    return TurnNote(
         turn=request.turn,
         at=deps.clock(),
         user_id=user,
@@ -314,25 +331,25 @@ async def _write_note(
         others=tuple([await _label(deps, each) for each in others]),
         clocks=await _clocks(deps, [user, *others] if user else []),
         # What came before it is among what the operator is told.
-        begun_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
+        joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
         addressed=found.marks.addressed_due and not found.overhears,
         read_only=found.about.read_only,
-        because=found.about.because,
+        read_only_reason=found.about.because,
         records=found.about.records,
-        ids=references.ids([message for _, message in cut.kept], listed),
+        ids=recent_ids([message for _, message in cut.kept], listed),
         since=max(cut.since, found.summary_until + 1),  # a deletion in mid-turn voids the summary, and only that
     )
 
 
-def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
+def _entries(placed: Sequence[Placed]) -> list[PlacedMessage]:
     return [(each.place, each.message) for each in placed]
 
 
 def _begun_late(thread: Thread, found: _Found) -> bool:
     """Whether something was said in the thread, its root at least, before what was the first to be stored of it."""
     if found.previous:
-        return found.previous.begun_late
+        return found.previous.joined_late
     root = message_id(thread.team, thread.channel, thread.ts)
     stored = {f"u:{each.message_id}" for each in found.taken} | {each.key for each in found.placed}
     return f"u:{root}" not in stored
@@ -348,11 +365,11 @@ def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str,
     return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
-def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
-    return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
+def _last_briefing(placed: Sequence[Placed]) -> TurnNote | None:
+    return next((found for each in reversed(placed) if (found := parse_note(each.message))), None)
 
 
-def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[Placed] = ()) -> bool:
+def _several(taken: Sequence[TakenUp], known: TurnNote | None, placed: Sequence[Placed] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
     authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
     named = any(each.message.author for each in placed)
@@ -373,14 +390,14 @@ async def _without_result(
                 recorded = await recorded_result(tx, Operation(thread, turn, each.step, call.id))
                 unknown = ErrorCode.TOOL_EXECUTION_FAILED if call.read_only else ErrorCode.OUTCOME_UNKNOWN
                 told = render_result(recorded or error_result(unknown), result_limit(len(each.message.calls)))
-                found.append((f"t:{turn}:{each.step}:{call.id}", context.result(call.id, told)))
+                found.append((f"t:{turn}:{each.step}:{call.id}", tool_message(call.id, told)))
     return found
 
 
-async def bound_to(tx: Transaction, thread: Thread) -> About:
+async def read_binding(tx: Transaction, thread: Thread) -> ThreadBinding:
     """What a thread is about, and whether anything may be changed there."""
     bound = await ThreadBindingStore(tx).of(thread)
-    about = About(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
+    about = ThreadBinding(tuple(f"{kind} {record}" for kind, record in sorted(bound.items())))
     with contextlib.suppress(ProjectNotFound):
         project = await bound_project(tx, thread)
         if project and project.locked:
@@ -392,6 +409,65 @@ def _too_long(taken: TakenUp, agent: Agent) -> bool:
     return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
-def has_words(taken: TakenUp) -> bool:
-    """Whether anything is left of a message: it may have been deleted since it was taken up."""
-    return taken.text != DELETED
+async def summarise(deps: ConversationDeps, turn: TalkTurn, attempt: int) -> None:
+    """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
+
+    What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
+    vain. Where a summary cannot be had, the model reads less, and the next turn tries again.
+
+    Raises:
+        Transient: it may be had by the second attempt.
+    """
+    try:
+        async with asyncio.timeout(LONGEST_SUMMARY):
+            await _summarise_pieces(deps, turn)
+    except Exception as error:
+        if isinstance(error, Transient) and attempt < _SUMMARY_ATTEMPTS:
+            raise
+        _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
+
+
+async def _summarise_pieces(deps: ConversationDeps, turn: TalkTurn) -> None:
+    while deps.model and (asked := await _older(deps, turn)):
+        past, older = asked
+        piece = next_piece(older)
+        if not await _extend_summary(deps, deps.model, turn, past, piece) or len(piece) == len(older):
+            return
+
+
+async def _older(deps: ConversationDeps, turn: TalkTurn) -> tuple[Past, Sequence[PlacedMessage]] | None:
+    """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
+    async with deps.database.begin() as tx:
+        if parse_note(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
+            return None
+        past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+        unused = await ConversationStore(tx).unused(turn.thread)
+    fresh = user_messages([("", each.text, each.files) for each in unused], deps.budget)
+    too_much = choose_window(past, fresh, deps.budget).older
+    half = choose_window(past, (), deps.budget.half()).older
+    return (past, max(half, too_much, key=len)) if too_much else None
+
+
+async def _extend_summary(
+    deps: ConversationDeps, model: ChatModel, turn: TalkTurn, past: Past, piece: Sequence[PlacedMessage]
+) -> bool:
+    """Have the summary extended by a piece; False when there are no words, or it tells what is there no more."""
+    begun = time.monotonic()
+    answer = await model.ask(summary_prompt(past, piece))
+    took = round((time.monotonic() - begun) * 1000)
+    summary = limit_summary(storable(answer.reply.text))
+    async with deps.database.begin() as tx:
+        await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
+        now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
+        # Somebody may have deleted a message meanwhile, whose words the summary would keep.
+        same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
+        if is_blank(summary) or not same:
+            _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
+            return False
+        await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
+    return True
+
+
+def _past(transcript: Transcript, turn: int) -> Past:
+    entries = [(each.place, each.message) for each in transcript.messages]
+    return Past(transcript.summary, tuple(split_at_turn(entries, turn)[0]))
