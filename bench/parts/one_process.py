@@ -22,15 +22,15 @@ from threadline.cases.model import CaseReaders
 from threadline.cli import process
 from threadline.conversations.contract import (
     ActRequest,
-    Begun,
+    BegunTurn,
+    ConversationTurn,
     DecideRequest,
     FinishRequest,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
 )
-from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
-from threadline.conversations.workflow import MAX_TURNS, ending_of, react
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, OutcomeKind
+from threadline.conversations.workflow import DEFAULT_MAX_STEPS, react, turn_ending
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
@@ -95,7 +95,7 @@ class OneProcess:
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
         steps = Steps()
         stored = await steps.run(self._talk.activities.store_messages, StoreRequest(thread, [message]))
-        turn = TalkTurn(thread, stored.marks.turn + 1)
+        turn = ConversationTurn(thread, stored.marks.turn + 1)
         begun = await steps.run(self._talk.activities.begin_turn, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
@@ -104,7 +104,7 @@ class OneProcess:
 class OneTurn:
     """A turn from the way that it was found to go until it is said and remembered."""
 
-    def __init__(self, talk: ConversationParts, steps: Steps, turn: TalkTurn, begun: Begun) -> None:
+    def __init__(self, talk: ConversationParts, steps: Steps, turn: ConversationTurn, begun: BegunTurn) -> None:
         self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
         self._protocol = begun.protocol
         self._step = 0
@@ -112,8 +112,8 @@ class OneTurn:
     async def take(self) -> None:
         if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
-        most = self._begun.max_turns or MAX_TURNS
-        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=ending_of))
+        most = self._begun.max_turns or DEFAULT_MAX_STEPS
+        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=turn_ending))
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
@@ -137,7 +137,7 @@ class OneTurn:
             self._protocol = self._protocol.joined(done.protocol)
         return done
 
-    async def _finish(self, outcome: Outcome) -> None:
+    async def _finish(self, outcome: ConversationOutcome) -> None:
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = FinishRequest(
             self._turn.thread,

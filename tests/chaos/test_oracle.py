@@ -22,7 +22,7 @@ from tests.chaos.run import Outcome, play
 from tests.chaos.scripted import ASIDE, CREATE_ITEMS, POST_SUMMARY, POSTED, reply_to
 from tests.chaos.stack import ChaosStack
 from threadline.conversations.model import answers
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.models.chat_model import Prompt
 from threadline.models.model import Message, ModelReply, Role, ToolChoice
 from threadline.slack.model import Thread

@@ -6,7 +6,12 @@ import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationMarks,
+    ConversationOutcome,
+    ExecutionStatus,
+    OutcomeKind,
+)
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
@@ -111,7 +116,7 @@ async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: 
     assert RAN == ["list"]
     assert "INVALID_ARGUMENTS" in (await talk.think(step=3)).reply.text
     assert not talk.model.refused, "the wire takes what the model has written"
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 3))
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 3))
     await talk.post()
     assert talk.posted()[0].text.startswith("I could not create it.")
 

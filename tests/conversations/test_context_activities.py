@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.prompt import ContextBudget, parse_note
 from threadline.errors import Permanent
 from threadline.estimates.store import EstimateStore
@@ -103,7 +103,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
     async with talk.database.begin() as tx:
         await ConversationStore(tx).take_up(talk.thread, 1, 2)
     for _ in range(2):
-        await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
+        await talk.settle(ConversationOutcome(OutcomeKind.FAILED, "The model is away."))
     keys = [(key[:2], message.content) for key, message in await talk.transcript()]
     assert keys[-2:] == [("u:", "And the chairs!"), ("f:", "The model is away.")]
     assert [key for key, _ in keys].count("u:") == 2
@@ -112,7 +112,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
 async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.think()
-    await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+    await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     await talk.said("go on")
     await talk.think(2)
     said = [each.get("content") for each in talk.sent() if each.get("role") == "assistant"]

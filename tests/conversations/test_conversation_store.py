@@ -22,7 +22,7 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.contract import Refusal, RefusedMessage
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
 from threadline.conversations.transcript_store import TranscriptStore
@@ -88,8 +88,8 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     async with talk.database.begin() as tx:
         refused = await ConversationStore(tx).refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
     assert refused == (
-        Refused("C1", ts(2), REPORTER, Refusal.DUPLICATE),
-        Refused("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
+        RefusedMessage("C1", ts(2), REPORTER, Refusal.DUPLICATE),
+        RefusedMessage("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
+from threadline.conversations.contract import ConversationTurn, FinishRequest, Refusal
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.slack.model import FileRef
@@ -45,7 +45,7 @@ async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: Convers
     """Property 7, on the real wire: records are posted as blocks."""
     await talk.said('Create a lamp "Milk".')
     await talk.answer()
-    await talk.run(talk.activities.post_answer, TalkTurn(talk.thread, 1))
+    await talk.run(talk.activities.post_answer, ConversationTurn(talk.thread, 1))
     [posted] = talk.posted()
     assert len(posted.blocks) > 1
     assert "N-3" in json.dumps(posted.blocks[1:])

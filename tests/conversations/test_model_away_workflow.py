@@ -11,10 +11,10 @@ from threadline.conversations.model.conversation import (
     ConversationLimits,
     Execution,
     ExecutionStatus,
+    NoticeReason,
     OutcomeKind,
-    WordKind,
 )
-from threadline.conversations.workflow import AWAY as GIVEN_UP
+from threadline.conversations.workflow import MODEL_AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ModelReply
@@ -31,7 +31,7 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         await scene.until(lambda: scene.words, "the person is told")
         await scene.later(minutes=50)
         assert await scene.until_said(1) == "There I am."
-        assert scene.words == [(WordKind.MODEL_AWAY, "1")]
+        assert scene.words == [(NoticeReason.MODEL_AWAY, "1")]
         assert [(request.turn, request.step) for request in scene.asked] == [(1, step) for step in range(1, 10)]
         assert (scene.settlement(1).answered_at, scene.settlement(1).model_calls) == (9, 1)
         timers = [
@@ -58,7 +58,7 @@ async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_
         assert len(scene.asked) == 7, "the last try is when the patience ends"
         await scene.until_idle()
         assert await scene.prompts() == [(1, "create one"), (1, "and one more")]
-        assert (list(scene.said), scene.words) == ([1], [(WordKind.MODEL_AWAY, "1")])
+        assert (list(scene.said), scene.words) == ([1], [(NoticeReason.MODEL_AWAY, "1")])
         assert await scene.ask("and now?") == "Now."
 
 
@@ -68,7 +68,7 @@ async def test_each_absence_of_the_model_is_waited_for_anew(database: Database) 
         await scene.say("create one")
         await scene.later(minutes=20)
         assert await scene.until_said(1) == "There."
-        assert scene.words == [(WordKind.MODEL_AWAY, "1")], "one message is enough"
+        assert scene.words == [(NoticeReason.MODEL_AWAY, "1")], "one message is enough"
 
 
 async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) -> None:

@@ -12,7 +12,7 @@ from tests.support.conversation_activities import RAN, ConversationActivityScene
 from threadline.conversations import act, blocks
 from threadline.conversations.contract import Refusal
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
 from threadline_devstack.models.script import ScriptTurn
@@ -55,7 +55,7 @@ async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivitySc
         talk.thread = replace(talk.thread, channel="D0REPORTER")
     await talk.said("hello there")
     await talk.think()
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 1))
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 1))
     await talk.said(talk.message("🎉", addressed=direct))
     await talk.think(2)
     assert len(talk.model.log) == 2

@@ -9,7 +9,7 @@ from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationLimits, Execution, ExecutionStatus, OutcomeKind
-from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
+from threadline.conversations.workflow import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind
@@ -25,7 +25,7 @@ async def test_stop_that_comes_with_its_message_ends_the_turn_at_once(database: 
         assert await scene.ask("create one") == NOTHING_DONE
         assert scene.asked == []
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
-        assert set(scene.marked) <= {TAKEN_IN}, "the stop has an answer"
+        assert set(scene.marked) <= {RECEIVED_REACTION}, "the stop has an answer"
         assert await scene.ask("now create one") == "Done."
 
 
@@ -62,8 +62,8 @@ async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, beg
         await scene.send(scene.message("stop", kind=MessageKind.STOP, addressed=False))
         stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
-        await scene.until(lambda: NOTHING_TO_STOP in scene.marked, "the stop gets a reaction")
-        assert scene.marked[NOTHING_TO_STOP] == [stop.ts]
+        await scene.until(lambda: NOTHING_TO_STOP_REACTION in scene.marked, "the stop gets a reaction")
+        assert scene.marked[NOTHING_TO_STOP_REACTION] == [stop.ts]
         assert list(scene.said) == ([1] if begun else [])
 
 

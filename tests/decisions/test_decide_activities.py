@@ -14,7 +14,7 @@ from threadline.conversations import decide
 from threadline.conversations.contract import FinishRequest, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import escalation_text
-from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import InternalError, Permanent, Transient
@@ -168,7 +168,8 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     async with engine.talk.database.begin() as tx:
         await HandoverStore(tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
-    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
+    step = 2 if tool else 1
+    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=step, changed_something=changed)
     for _ in range(2):  # the result of the first attempt is lost
         assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
@@ -280,7 +281,7 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
     await talk.said(question, talk.message("I mean the big one", sender_id=BYSTANDER, addressed=False))
     await talk.think(2, 2)
     assert "Enterprise cost" not in str(talk.sent())
-    marks = await talk.settle(Outcome(OutcomeKind.SILENT, ""), 2)
+    marks = await talk.settle(ConversationOutcome(OutcomeKind.SILENT, ""), 2)
     assert (marks.turn_due, marks.addressed_due) == (True, True)
     assert not (await talk.begin(3)).overhears
     await talk.think(3)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
-from threadline.conversations.contract import PassOn, TurnDecision
+from threadline.conversations.contract import PassToOperator, TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import DEFAULT_QUESTION, escalation_text
 from threadline.conversations.model.conversation import OutcomeKind
@@ -170,7 +170,7 @@ async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(e
     assert (await engine.decide()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as tx:
         await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    await engine.talk.run(engine.talk.activities.pass_on, PassOn(engine.talk.thread, 1, 0))
+    await engine.talk.run(engine.talk.activities.pass_to_operator, PassToOperator(engine.talk.thread, 1, 0))
     assert await engine.settled(OutcomeKind.ANSWERED, answered_at=1) == "It is new."
 
 

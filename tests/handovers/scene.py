@@ -16,7 +16,7 @@ from tests.support.decision_activities import Engine
 from tests.support.temporal import activities_of, until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
-from threadline.conversations.contract import TalkTurn
+from threadline.conversations.contract import ConversationTurn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
@@ -124,7 +124,7 @@ class HandoverScene:
         await self.engine.settled(OutcomeKind.SILENT, turn)
 
     async def relay(self, turn: int) -> bool:
-        return await self.talk.run(self.activities.relay_to_person, TalkTurn(self.talk.thread, turn))
+        return await self.talk.run(self.activities.relay_to_person, ConversationTurn(self.talk.thread, turn))
 
     def said(self, channel: str = GENERAL) -> list[str]:
         """What the bot says in the asker's thread, or under the card."""

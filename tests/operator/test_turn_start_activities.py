@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.conversations.contract import Begun, FinishRequest, PassOn, ThinkRequest
+from threadline.conversations.contract import BegunTurn, FinishRequest, PassToOperator, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.jobs.model import job_question_id
@@ -53,7 +53,7 @@ async def begun(desk: ConversationActivityScene, turn: int, *words: str | Incomi
     return taken.scope.rfp_id, taken.resumes, ends.value if ends else ""
 
 
-async def ended(desk: ConversationActivityScene, begun: Begun, turn: int) -> str:
+async def ended(desk: ConversationActivityScene, begun: BegunTurn, turn: int) -> str:
     """What is posted for a turn that was over before the loop."""
     assert begun.ends
     request = FinishRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
@@ -70,7 +70,7 @@ async def reply(desk: ConversationActivityScene, turn: int, *words: str | Incomi
 
 async def answered(desk: ConversationActivityScene, turn: int) -> None:
     """A turn whose loop has come to an answer."""
-    await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), turn)
+    await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), turn)
     await desk.post(turn)
 
 
@@ -161,7 +161,7 @@ async def test_operator_takes_over_where_the_conversational_agent_fails(desk: Co
     await desk.said("the proposal")
     first = await desk.begin()
     assert (first.agent, first.falls_through, (await route(desk)).branch) == (Agent.COPILOT, True, Branch.B)
-    passed = await desk.run(desk.activities.pass_on, PassOn(desk.thread, 1, 2))
+    passed = await desk.run(desk.activities.pass_to_operator, PassToOperator(desk.thread, 1, 2))
     again = await desk.begin()
     assert passed.agent is again.agent is Agent.OPERATOR
     assert passed.protocol == ProtocolState()
@@ -212,7 +212,7 @@ async def test_request_stays_open_until_its_writer_answers(
     await desk.said(desk.message(**between))
     assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.TOLD else None)
     assert (await route(desk, 2)).resumes == 0
-    await desk.settle(Outcome(kind, ""), 2)
+    await desk.settle(ConversationOutcome(kind, ""), 2)
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
 
@@ -359,7 +359,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     before = (desk.message(f"link {CITY}"), desk.message(ASK))
     assert await begun(desk, 1, *before, stop(desk), "what can you do?") == ("", 0, "")
     assert await bound(desk) == []
-    await desk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped."), 1)
+    await desk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
         left = await ConversationStore(tx).unused(desk.thread)
     assert [each.text for each in left] == ["what can you do?"]
@@ -373,7 +373,7 @@ async def test_thread_command_waits_for_the_next_turn(desk: ConversationActivity
     await desk.think(step=2)
     sent = str(desk.sent())
     assert ("one more thing" in sent, HARBOUR in sent, "status won" in sent) == (True, False, False)
-    marks = await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)
+    marks = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
     assert marks.turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")
     assert await bound(desk) == [HARBOUR]
@@ -387,5 +387,5 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     async with desk.database.begin() as tx:
         taken = await ConversationStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
-    assert (await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
+    assert (await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

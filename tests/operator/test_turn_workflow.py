@@ -85,7 +85,7 @@ async def test_operator_takes_over_an_unclear_request_that_fails(database: Datab
         await scene.say("the proposal" if unclear else "the weather")
         said = await scene.until_said(1)
         assert (said == "From the operator.") is unclear
-        assert [each.step for each in scene.requests("pass_on")] == [2] * unclear
+        assert [each.step for each in scene.requests("pass_to_operator")] == [2] * unclear
         assert (Agent.OPERATOR in [each.agent for each in scene.asked]) is unclear
 
 

@@ -21,7 +21,7 @@ from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, Proposals
 from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
@@ -117,7 +117,7 @@ class Office:
         waits = await self.call("email_send", draft_id=draft.data["draft_id"], reason="Zoe waits for it.")
         assert waits.data["risk"] == "high", waits.error
         await self.talk.said("send Zoe a follow-up")
-        await self.talk.settle(Outcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
+        await self.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
         await self.talk.post()
 
     async def click(self, *, approve: bool) -> ApprovalStage:

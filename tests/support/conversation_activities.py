@@ -14,16 +14,16 @@ from temporalio.testing import ActivityEnvironment
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
-    Begun,
+    BegunTurn,
+    ConversationTurn,
     FinishRequest,
-    Stored,
+    StoredMessages,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
     Thought,
 )
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
-from threadline.conversations.model.conversation import ConversationMarks, Execution, Outcome
+from threadline.conversations.model.conversation import ConversationMarks, ConversationOutcome, Execution
 from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.workflow import react
@@ -142,16 +142,16 @@ class ConversationActivityScene:
         result: Result = await self.env.run(method, *given)
         return result
 
-    async def said(self, *texts: str | IncomingMessage) -> Stored:
+    async def said(self, *texts: str | IncomingMessage) -> StoredMessages:
         batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
         return await self.run(self.activities.store_messages, StoreRequest(self.thread, batch))
 
-    async def opened(self) -> Stored:
+    async def opened(self) -> StoredMessages:
         """What a run is told that begins."""
         return await self.run(self.activities.store_messages, StoreRequest(self.thread, [], first=True))
 
-    async def begin(self, turn: int = 1) -> Begun:
-        return await self.run(self.activities.begin_turn, TalkTurn(self.thread, turn))
+    async def begin(self, turn: int = 1) -> BegunTurn:
+        return await self.run(self.activities.begin_turn, ConversationTurn(self.thread, turn))
 
     async def think(
         self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1
@@ -162,7 +162,7 @@ class ConversationActivityScene:
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
         return (await self.run(self.activities.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt))[0]
 
-    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
+    async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationMarks:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
@@ -170,9 +170,9 @@ class ConversationActivityScene:
         return (await self.run(self.activities.finish_turn, request)).marks
 
     async def post(self, turn: int = 1) -> ConversationMarks:
-        return await self.run(self.activities.post_answer, TalkTurn(self.thread, turn))
+        return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))
 
-    async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
+    async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> ConversationOutcome:
         """A whole turn, as the workflow plays it."""
         step = 0
 

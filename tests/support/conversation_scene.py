@@ -30,9 +30,9 @@ from threadline.conversations.conversation_store import ConversationStore, Settl
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
+    ConversationInput,
     ConversationLimits,
     ConversationMarks,
-    Talk,
     conversation_workflow_id,
 )
 from threadline.conversations.transcript_store import TranscriptStore
@@ -176,7 +176,7 @@ class ConversationScene:
 
     async def send(self, message: IncomingMessage) -> None:
         """As the gateway does."""
-        state, identity = Talk(self.thread), conversation_workflow_id(self.thread)
+        state, identity = ConversationInput(self.thread), conversation_workflow_id(self.thread)
         client, signal = self.environment.client, INCOMING_MESSAGE
         await deliver(client, CONVERSATION_WORKFLOW, state, identity, signal, message)
 

@@ -12,7 +12,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
-from threadline.conversations.prompt import NO_REPLY, SUMMARY_INSTRUCTIONS
+from threadline.conversations.model.answers import NO_REPLY
+from threadline.conversations.prompt import SUMMARY_INSTRUCTIONS
 from threadline.models.chat_model import Answer, ChatModel, Prompt
 from threadline.models.model import ModelReply, ToolCall
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS

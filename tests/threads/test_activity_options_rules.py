@@ -18,7 +18,7 @@ NEVER_GIVE_UP = {
     "forward_reply",
     "store_messages",
     "begin_turn",
-    "pass_on",
+    "pass_to_operator",
     "decide_without_model",
     "open_handover",
     "press_handover",

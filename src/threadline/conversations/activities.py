@@ -11,21 +11,21 @@ from threadline.conversations import decide, posting
 from threadline.conversations.act import act
 from threadline.conversations.contract import (
     ActRequest,
-    Begun,
+    BegunTurn,
     ConversationActivities,
+    ConversationReactions,
+    ConversationTurn,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
-    Marker,
-    PassOn,
+    PassToOperator,
     Refusal,
-    Stored,
+    StoredMessages,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
     Thought,
+    ThreadNotice,
     TurnDecision,
-    Word,
 )
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
@@ -58,17 +58,17 @@ class LiveConversationActivities(ConversationActivities):
         self.deps = deps
 
     @activity.defn
-    async def store_messages(self, request: StoreRequest) -> Stored:
+    async def store_messages(self, request: StoreRequest) -> StoredMessages:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
         async with self.deps.database.begin() as tx:
             stored = await ConversationStore(tx).store(thread, batch)
-            told = await self._judge(tx, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
+            told = await self._judge(tx, thread, batch, stored) if stored.marks.opened else StoredMessages(stored.marks)
         log_quarantined(thread, stored.quarantined)
         return replace(told, limits=self.deps.limits) if request.first else told
 
     async def _judge(
         self, tx: Transaction, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
-    ) -> Stored:
+    ) -> StoredMessages:
         """Have the guards judge what no guard has judged before. They spare the model: what no model is asked about,
         they let pass."""
         told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
@@ -94,14 +94,14 @@ class LiveConversationActivities(ConversationActivities):
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = await ConversationStore(tx).refused(thread, told) if told else ()
         heard = tuple(each.id for each in batch if each.id in overheard)
-        return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
+        return StoredMessages(marks, refused, heard, stored.passed_on, stored.reworded)
 
     @activity.defn
-    async def begin_turn(self, turn: TalkTurn) -> Begun:
+    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
         return await begin_turn(self.deps, turn)
 
     @activity.defn
-    async def pass_on(self, request: PassOn) -> Begun:
+    async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         return await pass_to_operator(self.deps, request)
 
     @activity.defn
@@ -129,15 +129,15 @@ class LiveConversationActivities(ConversationActivities):
             return await finish_turn(self.deps, request, activity.info().attempt)
 
     @activity.defn
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+    async def post_answer(self, turn: ConversationTurn) -> ConversationMarks:
         return await posting.post_answer(self.deps, turn)
 
     @activity.defn
-    async def post_word(self, word: Word) -> None:
-        await posting.post_word(self.deps, word)
+    async def post_thread_notice(self, word: ThreadNotice) -> None:
+        await posting.post_thread_notice(self.deps, word)
 
     @activity.defn
-    async def mark_messages(self, marker: Marker) -> None:
+    async def add_message_reactions(self, marker: ConversationReactions) -> None:
         await add_reactions(self.deps.slack, marker.name, marker.items)
 
 

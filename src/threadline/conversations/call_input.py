@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import conversation_row
-from threadline.conversations.contract import TalkTurn, ThinkRequest
+from threadline.conversations.contract import ConversationTurn, ThinkRequest
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import TakenUp
@@ -131,7 +131,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
     thread, turn = request.thread, request.turn
     found, made = await _read_call(deps, request, summarises=True)
     if made is None and _has_too_much(deps, request, found):
-        await summarise(deps, TalkTurn(thread, turn), attempt)
+        await summarise(deps, ConversationTurn(thread, turn), attempt)
         found, made = await _read_call(deps, request, summarises=False)
     if made:
         return made
@@ -409,7 +409,7 @@ def _too_long(taken: TakenUp, agent: Agent) -> bool:
     return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
-async def summarise(deps: ConversationDeps, turn: TalkTurn, attempt: int) -> None:
+async def summarise(deps: ConversationDeps, turn: ConversationTurn, attempt: int) -> None:
     """Before a turn's first thought: leave of the past what fills half of the budget, so that it lasts for a while.
 
     What is to be told is told piece by piece, each kept at once, so that an attempt which is broken off is not in
@@ -427,7 +427,7 @@ async def summarise(deps: ConversationDeps, turn: TalkTurn, attempt: int) -> Non
         _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
 
 
-async def _summarise_pieces(deps: ConversationDeps, turn: TalkTurn) -> None:
+async def _summarise_pieces(deps: ConversationDeps, turn: ConversationTurn) -> None:
     while deps.model and (asked := await _older(deps, turn)):
         past, older = asked
         piece = next_piece(older)
@@ -435,7 +435,7 @@ async def _summarise_pieces(deps: ConversationDeps, turn: TalkTurn) -> None:
             return
 
 
-async def _older(deps: ConversationDeps, turn: TalkTurn) -> tuple[Past, Sequence[PlacedMessage]] | None:
+async def _older(deps: ConversationDeps, turn: ConversationTurn) -> tuple[Past, Sequence[PlacedMessage]] | None:
     """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
     async with deps.database.begin() as tx:
         if parse_note(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
@@ -449,7 +449,7 @@ async def _older(deps: ConversationDeps, turn: TalkTurn) -> tuple[Past, Sequence
 
 
 async def _extend_summary(
-    deps: ConversationDeps, model: ChatModel, turn: TalkTurn, past: Past, piece: Sequence[PlacedMessage]
+    deps: ConversationDeps, model: ChatModel, turn: ConversationTurn, past: Past, piece: Sequence[PlacedMessage]
 ) -> bool:
     """Have the summary extended by a piece; False when there are no words, or it tells what is there no more."""
     begun = time.monotonic()

@@ -13,12 +13,12 @@ from temporalio import activity
 
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
+    ConversationInput,
     ConversationLimits,
     ConversationMarks,
     Execution,
+    NoticeReason,
     OutcomeKind,
-    Talk,
-    WordKind,
     conversation_workflow_id,
 )
 from threadline.decisions.model import EscalationReason, NextStep
@@ -72,7 +72,7 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedMessage:
     channel: str
     ts: str
     user_id: str
@@ -80,7 +80,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMessages:
     """`refused` are those of the request that the guards keep from the model: each gets a reaction.
 
     `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice. `passed_on`:
@@ -89,7 +89,7 @@ class Stored:
     """
 
     marks: ConversationMarks
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedMessage, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
     reworded: tuple[int, ...] = ()
@@ -98,7 +98,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class TalkTurn:
+class ConversationTurn:
     """One turn of a thread's conversation; `turn` counts from 1."""
 
     thread: Thread
@@ -184,7 +184,7 @@ class FinishRequest:
     """The operator's, behind its last call."""
     failures: str = ""
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
-    touched: bool = False
+    changed_something: bool = False
     """Its tools have changed something, or may have."""
     escalate: EscalationReason | None = None
     """Why a person takes over a turn that was to be answered."""
@@ -213,18 +213,18 @@ class FinishedTurn:
 
 
 @dataclass(frozen=True)
-class Word:
+class ThreadNotice:
     """A short text in the thread; `about` (a turn's number, a message's ts) makes its key unique."""
 
     thread: Thread
-    kind: WordKind
+    kind: NoticeReason
     about: str
     until: float = 0.0
     """Seconds since 1970, where the text names a time."""
 
 
 @dataclass(frozen=True)
-class Marker:
+class ConversationReactions:
     """A reaction on messages of the thread: `items` are (channel, ts) pairs."""
 
     name: str
@@ -232,7 +232,7 @@ class Marker:
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunTurn:
     """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked.
 
     `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
@@ -256,7 +256,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class PassOn:
+class PassToOperator:
     """The operator goes on with a turn, behind the step that was the last one."""
 
     thread: Thread
@@ -270,7 +270,7 @@ class ConversationActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def store_messages(self, request: StoreRequest) -> Stored:
+    async def store_messages(self, request: StoreRequest) -> StoredMessages:
         """Store a batch, and let the guards judge each message, whose verdict stays for ever.
 
         The first request of a run also judges what was stored before and is not judged yet.
@@ -279,13 +279,13 @@ class ConversationActivities(ABC):
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def begin_turn(self, turn: TalkTurn) -> Begun:
+    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
         """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def pass_on(self, request: PassOn) -> Begun:
+    async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
         """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
     @activity_options(DECIDE)
@@ -338,26 +338,26 @@ class ConversationActivities(ABC):
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+    async def post_answer(self, turn: ConversationTurn) -> ConversationMarks:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))
     @activity.defn
     @abstractmethod
-    async def post_word(self, word: Word) -> None:
+    async def post_thread_notice(self, word: ThreadNotice) -> None:
         """Post a short text, once."""
 
     @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
-    async def mark_messages(self, marker: Marker) -> None:
+    async def add_message_reactions(self, marker: ConversationReactions) -> None:
         """Cosmetic: may come late or never."""
 
 
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
     """The workflow of the conversation in `thread`, with something that was said in it or done to a message of it;
     without it, the conversation carries on from the database."""
-    identity, state = conversation_workflow_id(thread), Talk(thread=thread)
+    identity, state = conversation_workflow_id(thread), ConversationInput(thread=thread)
     if message is None:
         return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
     given = (INCOMING_MESSAGE, (message,))

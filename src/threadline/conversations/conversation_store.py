@@ -11,7 +11,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations import message_intake as conversation_intake
 from threadline.conversations import message_reading as conversation_reading
 from threadline.conversations import thread_reads as threads_read
-from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.contract import Refusal, RefusedMessage
 from threadline.conversations.conversation_row import Conversation
 from threadline.conversations.message_intake import ConversationBatch
 from threadline.conversations.message_reading import Asker, Stays, TakenUp
@@ -170,7 +170,7 @@ class ConversationStore:
         """
         return await conversation_intake.judge(self._connection, thread, verdicts, answers=answers)
 
-    async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
+    async def refused(self, thread: Thread, ids: Collection[str]) -> tuple[RefusedMessage, ...]:
         """Which of these messages the guards keep from the model, also when that was decided earlier."""
         return await conversation_intake.refused(self._connection, thread, ids)
 

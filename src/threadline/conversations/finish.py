@@ -200,7 +200,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
     Returns:
         what is settled, and whether it is left to them.
     """
-    if request.kind not in _THEIRS or request.touched:
+    if request.kind not in _THEIRS or request.changed_something:
         return request, False
     thread, turn = request.thread, request.turn
     handover = await HandoverStore(tx).open_for(thread)

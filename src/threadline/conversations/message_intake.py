@@ -11,7 +11,7 @@ from threadline.conversations import conversation_row
 from threadline.conversations import open_questions as pending_requests
 from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import transcript_store as transcripts
-from threadline.conversations.contract import Refusal, Refused
+from threadline.conversations.contract import Refusal, RefusedMessage
 from threadline.conversations.conversation_row import WANTS, Conversation
 from threadline.conversations.model.conversation import (
     CONVERSATION,
@@ -178,7 +178,7 @@ async def judge(
     return await conversation_row.marks(connection, thread)
 
 
-async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> tuple[Refused, ...]:
+async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> tuple[RefusedMessage, ...]:
     """See `ConversationStore.refused`."""
     row = conversation_messages.c
     query = select(row.channel, row.slack_ts, row.sender_id, row.verdict).join(conversations)
@@ -186,7 +186,7 @@ async def refused(connection: AsyncConnection, thread: Thread, ids: Collection[s
         conversation_row.here(thread), row.message_id.in_(list(ids)), row.verdict.not_in((_OK, _ANSWER))
     )
     rows = await connection.execute(asked.order_by(row.said_at, row.seq))
-    return tuple(Refused(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
+    return tuple(RefusedMessage(each.channel, each.slack_ts, each.sender_id, Refusal(each.verdict)) for each in rows)
 
 
 async def overheard(connection: AsyncConnection, thread: Thread, ids: Collection[str]) -> frozenset[str]:

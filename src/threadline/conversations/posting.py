@@ -6,8 +6,8 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations.blocks import answer_of, word_text
-from threadline.conversations.contract import TalkTurn, Word
+from threadline.conversations.blocks import answer_of, notice_text
+from threadline.conversations.contract import ConversationTurn, ThreadNotice
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import ConversationMarks
@@ -28,7 +28,7 @@ _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
 
-async def post_answer(deps: ConversationDeps, turn: TalkTurn) -> ConversationMarks:
+async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationMarks:
     """See `ConversationActivities.post_answer`."""
     async with deps.database.begin() as tx:
         answer = await read_answer(tx, turn.thread, turn.turn)
@@ -37,9 +37,9 @@ async def post_answer(deps: ConversationDeps, turn: TalkTurn) -> ConversationMar
     return await publish_answer(deps, answer)
 
 
-async def post_word(deps: ConversationDeps, word: Word) -> None:
-    """See `ConversationActivities.post_word`."""
-    rendered = formatting.notice(word_text(word.kind, word.until))
+async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
+    """See `ConversationActivities.post_thread_notice`."""
+    rendered = formatting.notice(notice_text(word.kind, word.until))
     await deps.outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
 
 

@@ -17,15 +17,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import TypeAdapter, ValidationError
 
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.decisions.model import DecisionRound, DecisionType, NextStep
 from threadline.models.chat_model import Prompt, shown
 from threadline.models.model import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef, Thread, name_with_id
 from threadline.slack.text import is_blank
 from threadline.tools.registry import AllowedTools, ToolRegistry, wire_name
-
-NO_REPLY = "NO_REPLY"
-"""All that the model writes when a message was not for it."""
 
 INSTRUCTIONS = f"""\
 You are Threadline, a colleague of the people in this Slack thread. You answer what they ask, and do what they ask for \

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import dropwhile
 
-from threadline.conversations.model.answers import LIMIT
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import LIMIT, NO_REPLY
 from threadline.models.chat_model import Answer
 from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolKind
 from threadline.slack.text import is_blank

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations.contract import Begun, PassOn, TalkTurn
+from threadline.conversations.contract import BegunTurn, ConversationTurn, PassToOperator
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import Stays, TakenUp
@@ -98,14 +98,14 @@ class CommandResult:
         return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
 
 
-async def begin_turn(deps: ConversationDeps, turn: TalkTurn) -> Begun:
+async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTurn:
     """See `ConversationActivities.begin_turn`."""
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
         is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
         marks = await ConversationStore(tx).marks(thread)
         if not is_open:
-            return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
+            return BegunTurn(marks)  # it is settled: whoever asks comes late, and is told so by its next step
         plan = await TurnPlans(tx).of(thread, number)
         route = plan.route if plan else await _choose_route(deps, tx, turn, marks)
         if plan is None:
@@ -115,9 +115,9 @@ async def begin_turn(deps: ConversationDeps, turn: TalkTurn) -> Begun:
     return _begun(turn, marks, route)
 
 
-async def pass_to_operator(deps: ConversationDeps, request: PassOn) -> Begun:
-    """See `ConversationActivities.pass_on`."""
-    turn = TalkTurn(request.thread, request.turn)
+async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
+    """See `ConversationActivities.pass_to_operator`."""
+    turn = ConversationTurn(request.thread, request.turn)
     async with deps.database.begin() as tx:
         plan = await TurnPlans(tx).of(turn.thread, turn.turn)
         if plan is None:
@@ -130,7 +130,9 @@ async def pass_to_operator(deps: ConversationDeps, request: PassOn) -> Begun:
         return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
 
 
-async def _choose_route(deps: ConversationDeps, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
+async def _choose_route(
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationMarks
+) -> TurnRoute:
     """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
@@ -145,7 +147,7 @@ async def _choose_route(deps: ConversationDeps, tx: Transaction, turn: TalkTurn,
 
 
 async def _route_by_rules(
-    deps: ConversationDeps, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
 ) -> TurnRoute:
     """The way of what was taken up, where no person has the thread."""
     thread = turn.thread
@@ -235,9 +237,9 @@ async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str
         return deleted_rfp_text(error)
 
 
-def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
+def _begun(turn: ConversationTurn, marks: ConversationMarks, route: TurnRoute) -> BegunTurn:
     operator = route.agent is Agent.OPERATOR
-    return Begun(
+    return BegunTurn(
         marks,
         route.agent,
         ProtocolState(scope=route.scope.rfp_id) if operator else None,

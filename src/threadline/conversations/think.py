@@ -11,11 +11,11 @@ from threadline.conversations.contract import ThinkRequest, Thought
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.message_reading import TakenUp
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.model.conversation import ConversationMarks
 from threadline.conversations.operator_context import gather_context
 from threadline.conversations.prompt import (
     INSTRUCTIONS,
-    NO_REPLY,
     Past,
     build_prompt,
     choose_window,

@@ -9,6 +9,8 @@ from threadline.knowledge.model import SECTION
 from threadline.slack import text_splitting as splitting
 from threadline.slack.text import is_blank
 
+NO_REPLY = "NO_REPLY"
+"""All that the model writes when a message was not for it."""
 LIMIT, MIN_LENGTH = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
 NOTHING_TO_SAY = "I could not find an answer to this. Please rephrase it, or ask me what I can do for you."

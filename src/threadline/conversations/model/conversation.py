@@ -30,13 +30,13 @@ class ConversationState(StrEnum):
     """A question of the bot, or an approval, is open."""
 
 
-class WordKind(StrEnum):
+class NoticeReason(StrEnum):
     """Short texts beside the answers."""
 
     THROTTLED = "throttled"
     MODEL_AWAY = "model_away"
     """Said once in a turn that waits for its model."""
-    NOT_SHOWN = "not_shown"
+    NOT_FORWARDED = "not_shown"
     """Said once in a turn that was for a person who could not be shown it."""
 
 
@@ -96,7 +96,7 @@ def lost_call(asked: ToolCall, note: str, before: ProtocolState | None = None) -
     return Execution(asked.id, asked.name, status, told, kind=asked.kind, protocol=after, critical=asked.critical)
 
 
-def touched(executions: Sequence[Execution]) -> bool:
+def changed_something(executions: Sequence[Execution]) -> bool:
     """Whether anything was changed, or may have been: then people are told."""
     return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
 
@@ -130,7 +130,7 @@ class OutcomeKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConversationOutcome:
     """The end of a turn: one text for the person, and what led to it."""
 
     kind: OutcomeKind
@@ -175,7 +175,7 @@ class ConversationMarks:
 
 
 @dataclass
-class Talk:
+class ConversationInput:
     """All that survives continue-as-new. A gateway starts a conversation's workflow with the thread alone."""
 
     thread: Thread
