@@ -29,7 +29,7 @@ def connected() -> Iterator[Connection]:
     if given := context.config.attributes.get("connection"):
         yield given
     else:
-        with migrate.locked(DatabaseSettings.read().url.get_secret_value()) as connection:
+        with migrate.locked(DatabaseSettings.load().url.get_secret_value()) as connection:
             yield connection
 
 

@@ -140,7 +140,7 @@ class Meter:
 
     @property
     def _model_calls(self) -> int:
-        return len(self.model.log) + len(self.model.forms)
+        return len(self.model.log) + len(self.model.structured_requests)
 
     async def _silent(self) -> list[dict[str, Any]]:
         """All finished activities, once no other follows."""

@@ -15,7 +15,7 @@ from threadline.cases.model import CaseLimits
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.db.engine import Database
 from threadline.forge.pull_requests import PullRequests
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import CORE_QUEUE
@@ -28,7 +28,7 @@ async def _work(temporal: str, url: str, api_url: str) -> None:
     database = Database(url, pool_size=20)
     channels = CaseChannels(identity.TEAM, identity.BOT_USER, identity.SUMMARIES, identity.ESCALATIONS)
     async with aiohttp.ClientSession() as session:
-        slack = Slack(make_client(identity.BOT_TOKEN, api_url, session))
+        slack = SlackClient(make_web_client(identity.BOT_TOKEN, api_url, session))
         speaking = LiveCasePostActivities(database, slack, Outbox(slack, database), channels)
         limits, bot_user = CaseLimits(), identity.BOT_USER
         case = LiveCaseActivities(database, slack, speaking, PullRequests({}), limits=limits, bot_user=bot_user)

@@ -12,8 +12,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
-from threadline.cases.model import Action
+from threadline.cases.contract import AgentActivities, TurnRequest
+from threadline.cases.model import Action, TurnEnded
 from threadline.db.agent_role import agent_database
 from threadline.investigator.store import AgentStore, TurnOutcome
 from threadline.threads.activity import ErrorInterceptor

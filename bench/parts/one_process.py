@@ -36,7 +36,7 @@ from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
 from threadline.operator.model.routing import Agent
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -153,11 +153,11 @@ class OneTurn:
 
 
 async def _serve(stop: asyncio.Event) -> None:
-    telemetry.configure_logging(LogSettings.read().level)
-    database = TimedDatabase(DatabaseSettings.read().url.get_secret_value(), pool_size=20)
-    operators = ChannelSettings.read().escalation
-    async with slack_client(SlackSettings.read()) as web_client:
-        slack = Slack(web_client)
+    telemetry.configure_logging(LogSettings.load().log_level)
+    database = TimedDatabase(DatabaseSettings.load().url.get_secret_value(), pool_size=20)
+    operators = ChannelSettings.load().escalation
+    async with slack_client(SlackSettings.load()) as web_client:
+        slack = SlackClient(web_client)
         outbox = Outbox(slack, database)
         options = ConversationOptions(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
         async with open_conversations(

@@ -17,7 +17,7 @@ from aiohttp import ClientSession, WSMsgType, web
 
 from threadline_devstack.processes import HOST
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.signed_http import sign
+from threadline_devstack.slack.delivery import sign
 
 Json = dict[str, Any]
 

@@ -12,8 +12,7 @@ from bench.ground import Ground
 from bench.parts.agent import FOUND
 from bench.path import Clock, burst, product, said
 from bench.usage import Meter
-from threadline.cases.contract import TurnEnded
-from threadline.cases.model import session_id
+from threadline.cases.model import TurnEnded, session_id
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.agent_role import agent_database

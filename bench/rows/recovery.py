@@ -12,7 +12,7 @@ from bench.ground import Ground
 from threadline.cases.contract import AGENT_TURN
 from threadline.db.engine import Database
 from threadline_devstack import environment
-from threadline_devstack.clients import poll
+from threadline_devstack.processes import poll
 from threadline_devstack.slack import identity
 from threadline_devstack.stack import Stack, StackOptions
 
@@ -32,8 +32,8 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
         database = Database(stack.database_url, pool_size=1)
         try:
             for hold in _HELD:
-                await stack.model.arm(hold)
-                await stack.slack.say(identity.REPORTER, identity.REPORTS, "The cart total is too high with SAVE10")
+                stack.model.holds.arm(hold)
+                stack.slack.say(identity.REPORTER, identity.REPORTS, "The cart total is too high with SAVE10")
             for attempt in range(1, kills + 1):
                 taken += await _killed(stack, database, attempt)
         finally:
@@ -52,8 +52,8 @@ async def measure(ground: Ground) -> AsyncGenerator[Row, None]:
 async def _killed(stack: Stack, database: Database, attempt: int) -> list[float]:
     await _at_work(database, attempt)
     killed = time.time()
-    await stack.kill("agents")
-    restarting = asyncio.create_task(stack.restart("agents"))
+    await stack.processes.kill("agents")
+    restarting = asyncio.create_task(stack.processes.restart("agents"))
     began = await _at_work(database, attempt + 1)
     await restarting
     return [at - killed for at in began]

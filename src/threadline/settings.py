@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
@@ -87,27 +88,22 @@ def _matching(pattern: str, hint: str) -> BeforeValidator:
     return from_text(check)
 
 
-def _people(value: tuple[str, ...]) -> tuple[str, ...]:
-    if any(not re.fullmatch(r"[UW][A-Z0-9]{2,20}", each) for each in value):
-        raise ValueError("give the ids of users, such as U0123456789, several separated by commas")
-    return tuple(dict.fromkeys(value))
-
-
 def _mail_address(value: str) -> str:
     if value and (not value.isprintable() or not is_address(parseaddr(value)[1].lower())):
         raise ValueError("write it as sales@example.com, or as Sales <sales@example.com>")
     return value
 
 
-def _domains(value: tuple[str, ...]) -> tuple[str, ...]:
-    plain = tuple(dict.fromkeys(each.lower().removeprefix("@") for each in value))
-    if any(not is_address(f"somebody@{each}") for each in plain):
+def _domain(text: str) -> str:
+    domain = text.lower().removeprefix("@")
+    if not is_address(f"somebody@{domain}"):
         raise ValueError("give domains such as example.com, several separated by commas")
-    return plain
+    return domain
 
 
 DURATION = from_text(parse_duration)
 _NAMES = from_text(_split_commas)
+_UNIQUE = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 Seconds = Annotated[float, DURATION, Field(gt=0)]
 HttpAddress = Annotated[str, _matching(r"https?://.*", "write it as https://host, with the path if it has one")]
 Slug = Annotated[str, _matching(r"[\w.-]+/[\w.-]+", "write it as owner/name")]
@@ -115,15 +111,17 @@ PostgresUrl = Annotated[
     SecretStr, _matching(r"postgres(?:ql)?://.*", "write it as postgresql://user:password@host:port/name")
 ]
 Channel = Annotated[
-    str,
-    _matching(r"[CG][A-Z0-9]{6,}", "give the channel's id, such as C0123456789, as its details in Slack show it"),
+    str, _matching(r"[CG][A-Z0-9]{6,}", "give the channel's id, such as C0123456789, as its details in Slack show it")
 ]
 Names = Annotated[tuple[str, ...], _NAMES]
 Channels = Annotated[tuple[Channel, ...], _NAMES]
-People = Annotated[tuple[str, ...], _NAMES, AfterValidator(_people)]
+UserId = Annotated[
+    str, _matching(r"[UW][A-Z0-9]{2,20}", "give the ids of users, such as U0123456789, several separated by commas")
+]
+People = Annotated[tuple[UserId, ...], _NAMES, _UNIQUE]
 MailServer = Annotated[MailAccount, from_text(parse_mail_account)]
 MailAddress = Annotated[str, AfterValidator(_mail_address)]
-Domains = Annotated[tuple[str, ...], _NAMES, AfterValidator(_domains)]
+Domains = Annotated[tuple[Annotated[str, from_text(_domain)], ...], _NAMES, _UNIQUE]
 Tiers = Annotated[tuple[tuple[str, ...], ...], from_text(_parse_tiers)]
 Targets = Annotated[dict[Severity, SlaTarget], from_text(parse_targets)]
 Keys = Annotated[KeyRing, from_text(parse_keys)]
@@ -132,12 +130,19 @@ Sources = Annotated[dict[str, SecretStr], from_text(_parse_sources)]
 
 
 class SettingsGroup(BaseSettings):
+    """Variables that one process or feature needs. A field without an alias is THREADLINE_ and its name in capitals."""
+
     model_config = SettingsConfigDict(
-        frozen=True, env_ignore_empty=True, extra="ignore", enable_decoding=False, populate_by_name=True
+        env_prefix="THREADLINE_",
+        frozen=True,
+        env_ignore_empty=True,
+        extra="ignore",
+        enable_decoding=False,
+        populate_by_name=True,
     )
 
     @classmethod
-    def read(cls) -> Self:
+    def load(cls) -> Self:
         """Read the group from the environment.
 
         Raises:
@@ -148,14 +153,18 @@ class SettingsGroup(BaseSettings):
         except ValidationError as error:
             raise Permanent("; ".join(_explain(cls, detail) for detail in error.errors())) from error
 
+    @classmethod
+    def variables(cls) -> dict[str, FieldInfo]:
+        """The group's fields by their environment variables."""
+        prefix = cls.model_config.get("env_prefix", "")
+        return {str(each.validation_alias or f"{prefix}{key}".upper()): each for key, each in cls.model_fields.items()}
 
-def _explain(group: type[BaseSettings], detail: Any) -> str:
+
+def _explain(group: type[SettingsGroup], detail: Any) -> str:
     if not detail["loc"]:
         return f"{group.model_config.get('env_prefix', '')}*: {detail['msg'].removeprefix('Value error, ')}"
     name = str(detail["loc"][0])
-    fields = {field.validation_alias or key: key for key, field in group.model_fields.items()}
-    prefix = group.model_config.get("env_prefix", "")
-    variable = name if name in fields and name.isupper() else f"{prefix}{name}".upper()
+    variable = name if name in group.variables() else f"{group.model_config.get('env_prefix', '')}{name}".upper()
     if detail["type"] == "missing":
         return f"{variable} is not set: see docs/settings.md"
     hidden = any(word in variable for word in ("TOKEN", "URL", "KEY", "SECRET", "DATABASE"))
@@ -169,31 +178,9 @@ def _explain(group: type[BaseSettings], detail: Any) -> str:
 class LogSettings(SettingsGroup):
     """Logging."""
 
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO",
-        validation_alias="THREADLINE_LOG_LEVEL",
-        description="`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored.",
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`. `DEBUG` also logs why an event was ignored."
     )
-
-
-class DeploymentSettings(SettingsGroup):
-    """Worker versioning.
-
-    Names the build for Temporal's worker versioning: see deploying.md. Set both or neither.
-    """
-
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
-
-    deployment: str = Field("", description="Name of the deployment, without a dot.", examples=["threadline"])
-    build_id: str = Field("", description="Id of this build, such as a commit.", examples=["b2"])
-
-    @model_validator(mode="after")
-    def _named_both_or_neither(self) -> Self:
-        if "." in self.deployment:
-            raise ValueError("THREADLINE_DEPLOYMENT must not contain a dot: Temporal puts one before the build id")
-        if bool(self.deployment) != bool(self.build_id):
-            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set together")
-        return self
 
 
 class SlackSettings(SettingsGroup):
@@ -220,8 +207,6 @@ class ChannelSettings(SettingsGroup):
 
     Each value is a channel id, such as `C0123456789`. Several ids are separated by commas.
     """
-
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
     reports_channel: Channel = Field(
         description="Channel in which bugs are reported. `threadline up` uses the sandbox's."
@@ -270,8 +255,6 @@ class CaseSettings(SettingsGroup):
     Limits of a case, and the people who are called when it is escalated: see cases.md.
     """
 
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
-
     reporter_timeout: Seconds = Field(2 * 3600, description="How long a question to the reporter waits for an answer.")
     developer_timeout: Seconds = Field(48 * 3600, description="How long findings wait for a developer.")
     turn_timeout: Seconds = Field(15 * 60, description="How long one turn of the agent may take.")
@@ -295,26 +278,29 @@ class CaseSettings(SettingsGroup):
     )
 
 
-class CatchUpSettings(SettingsGroup):
-    """Catch-up."""
-
-    interval: Seconds = Field(
-        600.0,
-        validation_alias="THREADLINE_CATCH_UP_INTERVAL",
-        description="How often Slack's history is compared with what is stored.",
-    )
-
-
 class WorkerSettings(SettingsGroup):
-    """Core worker."""
+    """Core worker.
 
+    The deployment and the build name it for Temporal's worker versioning: see deploying.md. Set both or neither.
+    """
+
+    catch_up_interval: Seconds = Field(600.0, description="How often Slack's history is compared with what is stored.")
     cached_workflows: int = Field(
         1000,
         ge=1,
-        validation_alias="THREADLINE_CACHED_WORKFLOWS",
         description="Threads that one core worker keeps in memory. Set it above the number of threads that are active "
         "at once: a thread outside the cache is replayed from its start at its next message.",
     )
+    deployment: str = Field("", description="Name of the deployment, without a dot.", examples=["threadline"])
+    build_id: str = Field("", description="Id of this build, such as a commit.", examples=["b2"])
+
+    @model_validator(mode="after")
+    def _named_both_or_neither(self) -> Self:
+        if "." in self.deployment:
+            raise ValueError("THREADLINE_DEPLOYMENT must not contain a dot: Temporal puts one before the build id")
+        if bool(self.deployment) != bool(self.build_id):
+            raise ValueError("THREADLINE_DEPLOYMENT and THREADLINE_BUILD_ID must be set together")
+        return self
 
 
 class DatabaseSettings(SettingsGroup):
@@ -334,8 +320,7 @@ class AgentSettings(SettingsGroup):
     The agents' worker has no Slack token, no push credential, and a database role of its own.
     """
 
-    database_url: PostgresUrl = Field(
-        validation_alias="THREADLINE_AGENT_DATABASE_URL",
+    agent_database_url: PostgresUrl = Field(
         description="The same database with the role `threadline_agent`. `threadline up` starts its own.",
         examples=["postgresql://threadline_agent:…@localhost:5432/threadline"],
     )
@@ -346,40 +331,25 @@ class AgentSettings(SettingsGroup):
     base_url: str | None = Field(
         None, validation_alias="ANTHROPIC_BASE_URL", description="URL of the model's API, when it is not Anthropic's."
     )
-    model: str = Field(
-        "claude-sonnet-5", validation_alias="THREADLINE_INVESTIGATOR_MODEL", description="Full name of the model."
-    )
-    slots: int = Field(
-        4, ge=1, validation_alias="THREADLINE_AGENT_SLOTS", description="Turns that one agents' worker runs at once."
-    )
+    investigator_model: str = Field("claude-sonnet-5", description="Full name of the model.")
+    agent_slots: int = Field(4, ge=1, description="Turns that one agents' worker runs at once.")
     query_databases: Sources = Field(
         default_factory=dict,
-        validation_alias="THREADLINE_QUERY_DATABASES",
         description="Other databases that the agent may query, as `name=postgresql://…`, separated by commas. Their "
         "role must only be able to read the views below.",
         examples=["shop=postgresql://reader:…@…/shop"],
     )
     query_views: Names = Field(
-        (),
-        validation_alias="THREADLINE_QUERY_VIEWS",
-        description="Views that the agent may read there, separated by commas.",
-        examples=["orders_seen"],
+        (), description="Views that the agent may read there, separated by commas.", examples=["orders_seen"]
     )
-    loki_url: str | None = Field(
-        None, validation_alias="THREADLINE_LOKI_URL", description="URL of Loki, in which the agent searches logs."
-    )
+    loki_url: str | None = Field(None, description="URL of Loki, in which the agent searches logs.")
     loki_selector: str = Field(
-        '{job=~".+"}',
-        validation_alias="THREADLINE_LOKI_SELECTOR",
-        description="Log streams that the agent may search.",
-        examples=['{namespace="shop"}'],
+        '{job=~".+"}', description="Log streams that the agent may search.", examples=['{namespace="shop"}']
     )
 
 
 class RepositorySettings(SettingsGroup):
     """Code and files."""
-
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
     repo: Names = Field(
         description="Git URLs or paths of the code, separated by commas. A login may stand in the URL; the one for the "
@@ -415,9 +385,8 @@ class PayloadSettings(SettingsGroup):
     Encrypts what Temporal stores: see security.md. Every process that talks to Temporal needs the same value.
     """
 
-    keys: Keys | None = Field(
+    payload_keys: Keys | None = Field(
         None,
-        validation_alias="THREADLINE_PAYLOAD_KEYS",
         description="Keys as `id:key`, separated by commas. The first key encrypts, all keys decrypt. With `plain` in "
         "front, nothing is encrypted yet. Without it, nothing is encrypted. `openssl rand -base64 32` makes a key.",
         examples=["2026-11:…"],
@@ -430,9 +399,8 @@ class TemporalUiSettings(SettingsGroup):
     `threadline explain` reads it, which runs where the core worker runs.
     """
 
-    url: HttpAddress = Field(
+    temporal_ui: HttpAddress = Field(
         "http://localhost:8233",
-        validation_alias="THREADLINE_TEMPORAL_UI",
         description="Address of Temporal's UI, for links. `threadline up` uses its own.",
         examples=["http://localhost:8080"],
     )
@@ -444,16 +412,14 @@ class CodecSettings(SettingsGroup):
     `threadline codec` decrypts payloads for Temporal's UI and command line: see security.md.
     """
 
-    token: SecretStr | None = Field(
+    codec_token: SecretStr | None = Field(
         None,
         min_length=16,
-        validation_alias="THREADLINE_CODEC_TOKEN",
         description="Token that clients must present, at least 16 characters. Required when it serves beyond this "
         "machine.",
     )
-    origins: Names = Field(
+    codec_origins: Names = Field(
         ("http://localhost:8233", "http://127.0.0.1:8233"),
-        validation_alias="THREADLINE_CODEC_ORIGINS",
         description="Origins of the pages that may ask: the addresses of Temporal's UI, separated by commas.",
         examples=["http://localhost:8080,http://127.0.0.1:8080"],
     )
@@ -481,23 +447,15 @@ class OpenAISettings(SettingsGroup):
     base_url: HttpAddress = Field(
         "https://api.openai.com/v1", validation_alias="OPENAI_BASE_URL", description="URL of the model's API."
     )
-    model: str = Field(
-        "gpt-5.4-mini", validation_alias="THREADLINE_OPENAI_MODEL", description="Full name of the model."
+    openai_model: str = Field("gpt-5.4-mini", description="Full name of the model.")
+    openai_api: Literal["auto", "responses", "chat"] = Field(
+        "auto", description="API of the endpoint: `responses`, `chat`, or `auto` to detect it."
     )
-    api: Literal["auto", "responses", "chat"] = Field(
-        "auto",
-        validation_alias="THREADLINE_OPENAI_API",
-        description="API of the endpoint: `responses`, `chat`, or `auto` to detect it.",
+    openai_timeout: Seconds = Field(
+        120.0, le=LONGEST_ANSWER, description="How long one call of the model may take, at most 150 seconds."
     )
-    timeout: Seconds = Field(
-        120.0,
-        le=LONGEST_ANSWER,
-        validation_alias="THREADLINE_OPENAI_TIMEOUT",
-        description="How long one call of the model may take, at most 150 seconds.",
-    )
-    prices: Prices = Field(
+    openai_prices: Prices = Field(
         default_factory=dict,
-        validation_alias="THREADLINE_OPENAI_PRICES",
         description="Prices that override the built-in table, as `model=input/cached/output` in US dollars for a "
         "million tokens, separated by commas.",
         examples=["gpt-5.4-mini=0.75/0.075/4.5"],
@@ -511,15 +469,13 @@ class EmbeddingSettings(SettingsGroup):
     it after a change, to compute the vectors again.
     """
 
-    kind: Literal["off", "local", "openai"] = Field(
+    embeddings: Literal["off", "local", "openai"] = Field(
         "off",
-        validation_alias="THREADLINE_EMBEDDINGS",
         description="`off`, `local` (a small model in the worker, needs the extra `embeddings`), or `openai` (at "
         "`OPENAI_BASE_URL`).",
     )
-    model: str = Field(
+    embeddings_model: str = Field(
         "",
-        validation_alias="THREADLINE_EMBEDDINGS_MODEL",
         description="Embedding model for `openai`. Without it, `text-embedding-3-small`.",
         examples=["text-embedding-3-small"],
     )
@@ -530,8 +486,6 @@ class ConversationSettings(SettingsGroup):
 
     Limits of a conversation, and how long its data is kept: see conversations.md.
     """
-
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
     conversation_max_turns: int = Field(
         5, ge=1, le=20, description="Model calls of one answer that may ask for tools, 1 to 20."
@@ -576,14 +530,11 @@ class ApprovalSettings(SettingsGroup):
 
     approvers: People = Field(
         (),
-        validation_alias="THREADLINE_APPROVERS",
         description="Ids of the users who may approve actions and emails, separated by commas. An action of high risk "
         "is never approved by whoever asked for it. Without it, actions of medium and high risk are refused.",
         examples=["U0123456789,U9876543210"],
     )
-    expiry: Seconds = Field(
-        24 * 3600, validation_alias="THREADLINE_APPROVAL_EXPIRY", description="How long a proposal waits for approval."
-    )
+    approval_expiry: Seconds = Field(24 * 3600, description="How long a proposal waits for approval.")
 
 
 class DecisionSettings(SettingsGroup):
@@ -591,8 +542,6 @@ class DecisionSettings(SettingsGroup):
 
     See decisions.md.
     """
-
-    model_config = SettingsConfigDict(env_prefix="THREADLINE_")
 
     decision_high: float = Field(0.75, gt=0, le=1, description="Confidence from which the agent goes on, from 0 to 1.")
     decision_low: float = Field(0.5, gt=0, le=1, description="Confidence below which a person takes over.")
@@ -671,32 +620,27 @@ class MailSettings(SettingsGroup):
     Set the first three together. Without them emails are drafted and never sent: see sales.md.
     """
 
-    server: MailServer | None = Field(
+    smtp_url: MailServer | None = Field(
         None,
-        validation_alias="THREADLINE_SMTP_URL",
         description="Mail server: `smtp://user:password@host:587` with STARTTLS, or `smtps://user:password@host:465`. "
         "`?tls=none` is for a server on the same machine.",
         examples=["smtp://user:password@mail.example.com:587"],
     )
-    sender: MailAddress = Field(
-        "", validation_alias="THREADLINE_SMTP_FROM", description="Sender.", examples=["Acme Sales <sales@example.com>"]
-    )
-    domains: Domains = Field(
+    smtp_from: MailAddress = Field("", description="Sender.", examples=["Acme Sales <sales@example.com>"])
+    email_domains: Domains = Field(
         (),
-        validation_alias="THREADLINE_EMAIL_DOMAINS",
         description="Domains that email may go to, separated by commas. Subdomains are not included.",
         examples=["example.com,acme.com"],
     )
-    free: Risk = Field(
+    email_risk: Risk = Field(
         Risk.LOW,
-        validation_alias="THREADLINE_EMAIL_RISK",
         description="Highest risk at which an email is sent without approval: `low` (to whoever asks), `medium` (to "
         "someone on record) or `high`.",
     )
 
     @model_validator(mode="after")
     def _all_or_none(self) -> Self:
-        if len({self.server is not None, bool(self.sender), bool(self.domains)}) > 1:
+        if len({self.smtp_url is not None, bool(self.smtp_from), bool(self.email_domains)}) > 1:
             raise ValueError(
                 "THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS must be set together"
             )

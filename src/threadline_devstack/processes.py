@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -134,12 +134,10 @@ class ChildProcess:
         await self._ends_within(self.command.grace)
 
     async def _ends_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while self.exit_code is None:
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(_POLL)
-        return True
+        async for _ in poll(seconds, _POLL):
+            if self.exit_code is not None:
+                return True
+        return self.exit_code is not None
 
 
 class ProcessGroup:
@@ -217,6 +215,14 @@ def ready_on_event(event: str) -> Ready:
         return None
 
     return ready
+
+
+async def poll(seconds: float, every: float = 0.1) -> AsyncIterator[None]:
+    """Turns of a loop that looks for a condition; the loop ends by itself when the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        yield
+        await asyncio.sleep(every)
 
 
 class FreePorts:

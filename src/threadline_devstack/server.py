@@ -10,17 +10,23 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-HOST = "127.0.0.1"
+from threadline_devstack.processes import HOST
+
 GRACE = 2
 """Seconds for requests in flight when it stops."""
 
 
-class JsonControl:
-    """Refuses orders to the control API that are not JSON.
+JSON_ALONE = ("/control/", "/v1/")
+"""Paths of orders to the Slack sandbox, and of requests to the models."""
+
+
+class JsonOrders:
+    """Refuses orders that are not JSON.
 
     A browser lets any web page send a form or plain text to this machine, but asks the server before it sends JSON.
     """
@@ -30,7 +36,7 @@ class JsonControl:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].startswith("/control/"):
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].startswith(JSON_ALONE):
             content_type = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
             if content_type != "application/json":
                 app = JSONResponse({"ok": False, "error": "send application/json"}, status_code=415)
@@ -43,7 +49,7 @@ def guarded(routes: Sequence[BaseRoute]) -> Starlette:
     The first guard shuts out a web site that lets its own name point to this machine (DNS rebinding).
     """
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
-    return Starlette(routes=routes, middleware=[hosts, Middleware(JsonControl)])
+    return Starlette(routes=routes, middleware=[hosts, Middleware(JsonOrders)])
 
 
 class _Server(uvicorn.Server):
@@ -122,3 +128,9 @@ async def serving(
         up.cancel()
         server.stop()
         await task
+
+
+async def until_left(request: Request) -> None:
+    """Wait until the caller hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

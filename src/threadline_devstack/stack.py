@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -12,18 +12,20 @@ from typing import Any, Self
 from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack.clients import ModelSandboxClient, SlackSandboxClient, TrackerSandboxClient
-from threadline_devstack.processes import HOST, ChildCommand, ChildProcess, FreePorts, ProcessGroup, ready_on_event
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
 from threadline_devstack.sample_records import load_sample_records
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
+from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.state_folder import StateFolder
+from threadline_devstack.trackers.app import TrackerSandbox
 
 PRODUCT = ("gateway", "core", "agents")
 """The three processes of the product; what they need is started before them and stopped after them."""
 
 _OPENAI_KEY = "OPENAI_API_KEY"
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 Settings = dict[str, str]
 
 
@@ -49,34 +51,43 @@ class StackOptions:
 
 
 class Stack:
-    """A running stack; see `running`. `settings` is what the product's processes were told, secrets included."""
+    """A running stack; see `running`.
 
-    def __init__(self, home: StateFolder, wishes: StackOptions, tell: Tell) -> None:
+    `settings` is what the product's processes were told, secrets included; `processes` has them by name. The
+    sandboxes run in this process, which must therefore not block for long.
+    """
+
+    def __init__(self, home: StateFolder, options: StackOptions, on_progress: OnProgress) -> None:
         self.home = home
         self.ui_url = ""
-        self.services_url = ""
         self.settings: Settings = {}
-        self._wishes, self._tell = wishes, tell
-        self._given = {name: value for name, value in wishes.given.items() if value}
-        self._family = ProcessGroup(home.logs)
-        self._ports = FreePorts(usual=wishes.usual_ports)
-        self._machine = environment.pick(wishes.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
+        self._options, self._on_progress = options, on_progress
+        self._given = {name: value for name, value in options.given.items() if value}
+        self.processes = ProcessGroup(home.logs)
+        self._sandboxes = AsyncExitStack()
+        self._slack: SlackSandbox | None = None
+        self._model: ModelSandbox | None = None
+        self._trackers: TrackerSandbox | None = None
+        self._ports = FreePorts(usual=options.usual_ports)
+        self._machine = environment.pick(options.given, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, home: Path, wishes: StackOptions, tell: Tell = lambda line: None) -> AsyncIterator[Self]:
+    async def running(
+        cls, home: Path, options: StackOptions, on_progress: OnProgress = lambda line: None
+    ) -> AsyncIterator[Self]:
         """A stack that is up for as long as the block runs.
 
         Args:
             home: THREADLINE_HOME, for logs and data; one stack at a time lives there.
-            tell: gets a line about each part as soon as it is up.
+            on_progress: gets a line about each part as soon as it is up.
 
         Raises:
             Permanent: a part cannot be started; with the end of its log.
         """
         place = StateFolder(home)
-        with place.held():
-            stack = cls(place, wishes, tell)
+        with place.locked():
+            stack = cls(place, options, on_progress)
             try:
                 await stack._start()
                 yield stack
@@ -104,46 +115,22 @@ class Stack:
         return "SLACK_BOT_TOKEN" in self._given
 
     @property
-    def slack_url(self) -> str:
-        """The sandbox's page."""
-        if self.slack_is_real:
+    def slack(self) -> SlackSandbox:
+        if self._slack is None:
             raise Permanent("This stack talks to the real Slack: it has no sandbox.")
-        return self.settings["SLACK_API_URL"].removesuffix("/api/")
+        return self._slack
 
     @property
-    def slack(self) -> SlackSandboxClient:
-        return SlackSandboxClient(self.slack_url)
-
-    @property
-    def model(self) -> ModelSandboxClient:
-        if not self.words_are_scripted:
+    def model(self) -> ModelSandbox:
+        if self._model is None or not self.words_are_scripted:
             raise Permanent("This stack talks to a real model: it has no sandbox.")
-        return ModelSandboxClient(self.settings["ANTHROPIC_BASE_URL"])
+        return self._model
 
     @property
-    def services(self) -> TrackerSandboxClient:
-        if not self.services_url:
+    def trackers(self) -> TrackerSandbox:
+        if self._trackers is None:
             raise Permanent("This stack talks to a real Jira and a real GitHub: it has no sandbox of them.")
-        return TrackerSandboxClient(self.services_url)
-
-    async def restart(self, name: str) -> None:
-        """Stop one process as a deploy does, and start it again; it is ready when this returns."""
-        await self._family.restart(name)
-
-    async def stop(self, name: str) -> None:
-        """Stop one process; `restart` brings it back."""
-        await self._family.stop(name)
-
-    async def kill(self, name: str) -> None:
-        """End one process with SIGKILL, as a crash does; `restart` brings it back."""
-        await self._family.kill(name)
-
-    def pid(self, name: str) -> int:
-        return self._family.pid(name)
-
-    async def until_one_ends(self) -> ChildProcess:
-        """Wait until a process is no longer there, and say which."""
-        return await self._family.until_one_ends()
+        return self._trackers
 
     async def _start(self) -> None:
         self.settings = environment.pick(
@@ -154,15 +141,16 @@ class Stack:
             self._start_postgres(),
             self._start_slack(),
             self._start_model(),
-            self._start_services(),
+            self._start_trackers(),
         )
         self._make_repository()
-        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._wishes.settings or {})
-        self.home.publish(environment.pick(self.settings, environment.COMMANDS))
+        self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._options.settings or {})
+        self.home.write_settings(environment.pick(self.settings, environment.COMMANDS))
         await self._together(*(self._start_product(name) for name in PRODUCT))
 
     async def _stop(self) -> None:
-        await self._family.stop_all([reversed(PRODUCT)])
+        await self.processes.stop_all([reversed(PRODUCT)])
+        await self._sandboxes.aclose()
 
     async def _together(self, *parts: Coroutine[Any, Any, None]) -> None:
         """Start parts that do not need each other; the first failure ends the others' start."""
@@ -177,9 +165,9 @@ class Stack:
     async def _start_temporal(self) -> None:
         if "TEMPORAL_ADDRESS" in self._given:
             return
-        port = self._ports.take(8234) if self._wished("THREADLINE_PAYLOAD_KEYS") else 0
+        port = self._ports.take(8234) if self._setting("THREADLINE_PAYLOAD_KEYS") else 0
         codec_url = f"http://{HOST}:{port}" if port else ""
-        server = await temporal.start(self._family, self.home.root, self._ports, self._machine, codec_url=codec_url)
+        server = await temporal.start(self.processes, self.home.root, self._ports, self._machine, codec_url=codec_url)
         self.ui_url = server.ui_url
         if port:
             await self._start_codec(port)
@@ -188,27 +176,27 @@ class Stack:
         # Without this the user's own profile would be read, with the same effect.
         self.settings |= {"TEMPORAL_ADDRESS": server.address, "TEMPORAL_CONFIG_FILE": os.devnull}
         self.settings["THREADLINE_TEMPORAL_UI"] = server.ui_url
-        self._tell(f"Temporal is up: {server.ui_url}")
+        self._on_progress(f"Temporal is up: {server.ui_url}")
 
     async def _start_codec(self, port: int) -> None:
         """Whoever can reach the UI on this machine may see what it shows; another token than none can be given."""
         origins = f"{self.ui_url},{self.ui_url.replace(HOST, 'localhost')}"
-        wished = {name: self._wished(name) for name in environment.CODEC}
-        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in wished.items() if value}
+        chosen = {name: self._setting(name) for name in environment.CODEC}
+        told = {"THREADLINE_CODEC_ORIGINS": origins} | {name: value for name, value in chosen.items() if value}
         arguments = (sys.executable, "-m", "threadline", "codec", "--http", f"{HOST}:{port}")
-        await self._family.start(
+        await self.processes.start(
             ChildCommand("codec", arguments, self._machine | told, ready=ready_on_event("codec_ready"), within=60)
         )
-        self._tell("Payloads are encrypted; the codec server is up for Temporal's UI")
+        self._on_progress("Payloads are encrypted; the codec server is up for Temporal's UI")
 
-    def _wished(self, name: str) -> str:
-        return (self._wishes.settings or {}).get(name) or self._given.get(name, "")
+    def _setting(self, name: str) -> str:
+        return (self._options.settings or {}).get(name) or self._given.get(name, "")
 
     async def _start_postgres(self) -> None:
         if "DATABASE_URL" not in self._given:
-            databases = await postgres.start(self._family, self.home.root, self._ports, self._machine)
+            databases = await postgres.start(self.processes, self.home.root, self._ports, self._machine)
             self.settings |= {"DATABASE_URL": databases.owner, "THREADLINE_AGENT_DATABASE_URL": databases.agent}
-            self._tell("Postgres is up, with the newest schema")
+            self._on_progress("Postgres is up, with the newest schema")
             if not self.slack_is_real:
                 await load_sample_records(databases.owner, identity.TEAM)
             return
@@ -218,44 +206,44 @@ class Stack:
                 "own, `threadline_agent`, which `threadline db upgrade` creates; or set neither."
             )
         await asyncio.to_thread(migrate.upgrade, self._given["DATABASE_URL"])
-        self._tell("Postgres has the newest schema")
+        self._on_progress("Postgres has the newest schema")
 
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
-            found = await start_sandbox(self._family, self._ports, self._machine, "slack", 8800)
+            self._slack = await self._sandboxes.enter_async_context(SlackSandbox.running(port=self._ports.take(8800)))
             people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
-            self.settings = people | self.settings | found
-            self._tell(f"The Slack sandbox is up: {self.slack_url}")
+            self.settings = people | self.settings | self._slack.settings
+            self._on_progress(f"The Slack sandbox is up: {self._slack.url}")
 
     async def _start_model(self) -> None:
         """For whichever of the two models there is no key: a real one is never mixed with the sandbox's address."""
         scripted = tuple(name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in self._given)
         if scripted:
-            pace = ("--pace", str(self._wishes.pace))
-            found = await start_sandbox(self._family, self._ports, self._machine, "models", 8900, *pace)
-            self.settings |= {name: value for name, value in found.items() if name.startswith(scripted)}
-            self._tell("The model sandbox is up")
+            running = ModelSandbox.running(port=self._ports.take(8900), pace=self._options.pace)
+            self._model = await self._sandboxes.enter_async_context(running)
+            self.settings |= {name: value for name, value in self._model.settings.items() if name.startswith(scripted)}
+            self._on_progress("The model sandbox is up")
 
-    async def _start_services(self) -> None:
+    async def _start_trackers(self) -> None:
         if not (wanted := environment.without_a_service(self._given)):
             return
-        found = await start_sandbox(self._family, self._ports, self._machine, "trackers", 8950)
-        self.settings |= {name: value for name, value in found.items() if name.startswith(wanted)}
-        self.services_url = found["THREADLINE_JIRA_URL"].removesuffix("/jira")
+        running = TrackerSandbox.running(self._ports.take(8950))
+        self._trackers = await self._sandboxes.enter_async_context(running)
+        self.settings |= {name: value for name, value in self._trackers.settings.items() if name.startswith(wanted)}
         for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
             self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
-        self._tell("The sandbox of Jira and GitHub is up")
+        self._on_progress("The sandbox of Jira and GitHub is up")
 
     def _make_repository(self) -> None:
         if "THREADLINE_REPO" not in self._given:
             make_sample_repository(self.home.repository)
             self.settings["THREADLINE_REPO"] = str(self.home.repository)
-            self._tell("The sample repository is made")
+            self._on_progress("The sample repository is made")
 
     async def _start_product(self, name: str) -> None:
         allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]
         arguments = ("gateway", *self._http()) if name == "gateway" else ("worker", "--queue", name)
-        await self._family.start(
+        await self.processes.start(
             ChildCommand(
                 name,
                 (sys.executable, "-m", "threadline", *arguments),
@@ -264,7 +252,7 @@ class Stack:
                 within=60,
             )
         )
-        self._tell(f"The {name if name == 'gateway' else f'{name} worker'} is up")
+        self._on_progress(f"The {name if name == 'gateway' else f'{name} worker'} is up")
 
     def _proxies(self, name: str) -> Settings:
         """For who talks to a real service; what runs on this machine is not looked for behind a proxy."""
@@ -282,16 +270,5 @@ class Stack:
         if "SLACK_APP_TOKEN" in self.settings:
             return ()
         address = f"{HOST}:{self._ports.take(3000)}"
-        self._tell(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
+        self._on_progress(f"Without SLACK_APP_TOKEN, Slack's events are expected at http://{address}/slack/events")
         return ("--http", address)
-
-
-async def start_sandbox(
-    family: ProcessGroup, ports: FreePorts, machine: Mapping[str, str], name: str, port: int, *options: str
-) -> Settings:
-    """Start a stand-in as a child process, on its usual port where that may be; returns the settings to find it by."""
-    module = (sys.executable, "-m", "threadline_devstack", "--port", str(ports.take(port)))
-    facts = await family.start(
-        ChildCommand(name, (*module, name, *options), machine, ready=ready_on_event("sandbox_ready"))
-    )
-    return {str(variable): str(value) for variable, value in facts["settings"].items()}

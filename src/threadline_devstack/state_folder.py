@@ -13,7 +13,7 @@ from threadline.errors import Permanent
 
 LOCK_TIMEOUT = 1.0
 """Seconds for which a stack that starts tries again to get the lock: a command that looks for a running stack (see
-`published`) has it for a moment."""
+`read_settings`) has it for a moment."""
 LOCK_RETRY_DELAY = 0.02
 
 
@@ -28,7 +28,7 @@ class StateFolder:
         self._running = self.root / "running.json"
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Keep every other stack out for as long as the block runs.
 
         Raises:
@@ -56,14 +56,14 @@ class StateFolder:
             finally:
                 self._running.unlink(missing_ok=True)
 
-    def publish(self, environment: Mapping[str, str]) -> None:
+    def write_settings(self, environment: Mapping[str, str]) -> None:
         """Write down how other commands reach the stack that runs here; with passwords, so only its owner reads it."""
         self._running.unlink(missing_ok=True)
         with os.fdopen(os.open(self._running, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump(dict(environment), file)
 
-    def published(self) -> dict[str, str]:
-        """What `publish` wrote, as long as that stack runs; else nothing."""
+    def read_settings(self) -> dict[str, str]:
+        """What `write_settings` wrote, as long as that stack runs; else nothing."""
         try:
             with self._lock.open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -18,7 +18,7 @@ from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender, Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
@@ -56,7 +56,7 @@ async def office(database: Database) -> AsyncIterator[Office]:
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
         root = slack.workspace.post(GENERAL, REPORTER, "Book a meeting with me").ts
         people = Directory()
-        outbox = Outbox(Slack(make_client(BOT_TOKEN, slack.api_url, session)), database)
+        outbox = Outbox(SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session)), database)
         organizer = "Acme Sales <sales@acme.example>"
         sender = SlackInvitationSender(database, people, outbox, find_contact, organizer)
         services = Services().with_service(InvitationSender, sender)

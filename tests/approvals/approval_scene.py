@@ -23,19 +23,19 @@ from threadline.conversations.model.conversation import ConversationOutcome, Out
 from threadline.conversations.posting import find_answer_part
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
-from threadline.operator.enforcement import OperatorProtocol, Speech, approved_call_policies
+from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import patch_risk
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -136,10 +136,6 @@ _OUTCOME = re.compile(r"ACT-\d+ was ")
 """How a post begins that tells what came of an action; it may be there before the turn's answer."""
 
 
-async def _no_journal(_: Speech) -> None:
-    raise AssertionError("nothing is said")
-
-
 async def _find_user(user_id: str) -> User:
     return User(name="Ana", guest=user_id == GUEST)
 
@@ -174,7 +170,7 @@ class ApprovalScene:
         return self.talk.activities.deps.outbox
 
     @property
-    def slack(self) -> Slack:
+    def slack(self) -> SlackClient:
         return self.talk.activities.deps.slack
 
     def activities(
@@ -213,7 +209,7 @@ class ApprovalScene:
         self.turn += 1
         given = {"tool": tool, "arguments": arguments or {"title": "new"}, "reason": "It has to be."} | more
         call = ToolCall(call_id, "propose_action", json.dumps(given))
-        protocol = OperatorProtocol(state or ProtocolState(), _no_journal)
+        protocol = OperatorProtocol(state or ProtocolState())
         may = allowed_tools(REGISTRY, self.services, operator=True, read_only=False)
         for _ in range(calls):
             runner = ToolRunner(REGISTRY, may, self.ledger, [protocol])

@@ -19,8 +19,8 @@ from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import ButtonPress
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["desk", "make_desk", "make_talk"]

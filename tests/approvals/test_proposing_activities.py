@@ -18,7 +18,7 @@ from tests.approvals.approval_scene import (
     make_desk,
     make_talk,
 )
-from threadline.approvals.model import ApprovalDecision
+from threadline.approvals.model import ApprovalDecision, NewAction, Proposals
 from threadline.errors import Permanent, Transient
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
@@ -72,6 +72,20 @@ async def test_model_may_raise_the_risk_and_not_lower_it(desk: ApprovalScene) ->
     assert [raised.data["risk"], lowered.data["risk"]] == ["high", "high"]
     assert raised.data["waits_for"] == [APPROVER], "who asks does not decide what is of high risk"
     assert desk.works.done == []
+
+
+@pytest.mark.parametrize(("before", "now"), [(Risk.MEDIUM, Risk.LOW), (Risk.LOW, Risk.MEDIUM)])
+async def test_risk_on_record_decides_whether_a_repeated_proposal_waits(
+    desk: ApprovalScene, before: Risk, now: Risk
+) -> None:
+    """A tool's risk may depend on the record that it changes, which may have changed since the first attempt."""
+    change = Change(Operation(desk.talk.thread, 1, 1, "call_1"), time.time())
+    started = []
+    for risk in (before, now):
+        new = NewAction({"tool": "jira.create", "arguments": {"title": "new"}}, risk, Author(ASKER, "corr-1"))
+        assert (await desk.services[Proposals].propose(change, new)).risk is before
+        started.append(len(desk.started))
+    assert started == ([0, 0] if before is Risk.LOW else [1, 2])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from tests.support.temporal import skipping_time
 from threadline.cases.activities import LiveCaseActivities
-from threadline.cases.contract import SaveRequest
+from threadline.cases.contract import SettleRequest
 from threadline.cases.model import Action, CaseLimits, Settled
 from threadline.errors import ClaimLost
 from threadline_devstack.slack.identity import SUMMARIES
@@ -47,7 +47,7 @@ async def test_unforeseen_fault_fails_the_task_and_never_the_run(
     start_case: StartCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @activity.defn(name="save_investigation_result")
-    async def broken(_: LiveCaseActivities, __: SaveRequest) -> Settled:
+    async def broken(_: LiveCaseActivities, __: SettleRequest) -> Settled:
         raise ApplicationError("nobody foresaw this", non_retryable=True)
 
     async def suspended() -> bool:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.case_store import Scene, close, report, said
-from threadline.cases.contract import TurnEnded
-from threadline.cases.model import Action, CaseStatus, Reason, Severity, WorkflowState, session_id
+from threadline.cases.model import Action, CaseStatus, Reason, Severity, TurnEnded, WorkflowState, session_id
 from threadline.cases.store.case import CaseStore, PullRequest
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent

@@ -21,7 +21,7 @@ from tests.chaos.weather import Weather
 from threadline.cases.model import bug_workflow_id
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
-from threadline_devstack.clients import poll
+from threadline_devstack.processes import poll
 
 AIM = 3.0
 """Seconds for which a fault waits for its moment, such as a running turn."""
@@ -109,9 +109,9 @@ class Faults:
         for _ in range(3):
             await asyncio.sleep(2.0)
             if "model overloaded" in self.plan.kinds:
-                await self.stack.model.fail(status=529, count=4)
+                self.stack.model.fail_next(4, status=529)
             if "model breaks off" in self.plan.kinds:
-                await self.stack.model.break_off(count=4)
+                self.stack.model.disconnect_next(4)
             if "disk full" in self.plan.kinds:
                 await _fill_disk(self.stack, 1.0)
 

@@ -28,7 +28,7 @@ from threadline.slack.model import Thread
 from threadline.slack.text import remove_mention
 from threadline.threads.model import MessageKind, deletion_id, edit_id, message_id, stop_id
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.clients import poll
+from threadline_devstack.processes import poll
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.model import SandboxMessage, SandboxUser, SlackRefusal
 

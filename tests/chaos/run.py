@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +21,7 @@ from tests.chaos.oracle import Fault
 from tests.chaos.people import People, Written
 from tests.chaos.plan import LASTING, Plan
 from tests.chaos.stack import ChaosStack
-from threadline.gateway.router import EventRouter
+from threadline.gateway.router import EventRouter, NotAccepted
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.handovers.model import handover_workflow_id
 from threadline.slack.model import Thread
@@ -173,7 +174,8 @@ class _Settling:
         unresolved = [row for row in known if row.status != "resolved"]
         for row in unresolved:
             if row.escalated and row.status in ("escalated", "pending_verification"):
-                await self._resolve(row.thread, row.place)
+                with suppress(NotAccepted):  # a busy machine; the next look tries again
+                    await self._resolve(row.thread, row.place)
         return len(unresolved) + len(self._people.cases) - len(known) + due
 
     async def _resolve(self, bug_id: str, place: str) -> None:

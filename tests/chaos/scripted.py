@@ -18,8 +18,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.chaos.plan import seeded_random
 from tests.support.decision_forms import decision_form
-from threadline.cases.contract import TurnEnded, TurnRequest
-from threadline.cases.model import Action
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import Action, TurnEnded
 from threadline.conversations.model.answers import NO_REPLY
 from threadline.db.agent_role import agent_database
 from threadline.db.engine import Database
@@ -27,9 +27,17 @@ from threadline.errors import Transient
 from threadline.investigator.activities import LiveAgentActivities
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.investigator.workspace import Attachment, Workspaces, sweep_periodically
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.errors import ModelUnavailable, RateLimited
-from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, Usage
+from threadline.models.model import (
+    ChatModel,
+    Completion,
+    Message,
+    ModelReply,
+    Prompt,
+    Role,
+    ToolCall,
+    ToolChoice,
+    Usage,
+)
 from threadline.settings import AgentSettings, OpenAISettings, RepositorySettings
 from threadline.wiring import agent_worker
 
@@ -127,7 +135,7 @@ async def scripted_activities(
 ) -> AsyncIterator[ScriptedActivities]:
     """Take the place of `threadline.wiring.agent_worker.agent_activities`."""
     root = repository.workspace_root
-    url, pool_size = settings.database_url.get_secret_value(), 2 * settings.slots + 2
+    url, pool_size = settings.agent_database_url.get_secret_value(), 2 * settings.agent_slots + 2
     async with agent_database(url, pool_size=pool_size) as database:
         workspaces = Workspaces(root, repository.repo)
         # Removes the workspace of a run that is terminated before its cleanup.
@@ -162,17 +170,17 @@ class ScriptedChat(ChatModel):
         self._home = home
         self._random = Random()  # noqa: S311 - no secret depends on it
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         rates = FaultRates.read(self._home)
         await asyncio.sleep(self._random.uniform(0.05, rates.longest))
         if rates.outage_from <= time.time() < rates.outage_until:
-            raise ModelUnavailable("The model could not be reached.")
+            raise Transient("The model could not be reached.")
         chance = self._random.random()
         if chance < rates.overloaded:
-            raise RateLimited("The model is asked too often.", retry_after=0.5)
+            raise Transient("The model is asked too often.", retry_after=0.5)
         if chance < rates.overloaded + rates.broken_off:
-            raise ModelUnavailable("The model's answer broke off.")
-        return Answer(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
+            raise Transient("The model's answer broke off.")
+        return Completion(reply_to(prompt), Usage("scripted", input_tokens=len(prompt.messages)))
 
 
 @asynccontextmanager

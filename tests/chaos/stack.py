@@ -1,6 +1,6 @@
 """The devstack's real processes, each of which may be killed, stopped and started again.
 
-Slack's sandbox runs in the harness itself, so that the oracle sees what people see.
+The sandboxes of Slack and of the models run in the harness itself, so that the oracle sees what people see.
 """
 
 import asyncio
@@ -24,13 +24,12 @@ from tests.chaos.scripted import FaultRates
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack.clients import ModelSandboxClient
+from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import SandboxMessage
-from threadline_devstack.stack import start_sandbox
 from threadline_devstack.state_folder import StateFolder
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +72,7 @@ class ChaosStack:
     family: ProcessGroup
     clock: Clock
     slack: SlackSandbox
+    model: ModelSandbox
     settings: dict[str, str]
     client: Client
     database: Database
@@ -89,7 +89,7 @@ class ChaosStack:
         """Start the servers and the core workers, and stop all at the end. `use` starts the rest."""
         home = StateFolder(folder)
         async with AsyncExitStack() as opened:
-            opened.enter_context(home.held())
+            opened.enter_context(home.locked())
             family, ports = ProcessGroup(home.logs), FreePorts(usual=False)
             opened.push_async_callback(family.stop_all, [["gateway", "agents", *CORES]])
             machine = environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
@@ -97,18 +97,18 @@ class ChaosStack:
             slack = await opened.enter_async_context(
                 SlackSandbox.running(clock=clock, retry_delays=RETRIES, ack_timeout=3.0)
             )
-            server, databases, model = await asyncio.gather(
+            model = await opened.enter_async_context(ModelSandbox.running())
+            server, databases = await asyncio.gather(
                 temporal.start(family, home.root, ports, machine),
                 postgres.start(family, home.root, ports, machine),
-                start_sandbox(family, ports, machine, "models", 0),
             )
             _without_fsync(databases.owner)
             make_sample_repository(home.repository)
-            settings = machine | model | _settings(home, slack, server, databases)
+            settings = machine | model.settings | _settings(home, slack, server, databases)
             client = await Client.connect(server.address, data_converter=pydantic_data_converter)
             database = Database(databases.owner, pool_size=4, application="oracle")
             opened.push_async_callback(database.dispose)
-            stack = cls(home, family, clock, slack, settings, client, database, ports.take(0))
+            stack = cls(home, family, clock, slack, model, settings, client, database, ports.take(0))
             stack.set_rates(FaultRates())
             await asyncio.gather(*(stack._start(name) for name in CORES))
             supervisor = asyncio.create_task(stack._supervise())
@@ -159,10 +159,6 @@ class ChaosStack:
             self.note(f"stop {name}")
             await self.family.stop(name)
             await self._restart(name)
-
-    @property
-    def model(self) -> ModelSandboxClient:
-        return ModelSandboxClient(self.settings["ANTHROPIC_BASE_URL"])
 
     @property
     def workspaces(self) -> Path:

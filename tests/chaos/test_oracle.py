@@ -23,8 +23,7 @@ from tests.chaos.scripted import ASIDE, CREATE_ITEMS, POST_SUMMARY, POSTED, repl
 from tests.chaos.stack import ChaosStack
 from threadline.conversations.model import answers
 from threadline.conversations.model.answers import NO_REPLY
-from threadline.models.chat_model import Prompt
-from threadline.models.model import Message, ModelReply, Role, ToolChoice
+from threadline.models.model import Message, ModelReply, Prompt, Role, ToolChoice
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity

@@ -29,7 +29,7 @@ from threadline.conversations import workflow as conversation_workflow
 from threadline.errors import Permanent, Transient
 from threadline.investigator import activities as turns
 from threadline.slack import history
-from threadline.slack.client import make_client
+from threadline.slack.client import make_web_client
 from threadline.threads import outbox, retrying
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import activity_options, options_by_name, options_of
@@ -72,8 +72,8 @@ def shorten_waits() -> None:
     _set_retry("think", initial_interval=timedelta(seconds=0.5), maximum_attempts=2)
     _replace(conversation_workflow, FIRST_WAIT=1.0, LONGEST_WAIT=2.0)
     contract.AGENT_TURN = replace(contract.AGENT_TURN, heartbeat=4.0)
-    _replace(outbox, HTTP_TOTAL=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
-    _replace(gateway, make_client=partial(make_client, timeout=CALL))
+    _replace(outbox, CALL_TIMEOUT=CALL, CLAIM_LEASE=LEASE, LATE_ARRIVAL=POST_GRACE, LATE_ROOT_ARRIVAL=POST_GRACE)
+    _replace(gateway, make_web_client=partial(make_web_client, timeout=CALL))
     turns.LEASE, turns.HEARTBEAT_INTERVAL, turns.COST_WAIT = 8.0, 1.0, 2.0
     retrying.FIRST_DELAY, retrying.LONGEST_DELAY = 0.5, 2.0
     workers.GRACE = 3

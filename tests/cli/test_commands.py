@@ -63,7 +63,7 @@ def test_failing_process_ends_with_one_sentence_and_code_1(tmp_path: Path) -> No
 
 
 def test_second_up_in_the_same_home_is_refused(tmp_path: Path) -> None:
-    with StateFolder(tmp_path / "home").held():
+    with StateFolder(tmp_path / "home").locked():
         done = run_command(("up",), {"THREADLINE_HOME": str(tmp_path / "home")}, tmp_path)
     assert done.returncode == 1
     assert f"already runs in {tmp_path / 'home'}" in done.stderr
@@ -86,7 +86,7 @@ def test_ctrl_c_while_up_starts_ends_it_cleanly(tmp_path: Path) -> None:
         told, _ = process.communicate(timeout=60)
     assert process.returncode == 0, told
     assert "Everything is stopped." in told
-    with StateFolder(home).held():
+    with StateFolder(home).locked():
         pass
 
 

@@ -15,8 +15,7 @@ from threadline.db.engine import Database
 from threadline.estimates.store import EstimateStore
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.model import Author, Risk
@@ -182,7 +181,7 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
         await RfpStore(tx).append_entry(change("j"), rfp.rfp_id, NewEntry("A decision"), AUTHOR)
         await RfpStore(tx).bind(THREAD, rfp.rfp_id, "U1")
         fact = NewMemory(MemoryKind.SEMANTIC, "crane", "The crane is blue.", rfp_id=rfp.rfp_id)
-        await MemoryStore(tx).remember("T1", fact, "turn-1", NOW)
+        await MemoryStore(tx).remember("T1", [("turn-1", fact)], NOW)
         job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp.rfp_id)
         await JobStore(tx).schedule(change("job"), job, AUTHOR)
         action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)

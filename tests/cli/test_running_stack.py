@@ -29,8 +29,8 @@ def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateFold
         monkeypatch.delenv(name)
     monkeypatch.setattr(os, "environ", dict(os.environ) | {"THREADLINE_HOME": str(tmp_path)})
     home = StateFolder(tmp_path)
-    with home.held():
-        home.publish(STACK)
+    with home.locked():
+        home.write_settings(STACK)
         yield home
 
 

@@ -13,7 +13,7 @@ from threadline.conversations.blocks import answer_of
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import NoticeReason
 from threadline.db.engine import Database
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.text import is_blank
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack.app import SlackSandbox
@@ -101,7 +101,7 @@ def test_key_in_an_answer_is_recognised_before_the_text_is_cut() -> None:
 
 
 async def test_answer_with_its_tables_is_posted_once(
-    sandbox: SlackSandbox, slack: Slack, database: Database, clock: Clock
+    sandbox: SlackSandbox, slack: SlackClient, database: Database, clock: Clock
 ) -> None:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "which tickets?").ts
     outbox = Outbox(slack, database, clock)

@@ -16,7 +16,7 @@ from threadline.conversations.model.conversation import CONVERSATION
 from threadline.db.engine import Database
 from threadline.gateway.router import ThreadResolver
 from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.threads.catch_up import LiveCatchUpActivities
@@ -65,7 +65,7 @@ class CatchUpWorkspace:
         self.workspace = slack.workspace
         self.memory = Memory(database)
         self.sent: list[IncomingMessage] = []
-        self._history = History(Slack(make_client(identity.BOT_TOKEN, slack.api_url, http)))
+        self._history = History(SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, http)))
 
     def activities(
         self, team: str = identity.TEAM, cases: Mapping[str, bool] = CHANNELS, talk: Collection[str] | None = ()

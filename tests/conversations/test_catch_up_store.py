@@ -42,7 +42,7 @@ async def talk(
 
 async def at_work(database: Database) -> Thread | None:
     async with database.begin() as tx:
-        return await Talked(tx).working_in("T1", "D1")
+        return await Talked(tx).active_in_channel("T1", "D1")
 
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:

@@ -9,9 +9,8 @@ from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.transcript_store import DELETED, TranscriptStore
 from threadline.errors import Permanent, Transient
-from threadline.models.chat_model import Answer
 from threadline.models.client import OpenAIModel
-from threadline.models.model import Message, ModelReply, Role
+from threadline.models.model import Completion, Message, ModelReply, Role
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import IncomingMessage
@@ -46,10 +45,10 @@ async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
 ) -> None:
     asking, answering = asyncio.Event(), asyncio.Event()
 
-    async def late(*_: object, **__: object) -> Answer:
+    async def late(*_: object, **__: object) -> Completion:
         asking.set()
         await answering.wait()
-        return Answer(ModelReply("I have made it."))
+        return Completion(ModelReply("I have made it."))
 
     await talk.said("Create a lamp.")
     with monkeypatch.context() as patched:

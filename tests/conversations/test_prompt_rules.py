@@ -25,8 +25,7 @@ from threadline.conversations.prompt import (
     truncate_middle,
     user_messages,
 )
-from threadline.models.chat_model import Prompt
-from threadline.models.model import Message, Role, ToolCall, ToolChoice
+from threadline.models.model import Message, Prompt, Role, ToolCall, ToolChoice
 from threadline.slack.model import FileRef
 from threadline.tools.context import Services
 from threadline.tools.registry import AllowedTools, allowed_tools

@@ -15,8 +15,7 @@ from threadline.conversations.replies import (
     reply_to_message,
 )
 from threadline.estimates import tools as estimates
-from threadline.models.chat_model import Answer
-from threadline.models.model import ModelReply, Role, ToolCall
+from threadline.models.model import Completion, ModelReply, Role, ToolCall
 from threadline.slack.text import is_blank
 from threadline.tools.registry import ToolRegistry
 
@@ -83,17 +82,17 @@ def test_silence_is_the_word_alone() -> None:
     ],
 )
 def test_word_for_silence_beside_a_text_is_silence_or_is_removed(text: str, rest: str) -> None:
-    answer = Answer(ModelReply(text))
+    answer = Completion(ModelReply(text))
     assert clean_reply(answer, addressed=False) == ModelReply("NO_REPLY")
     assert clean_reply(answer, addressed=True) == ModelReply(rest)
-    assert clean_reply(Answer(ModelReply(text, (CALL,))), addressed=False).text == rest
+    assert clean_reply(Completion(ModelReply(text, (CALL,))), addressed=False).text == rest
 
 
 def test_reply_without_the_word_for_silence_is_unchanged() -> None:
     for text in ("", "Yes.", "NO_REPLY_TO is the setting", "NO_REPLYING", "It writes NO_REPLY then"):
         for addressed in (True, False):
-            assert clean_reply(Answer(ModelReply(text)), addressed=addressed).text == text
-    assert clean_reply(Answer(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
+            assert clean_reply(Completion(ModelReply(text)), addressed=addressed).text == text
+    assert clean_reply(Completion(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
 
 
 def test_answer_that_was_cut_off_says_so() -> None:
@@ -102,7 +101,7 @@ def test_answer_that_was_cut_off_says_so() -> None:
         (ModelReply(""), ""),
         (ModelReply("I look", (CALL,)), "I look"),
     ):
-        assert clean_reply(Answer(reply, cut=True), addressed=True).text == text
+        assert clean_reply(Completion(reply, cut=True), addressed=True).text == text
 
 
 def test_answer_that_ends_with_a_question_mark_is_a_question() -> None:

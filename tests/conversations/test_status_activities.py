@@ -3,13 +3,15 @@
 import asyncio
 from dataclasses import replace
 
+from structlog.testing import capture_logs
+
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.temporal import until
 from threadline.conversations.contract import FinishRequest, ThinkRequest
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.status import DELAY, showing_status
 from threadline.models.model import ToolChoice
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline_devstack.models.script import ScriptTurn
 
 __all__ = ["make_talk", "talk"]
@@ -48,8 +50,9 @@ async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(tal
 async def test_no_status_is_shown_for_a_step_that_ends_at_once_or_has_none(talk: ConversationActivityScene) -> None:
     async with showing_status(talk.client, talk.thread, "thinking"):
         pass
+    before = asyncio.all_tasks()
     async with showing_status(talk.client, talk.thread, ""):
-        await asyncio.sleep(DELAY * 2)
+        assert asyncio.all_tasks() == before, "nothing that would show one later"
     assert status(talk) == ""
 
 
@@ -67,18 +70,26 @@ async def test_silent_end_clears_the_status(talk: ConversationActivityScene) -> 
 
 async def test_slack_that_refuses_a_status_does_not_fail_the_step(make_talk: Make) -> None:
     talk = make_talk()
-    client: Slack = talk.client
-    async with showing_status(client, replace(talk.thread, channel="C0NOWHERE"), "thinking"):
-        await asyncio.sleep(DELAY * 2)
+    client: SlackClient = talk.client
+
+    async def refused() -> bool:
+        return any(each["event"] == "status_update_failed" for each in logged)
+
+    with capture_logs() as logged:
+        async with showing_status(client, replace(talk.thread, channel="C0NOWHERE"), "thinking"):
+            await until(refused, "Slack refuses the status")
 
 
 async def test_cancelled_step_does_not_wait_for_slack(talk: ConversationActivityScene) -> None:
+    begun = asyncio.Event()
+
     async def step() -> None:
         async with showing_status(talk.client, talk.thread, "thinking"):
+            begun.set()
             await asyncio.Event().wait()
 
     task = asyncio.create_task(step())
-    await asyncio.sleep(0)
+    await begun.wait()
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=DELAY / 2)
     assert done

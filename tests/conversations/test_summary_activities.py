@@ -7,7 +7,7 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.transcript_store import TranscriptStore
-from threadline.models.errors import ModelUnavailable
+from threadline.errors import Transient
 from threadline.models.model import Message, Role
 from threadline.threads.model import IncomingMessage
 from threadline_devstack.models.script import ScriptTurn
@@ -109,7 +109,7 @@ async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Conversation
     talk.model.script(mute, when=lambda asked: not asked.tools and not asked.prompt.startswith("Summary so far: none"))
     await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(Transient):
         await talk.think(2)
     kept = await summarised(talk)
     assert 0 < kept < 80

@@ -13,7 +13,7 @@ from threadline.conversations import thread_reader
 from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import TOOLS, ThreadReader
 from threadline.models.model import ToolCall
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
@@ -29,7 +29,7 @@ from threadline_devstack.slack.model import SandboxUser
 class Reader:
     """Somebody who reads the thread `root` of the sandbox, through the whole pipeline."""
 
-    def __init__(self, sandbox: SlackSandbox, slack: Slack) -> None:
+    def __init__(self, sandbox: SlackSandbox, slack: SlackClient) -> None:
         self.sandbox = sandbox
         self.root = ""
         self._registry = ToolRegistry(TOOLS)
@@ -54,7 +54,7 @@ class Reader:
 @pytest.fixture
 async def reader() -> AsyncIterator[Reader]:
     async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
-        yield Reader(sandbox, Slack(make_client(BOT_TOKEN, sandbox.api_url, session)))
+        yield Reader(sandbox, SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session)))
 
 
 async def test_messages_have_names_times_and_files(reader: Reader) -> None:

@@ -11,14 +11,12 @@ from tests.support.conversation_activities import RAN, ConversationActivityScene
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
 from threadline.conversations.model.conversation import ConversationOutcome, ExecutionStatus, OutcomeKind
-from threadline.errors import Permanent
+from threadline.errors import Permanent, Transient
 from threadline.estimates.store import EstimateStore
-from threadline.models.errors import RateLimited
 from threadline.threads.model import MessageKind
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Operation, ToolResult
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import LoggedCall, PostgresToolLedger
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
 
@@ -165,7 +163,7 @@ async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene)
     talk.model.fail_next(2, status=429, retry_after=9)
     await talk.said("hello there")
     for attempt, least in ((1, 9), (4, 16)):
-        with pytest.raises(RateLimited) as raised:
+        with pytest.raises(Transient) as raised:
             await talk.think(attempt=attempt)
         assert (raised.value.retry_after or 0) >= least
     assert (await talk.think(attempt=5)).reply.text

@@ -70,7 +70,7 @@ async def test_contradicting_documents_bring_a_person(engine: Engine) -> None:
 async def test_orders_in_a_document_reach_the_agent_as_text_and_decide_nothing(engine: Engine) -> None:
     await documents(engine, prices=f"{PRICE}\n\n{ORDERS}")
     assert (await engine.decided(QUESTION)).course is NextStep.PROCEED
-    assert all(ORDERS not in str(sent.conversation.prompts) for sent in engine.talk.model.forms)
+    assert all(ORDERS not in str(sent.conversation.prompts) for sent in engine.talk.model.structured_requests)
     await engine.talk.think()
     (shown,) = [str(message["content"]) for message in engine.talk.sent() if ORDERS in str(message.get("content"))]
     assert ORDERS in json.loads(shown.partition("\n")[2])[0]["text"]
@@ -83,7 +83,7 @@ async def test_orders_in_a_document_reach_the_agent_as_text_and_decide_nothing(e
 async def test_claim_at_the_end_of_a_long_message_is_read(engine: Engine) -> None:
     engine.decides("REASON_ONLY", sensitivity="asks")
     await engine.decided(f"{'So it went on. ' * 600}I will sue you and want compensation.")
-    shown = json.loads(engine.talk.model.forms[-1].conversation.prompts[0])
+    shown = json.loads(engine.talk.model.structured_requests[-1].conversation.prompts[0])
     assert shown["sensitive_words_in_the_query"] == ["sue", "compensation"]
     assert shown["query"].endswith("I will sue you and want compensation.")
 
@@ -121,4 +121,4 @@ async def test_any_message_is_decided_and_kept(engine: Engine, words: str) -> No
     assert step.course in (NextStep.PROCEED, NextStep.CLARIFY)
     actions = {made.decision.type for made in await engine.kept()}
     assert actions == ({DecisionType.RETRIEVE} if words.strip() else set()), "a blank message is left to the agent"
-    assert ("are left out here" in str(engine.talk.model.forms)) == (len(words) > MAX_QUERY)
+    assert ("are left out here" in str(engine.talk.model.structured_requests)) == (len(words) > MAX_QUERY)

@@ -46,8 +46,8 @@ async def test_first_decision_stands_and_its_model_call_is_paid_for(engine: Engi
     (call,) = await engine.talk.rows("SELECT purpose, turn, step, cost_usd FROM model_calls")
     assert (call["purpose"], call["turn"], call["step"]) == ("decide", 1, 0)
     assert call["cost_usd"] > 0
-    (sent,) = engine.talk.model.forms
-    assert sent.conversation.form == "decision"
+    (sent,) = engine.talk.model.structured_requests
+    assert sent.conversation.schema_name == "decision"
     assert engine.documents.asked == []
 
 
@@ -55,7 +55,7 @@ async def test_two_invalid_answers_bring_a_person(engine: Engine) -> None:
     engine.answers("no JSON at all", json.dumps(decision_form("RETRIEVE")))
     step = await engine.decided("what does it cost?")
     assert step.course is NextStep.ESCALATE
-    assert "no JSON at all" in str(engine.talk.model.forms[-1].conversation.messages)
+    assert "no JSON at all" in str(engine.talk.model.structured_requests[-1].conversation.messages)
     assert len(await engine.talk.rows("SELECT 1 FROM model_calls")) == 2
     _, verdict = await engine.weighed()
     assert verdict.confidence <= ESCALATION_CAP
@@ -89,7 +89,7 @@ async def test_sensitive_word_means_what_the_model_says(engine: Engine, sensitiv
 )
 async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine, words: str, course: NextStep) -> None:
     await engine.hears(words)
-    engine.talk.model.fail_next(9, status=503, form="decision")
+    engine.talk.model.fail_next(9, status=503, schema_name="decision")
     with pytest.raises(Transient):
         await engine.decide()
     assert (await engine.decide_without_model()).course is course
@@ -204,7 +204,7 @@ async def test_words_deleted_while_the_model_decides_are_in_no_decision(engine: 
         shown.append(str(turn.prompts))
         await turn.text_only(json.dumps(decision_form("CLARIFY", clarifying_question=shown[-1])))
 
-    engine.talk.model.script(script, form="decision")
+    engine.talk.model.script(script, schema_name="decision")
     with pytest.raises(Transient):
         await engine.decide()
     assert await engine.kept() == []
@@ -250,7 +250,7 @@ async def test_decision_is_offered_only_allowed_tools_without_lookups(make_talk:
         await ThreadBindingStore(tx).bind(talk.thread, "project", project.project_id, REPORTER)
         await EstimateStore(tx).set_locked(TEAM, project.project_id, locked=True)
     await engine.decide()
-    shown = json.loads(talk.model.forms[-1].conversation.prompts[-1])["tools"]
+    shown = json.loads(talk.model.structured_requests[-1].conversation.prompts[-1])["tools"]
     assert "lamps_list" in shown
     assert not {"qa_answer", "lamps_create"} & set(shown)
 

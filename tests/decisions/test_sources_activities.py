@@ -190,7 +190,7 @@ async def test_suspicious_passages_are_compared_by_the_model(
     async def comparing(turn: ScriptTurn) -> None:
         await turn.text_only(json.dumps({"contradiction": contradicts, "reasoning": "Because."}))
 
-    engine.talk.model.script(comparing, form="comparison")
+    engine.talk.model.script(comparing, schema_name="comparison")
     engine.documents.found = (PRICES, OLD_PRICES)
     engine.documents.retrieval = Retrieval(0.9, suspicious=((0, 1),))
     assert (await engine.decided(QUESTION)).course is course

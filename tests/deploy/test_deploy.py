@@ -27,7 +27,7 @@ from threadline.db import migrate
 from threadline.db.agent_role import agent_database
 from threadline.wiring.agent_worker import REFUSED_SECRETS
 from threadline.wiring.doctor import SCOPES
-from threadline.wiring.temporal import missing_search_attributes
+from threadline.wiring.temporal import check_search_attributes
 from threadline_devstack import environment, temporal
 from threadline_devstack.processes import FreePorts, ProcessGroup
 
@@ -256,4 +256,4 @@ async def test_namespace_can_be_set_up_twice(temporal_address: str, tmp_path: Pa
     }
     for _ in range(2):
         run("/bin/sh", str(DEPLOY / "temporal" / "namespace.sh"), **variables)
-    assert await missing_search_attributes(await Client.connect(temporal_address, namespace="cases")) == []
+    await check_search_attributes(await Client.connect(temporal_address, namespace="cases"))

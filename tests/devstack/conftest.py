@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from threadline_devstack import server
+from threadline_devstack.processes import HOST
 from threadline_devstack.slack.app import SlackSandbox
 
 HERE = Path(__file__).parent
@@ -42,7 +43,7 @@ class SlackServer:
 async def slack_server() -> AsyncIterator[SlackServer]:
     with server.bound(0) as listener:
         async with aiohttp.ClientSession() as session:
-            slack = SlackServer(f"http://{server.HOST}:{listener.getsockname()[1]}", session)
+            slack = SlackServer(f"http://{HOST}:{listener.getsockname()[1]}", session)
             async with server.serving(cast("Starlette", slack), listener):
                 yield slack
 

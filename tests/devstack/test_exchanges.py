@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from threadline_devstack.filling import MissingValue, fill
-from threadline_devstack.models.exchanges import Exchange, agent_of, result_summary, script_for, scripts
-from threadline_devstack.models.facts import facts_of
+from threadline_devstack.models.exchanges import Exchange, agent_of, facts_of, result_summary, script_for, scripts
 from threadline_devstack.models.request import ModelRequest, RecordedResult, RecordedStep, read
 from threadline_devstack.models.script import Holds, ScriptAnswer, ScriptDiverged, ScriptReply, ScriptTurn, play
 
@@ -87,7 +86,7 @@ def fits(words: str, agent: str) -> bool:
 
 def chosen_decision(words: str) -> str:
     prompt = json.dumps({"query": words, "tools": {}})
-    request = replace(talk(prompt), form="decision")
+    request = replace(talk(prompt), schema_name="decision")
     return chosen(request).name
 
 

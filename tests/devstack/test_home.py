@@ -21,7 +21,7 @@ def test_a_second_stack_in_the_same_home_is_told_who_is_there(tmp_path: Path) ->
     source = f"""
 from pathlib import Path
 from threadline_devstack.state_folder import StateFolder
-with StateFolder(Path({str(tmp_path)!r})).held():
+with StateFolder(Path({str(tmp_path)!r})).locked():
     print("held", flush=True)
     input()
 """
@@ -32,23 +32,23 @@ with StateFolder(Path({str(tmp_path)!r})).held():
         assert other.stdout.readline() == "held\n"
         with (
             pytest.raises(Permanent, match=rf"already runs in .* \(process {other.pid}\)"),
-            StateFolder(tmp_path).held(),
+            StateFolder(tmp_path).locked(),
         ):
             pass
         other.communicate("\n")
-    with StateFolder(tmp_path).held():
+    with StateFolder(tmp_path).locked():
         pass
 
 
 def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_path: Path) -> None:
-    with StateFolder(tmp_path).held():
+    with StateFolder(tmp_path).locked():
         pass
     with (tmp_path / "lock").open() as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
         looked = threading.Timer(0.2, fcntl.flock, (reader, fcntl.LOCK_UN))
         looked.start()
         try:
-            with StateFolder(tmp_path).held():
+            with StateFolder(tmp_path).locked():
                 pass
         finally:
             looked.join()
@@ -56,26 +56,29 @@ def test_a_new_stack_starts_while_another_command_looks_for_a_running_one(tmp_pa
 
 def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"), StateFolder(tmp_path / "file").held():
+    with (
+        pytest.raises(Permanent, match="Set THREADLINE_HOME to another folder"),
+        StateFolder(tmp_path / "file").locked(),
+    ):
         pass
 
 
 def test_settings_are_published_to_their_owner_alone_and_only_while_the_stack_runs(tmp_path: Path) -> None:
     home = StateFolder(tmp_path)
-    assert home.published() == {}
-    with home.held():
-        home.publish({"DATABASE_URL": "postgresql://…"})
-        assert StateFolder(tmp_path).published() == {"DATABASE_URL": "postgresql://…"}
+    assert home.read_settings() == {}
+    with home.locked():
+        home.write_settings({"DATABASE_URL": "postgresql://…"})
+        assert StateFolder(tmp_path).read_settings() == {"DATABASE_URL": "postgresql://…"}
         assert stat.S_IMODE((tmp_path / "running.json").stat().st_mode) == 0o600
-    assert StateFolder(tmp_path).published() == {}
+    assert StateFolder(tmp_path).read_settings() == {}
 
 
 def test_settings_of_a_stack_that_was_killed_are_not_believed(tmp_path: Path) -> None:
     home = StateFolder(tmp_path)
-    with home.held():
+    with home.locked():
         pass
-    home.publish({"DATABASE_URL": "postgresql://gone"})
-    assert home.published() == {}
+    home.write_settings({"DATABASE_URL": "postgresql://gone"})
+    assert home.read_settings() == {}
 
 
 def test_the_usual_port_is_taken_where_it_is_free() -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -12,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from tests.devstack.model_reset import reset
-from threadline_devstack.models import director
+from threadline_devstack.models import sandbox as sandbox_module
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.models.script import ScriptTurn
+from threadline_devstack.models.script import ScriptFailure, ScriptReply, ScriptTurn
 
 GREP = {"name": "Grep", "input_schema": {"type": "object"}}
 PROMPT = {"role": "user", "content": "Case BUG-7, turn 1 (initial)\nThe cart is odd."}
@@ -108,7 +106,7 @@ async def test_effects_of_recorded_steps_are_not_repeated(model: ModelSandbox) -
     async def troubled(turn: ScriptTurn) -> None:
         await turn.hold("never")
         await turn.error(529)
-        await turn.break_off()
+        await turn.disconnect()
         await turn.sse_error()
         await turn.slow(3600)
         await turn.call("Grep")
@@ -140,7 +138,7 @@ async def test_the_oldest_steps_are_forgotten_when_too_many_are_counted(
         _, answer = await ask(model, messages=[PROMPT | {"content": prompt}])
         return str(answer["content"][0]["text"])
 
-    monkeypatch.setattr(director, "COUNTED_STEPS", 2, raising=False)
+    monkeypatch.setattr(sandbox_module, "COUNTED_STEPS", 2)
     model.script(count)
     replies = [await asked(prompt) for prompt in ("one", "two", "one", "three", "one", "two")]
     assert replies == ["1", "1", "2", "1", "3", "1"], "two was the step asked for least recently"
@@ -152,7 +150,6 @@ async def test_a_fault_that_is_used_up_is_forgotten(model: ModelSandbox) -> None
     model.fail_next(status=429)
     assert [(await ask(model))[0] for _ in range(4)] == [500, 500, 429, 200]
     assert model._faults == []
-    assert (await post(f"{model.url}/control/errors", {"count": 0}))[0] == 400, "it would never be used up"
 
 
 async def test_the_script_registered_last_wins_where_it_fits(model: ModelSandbox) -> None:
@@ -204,40 +201,37 @@ async def test_what_is_no_request_is_refused_in_words(model: ModelSandbox) -> No
         assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
 
 
-async def test_a_reply_is_broken_off_over_the_control_api(model: ModelSandbox) -> None:
-    assert (await post(f"{model.url}/control/errors", {"broken_off": True, "bug_id": "BUG-7"}))[0] == 204
+async def test_a_reply_is_broken_off_once(model: ModelSandbox) -> None:
+    model.disconnect_next(bug_id="BUG-7")
     with pytest.raises(aiohttp.ClientPayloadError):
         await ask(model, stream=True)
     assert (await ask(model, stream=True))[0] == 200
 
 
-async def test_errors_are_queued_over_the_control_api(model: ModelSandbox) -> None:
-    fault = {"status": 429, "count": 1, "retry_after": 2.5, "bug_id": "BUG-7"}
-    assert (await post(f"{model.url}/control/errors", fault))[0] == 204
-    assert (await post(f"{model.url}/control/errors", {"status": "red"}))[0] == 400
+async def test_an_error_says_when_to_try_again_and_the_log_tells_both(model: ModelSandbox) -> None:
+    model.fail_next(status=429, retry_after=2.5, bug_id="BUG-7")
     async with aiohttp.ClientSession() as session:
         body = {"messages": [PROMPT], "tools": [GREP]}
         async with session.post(f"{model.url}/v1/messages", json=body) as response:
             assert (response.status, response.headers["retry-after"]) == (429, "2.5")
         async with session.post(f"{model.url}/v1/messages", json=body) as response:
             assert response.status == 200
-        async with session.get(f"{model.url}/control/log?bug_id=BUG-7&messages=1") as response:
-            refused, answered = (await response.json())["requests"]
-    assert refused["answer"]["failure"]["status"] == 429
-    assert answered["answer"]["reply"]["calls"][0][0] == "StructuredOutput"
-    assert answered["messages"] == [PROMPT]
+    refused, answered = model.log
+    assert isinstance(refused.answer, ScriptFailure)
+    assert isinstance(answered.answer, ScriptReply)
+    assert [name for name, _ in answered.answer.calls] == ["StructuredOutput"]
+    assert [each.messages for each in model.requests("BUG-7")] == [[PROMPT]] * 2
 
 
 async def test_an_armed_hold_stops_a_case_until_it_is_released(model: ModelSandbox) -> None:
-    holds = f"{model.url}/control/holds"
-    await post(f"{holds}/investigating:BUG-7/arm", {})
+    model.holds.arm("investigating:BUG-7")
     asking = asyncio.create_task(ask(model))
-    await asyncio.wait_for(model.reached("investigating:BUG-7"), 10)
+    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), 10)
     status, other = await ask(model, messages=[PROMPT | {"content": "Case BUG-8, turn 1 (initial)\nA cart."}])
     assert (status, other["stop_reason"]) == (200, "tool_use")
     assert not asking.done()
-    _, overview = await post(f"{holds}/investigating:BUG-7/release", {})
-    assert overview["released"] == ["investigating:BUG-7"]
+    assert model.holds.waiting("investigating:BUG-7")
+    await model.holds.release("investigating:BUG-7")
     assert (await asyncio.wait_for(asking, 10))[0] == 200
     assert (await asyncio.wait_for(ask(model), 10))[0] == 200
 
@@ -245,21 +239,6 @@ async def test_an_armed_hold_stops_a_case_until_it_is_released(model: ModelSandb
 async def test_a_caller_who_left_no_longer_waits_at_a_hold(model: ModelSandbox) -> None:
     model.holds.arm("investigating:BUG-7")
     asking = asyncio.create_task(ask(model))
-    await asyncio.wait_for(model.reached("investigating:BUG-7"), 10)
+    await asyncio.wait_for(model.holds.reached("investigating:BUG-7"), 10)
     asking.cancel()
     await asyncio.wait_for(model.holds.deserted("investigating:BUG-7"), 10)
-
-
-async def test_the_process_says_when_it_is_ready_and_ends_cleanly() -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "threadline_devstack", "models", "--pace", "0.01"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    ready = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
-    assert ready["event"] == "sandbox_ready"
-    assert (await post(f"{ready['url']}/v1/messages", {"messages": [PROMPT], "tools": [GREP]}))[0] == 200
-    process.send_signal(signal.SIGTERM)
-    _, errors = await asyncio.wait_for(process.communicate(), 10)
-    assert (process.returncode, errors) == (0, b"")

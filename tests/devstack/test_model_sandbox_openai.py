@@ -14,6 +14,7 @@ from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
 LIST_ROLES = {"type": "function", "name": "estimates_listRoles", "description": "Roles and their day rates."}
+JSON = {"Content-Type": "application/json"}
 EMPTY = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
@@ -165,7 +166,7 @@ async def test_a_body_that_is_no_request_is_refused_in_words(sandbox: ModelSandb
     async with aiohttp.ClientSession() as session:
         for path in ("responses", "chat/completions"):
             for body in (b"", b"[]", b"{}", b'{"model": "m", "input": [1], "store": false}', b'{"messages": [{}]}'):
-                async with session.post(f"{sandbox.url}/v1/{path}", data=body) as answer:
+                async with session.post(f"{sandbox.url}/v1/{path}", data=body, headers=JSON) as answer:
                     assert answer.status == 400
                     assert (await answer.json())["error"]["type"] == "invalid_request_error"
 
@@ -180,32 +181,22 @@ async def test_only_the_accepted_key_is_let_in() -> None:
                 assert (raised.value.status_code, raised.value.code) == (401, "invalid_api_key")
 
 
-async def test_faults_are_ordered_over_the_control_api_for_one_api_alone(sandbox: ModelSandbox, client: Any) -> None:
-    async def order(**fault: Any) -> int:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{sandbox.url}/control/errors", json=fault) as answer,
-        ):
-            return answer.status
-
-    assert await order(status=429, retry_after=3, api="responses") == 204
+async def test_faults_are_ordered_for_one_api_alone(sandbox: ModelSandbox, client: Any) -> None:
+    sandbox.fail_next(status=429, retry_after=3, api="responses")
     assert (await chat(client, user("x"))).choices
     with pytest.raises(RateLimitError) as limited:
         await responses(client, user("x"))
     assert (limited.value.code, limited.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "3")
-    await order(status=500, api="chat")
+    sandbox.fail_next(status=500, api="chat")
     with pytest.raises(InternalServerError):
         await chat(client, user("x"))
-    await order(broken_off=True, api="chat")
+    sandbox.disconnect_next(api="chat")
     with pytest.raises(APIConnectionError):
         await chat(client, user("x"))
-    await order(status=400, code="context_length_exceeded")
+    sandbox.fail_next(status=400, code="context_length_exceeded")
     with pytest.raises(BadRequestError) as refused:
         await responses(client, user("x"))
     assert refused.value.code == "context_length_exceeded"
-    await order(seconds=0.01, api="responses")
-    assert (await responses(client, user("x"))).output_text
-    assert await order(api="telepathy") == 400
 
 
 async def test_the_log_tells_what_was_sent_before_what_and_what_was_the_same(
@@ -215,21 +206,18 @@ async def test_the_log_tells_what_was_sent_before_what_and_what_was_the_same(
     await responses(client, user("List the roles"), instructions="You help.")
     await responses(client, user("List the roles"), called("c"), output("c"), instructions="You help.")
     await responses(client, user("List the roles"), instructions="You help much.")
-    first, second, third = (exchange.conversation for exchange in sandbox.log)
+    first, second, third = sandbox.requests()
     assert second.continues(first)
     assert not first.continues(second)
     assert not third.continues(first)
-    async with aiohttp.ClientSession() as session, session.get(f"{sandbox.url}/control/log?messages=1") as answer:
-        told = (await answer.json())["requests"]
-    assert [entry["api"] for entry in told] == ["responses"] * 3
-    assert told[0]["head"] == told[1]["head"] != told[2]["head"]
-    assert told[1]["messages"][:1] == told[0]["messages"]
+    assert first.head == second.head != third.head
+    assert {each.api for each in (first, second, third)} == {"responses"}
 
 
 async def test_replies_stop_at_a_hold_until_it_is_released(sandbox: ModelSandbox, client: Any) -> None:
     sandbox.holds.arm("conversing")
     asking = asyncio.create_task(responses(client, user("x")))
-    await asyncio.wait_for(sandbox.reached("conversing"), 10)
+    await asyncio.wait_for(sandbox.holds.reached("conversing"), 10)
     assert not asking.done()
-    await sandbox.release("conversing")
+    await sandbox.holds.release("conversing")
     assert (await asyncio.wait_for(asking, 10)).output_text

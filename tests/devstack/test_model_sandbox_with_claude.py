@@ -86,7 +86,7 @@ async def test_the_real_cli_calls_a_tool_and_returns_the_structured_output(model
     assert [len(exchange.conversation.steps) for exchange in model.log] == [0, 1]
 
 
-@pytest.mark.parametrize("fault", ["error", "break_off", "sse_error"])
+@pytest.mark.parametrize("fault", ["error", "disconnect", "sse_error"])
 async def test_the_real_cli_asks_again_after_a_fault(model: ModelSandbox, claude: Claude, fault: str) -> None:
     async def fails_once(turn: ScriptTurn) -> None:
         await turn.call("Read", file_path=f"{turn.workspace}/cart.py")
@@ -112,9 +112,9 @@ async def test_the_real_cli_waits_at_a_hold(model: ModelSandbox, claude: Claude)
 
     model.script(held)
     running = asyncio.create_task(claude.run())
-    await asyncio.wait_for(model.reached("here"), 30)
+    await asyncio.wait_for(model.holds.reached("here"), 30)
     assert not running.done()
-    await model.release("here")
+    await model.holds.release("here")
     result, _ = await asyncio.wait_for(running, 30)
     assert result.structured_output == {"action": "released"}
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from threadline.errors import Permanent
-from threadline_devstack.clients import poll
-from threadline_devstack.processes import ChildCommand, ProcessGroup, ready_on_event
+from threadline_devstack.processes import ChildCommand, ProcessGroup, poll, ready_on_event
 
 READY = """print('{"event": "ready", "port": 7}', flush=True)"""
 STAY = f"import time; {READY}; time.sleep(60)"

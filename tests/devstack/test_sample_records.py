@@ -43,7 +43,8 @@ async def test_sample_rfps_have_states_journals_and_people_to_answer_them(
     async with database.begin() as tx:
         found = await RfpStore(tx).listed("T1", open_only=True)
         assert [each.rfp_id for each in found] == ["rfp_tix456", "rfp_xyz789", "rfp_abc123"]
-        assert [each.rfp_id for each in await RfpStore(tx).related("T1", "rfp_abc123")] == ["rfp_xyz789"]
+        related = await RfpStore(tx).related("T1", "rfp_abc123", found[2])
+        assert [each.rfp_id for each in related] == ["rfp_xyz789"]
         for each in found:
             state = await RfpStore(tx).ensure_state_exists("T1", each.rfp_id)
             assert (state.version, state.document["title"]) == (1, each.title)

@@ -16,7 +16,6 @@ from temporalio.client import Client
 from threadline.db import migrate
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
-from threadline_devstack import stack as stack_module
 from threadline_devstack.processes import FreePorts, ProcessGroup
 from threadline_devstack.stack import Stack, StackOptions
 from threadline_devstack.state_folder import StateFolder
@@ -109,26 +108,21 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize("given", [{}, {"OPENAI_API_KEY": "sk-mine"}, {"ANTHROPIC_API_KEY": "sk-ant-mine"}])
-async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(
-    home: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
-) -> None:
-    async def start(*_: object) -> dict[str, str]:
-        return {f"{name}_{what}": "sandbox" for name in ("ANTHROPIC", "OPENAI") for what in ("API_KEY", "BASE_URL")}
-
-    monkeypatch.setattr(stack_module, "start_sandbox", start)
+async def test_the_model_sandbox_stands_in_for_each_model_without_a_key(home: Path, given: dict[str, str]) -> None:
     stack = Stack(StateFolder(home), StackOptions(given=given), lambda line: None)
     await stack._start_model()
+    await stack._stop()
     scripted = {name for name in ("ANTHROPIC", "OPENAI") if f"{name}_API_KEY" not in given}
     assert {name.partition("_")[0] for name in stack.settings} == scripted
 
 
-async def test_with_both_keys_there_is_no_model_sandbox(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack_module, "start_sandbox", None)
-    stack = Stack(
-        StateFolder(home), StackOptions(given={"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}), print
-    )
+async def test_with_both_keys_there_is_no_model_sandbox(home: Path) -> None:
+    given = {"OPENAI_API_KEY": "sk-mine", "ANTHROPIC_API_KEY": "sk-ant-mine"}
+    stack = Stack(StateFolder(home), StackOptions(given=given), print)
     await stack._start_model()
     assert stack.settings == {}
+    with pytest.raises(Permanent, match="a real model"):
+        _ = stack.model
 
 
 def test_a_proxy_is_for_what_is_real_and_spares_this_machine(home: Path) -> None:

@@ -87,19 +87,13 @@ def groups() -> list[type[settings.SettingsGroup]]:
     return sorted(settings.SettingsGroup.__subclasses__(), key=needs_nothing)
 
 
-def variables(group: type[settings.SettingsGroup]) -> dict[str, FieldInfo]:
-    """The fields of a settings group by their environment variables."""
-    prefix = group.model_config.get("env_prefix", "")
-    return {str(field.validation_alias or f"{prefix}{key}".upper()): field for key, field in group.model_fields.items()}
-
-
 def _group(group: type[settings.SettingsGroup]) -> str:
     title, _, text = inspect.cleandoc(group.__doc__ or "").partition("\n\n")
-    readers = [name for name, given in PROCESSES.items() if set(variables(group)) & set(given)]
+    readers = [name for name, given in PROCESSES.items() if set(group.variables()) & set(given)]
     read_by = " and ".join(filter(None, [", ".join(readers[:-1]), readers[-1]]))
     about = textwrap.fill(f"Read by {read_by}. {_linked(' '.join(text.split()))}", 120, break_long_words=False)
     lines = [f"## {title.rstrip('.')}", "", about, ""]
-    rows = ((f"`{name}`", field.description or "", _default(field)) for name, field in variables(group).items())
+    rows = ((f"`{name}`", field.description or "", _default(field)) for name, field in group.variables().items())
     return "\n".join([*lines, *_table(("variable", "meaning", "default"), rows)])
 
 
@@ -138,7 +132,7 @@ def _duration(seconds: float) -> str:
 def _example_group(group: type[settings.SettingsGroup]) -> str:
     about = " ".join(inspect.cleandoc(group.__doc__ or "").split()).replace("`", "")
     lines = textwrap.wrap(about, 120, initial_indent="# ", subsequent_indent="# ")
-    for name, field in variables(group).items():
+    for name, field in group.variables().items():
         shown = str(field.examples[0]) if field.examples else _written(field)
         value = shlex.quote(shown) if shown else ""
         lines.append(f"# {name}={value}" if shown or not field.is_required() else f"{name}=")

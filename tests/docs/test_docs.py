@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from tests.docs import generate
 from tests.docs.generate import ROOT
 from threadline.cli.main import app
-from threadline.operator.model.scope import PHRASES, QUERIES, ScopeRule
+from threadline.operator.model.routing import PHRASES, QUERIES, ScopeRule
 from threadline.tools.registry import ToolRegistry
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack import environment
@@ -42,7 +42,7 @@ def test_generated_pages_are_current() -> None:
 
 
 def test_every_setting_has_a_description() -> None:
-    fields = {name: field for group in generate.groups() for name, field in generate.variables(group).items()}
+    fields = {name: field for group in generate.groups() for name, field in group.variables().items()}
     assert [name for name, field in fields.items() if not field.description] == []
 
 
@@ -67,7 +67,7 @@ def anchors(page: Path) -> list[str]:
 @of_each_page
 def test_named_settings_exist(page: Path) -> None:
     named = r"\b(?:(?:THREADLINE|SLACK|GITHUB|ANTHROPIC|OPENAI|TEMPORAL|POSTGRES)_[A-Z0-9_]+|DATABASE_URL)\b"
-    known = {name for group in generate.groups() for name in generate.variables(group)} | set(environment.TEMPORAL)
+    known = {name for group in generate.groups() for name in group.variables()} | set(environment.TEMPORAL)
     known |= set(re.findall(named, MAKEFILE + (ROOT / "deploy" / "compose.yaml").read_text("utf-8")))
     found = set(re.findall(named, page.read_text("utf-8")))
     assert sorted(name for name in found - known if not name.endswith("_")) == []

@@ -16,9 +16,8 @@ from threadline.decisions import engine
 from threadline.decisions.model import Decision, DecisionRound, DecisionType, Thresholds
 from threadline.decisions.store import DecisionStore
 from threadline.errors import Transient
-from threadline.models.chat_model import ChatModel
-from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline.models.structured import asking
+from threadline.models.client import OpenAIConfig, OpenAIModel, ask_structured
+from threadline.models.model import ChatModel
 from threadline.settings import OpenAISettings
 from threadline_devstack.models.sandbox import ModelSandbox
 
@@ -63,12 +62,19 @@ class Made:
 async def judge(settings: OpenAISettings) -> AsyncIterator[Judge]:
     """The configured model, or over a server of its own the devstack's script where no key is set."""
     if settings.api_key and (key := settings.api_key.get_secret_value().strip()):
-        config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
+        config = OpenAIConfig(
+            settings.openai_model,
+            key,
+            settings.base_url,
+            settings.openai_api,
+            settings.openai_timeout,
+            settings.openai_prices,
+        )
         async with _closing(OpenAIModel(config)) as model:
-            yield Judge(model, settings.model, scripted=False)
+            yield Judge(model, settings.openai_model, scripted=False)
         return
     async with ModelSandbox.running() as sandbox:
-        config = OpenAIConfig(settings.model, "any", f"{sandbox.url}/v1")
+        config = OpenAIConfig(settings.openai_model, "any", f"{sandbox.url}/v1")
         async with _closing(OpenAIModel(config)) as model:
             yield Judge(model, "the devstack's script", scripted=True)
 
@@ -112,10 +118,10 @@ async def decide_all(
 async def _patiently(example: Example, model: ChatModel, pause: Pause) -> tuple[Decision, tuple[str, ...]]:
     for attempt in range(1, TRIES):
         try:
-            return await engine.decide(example.situation, asking(model, [], attempt))
+            return await engine.decide(example.situation, ask_structured(model, [], attempt))
         except Transient as fault:
             await pause(fault.retry_after or 2**attempt)
-    return await engine.decide(example.situation, asking(model, [], TRIES))
+    return await engine.decide(example.situation, ask_structured(model, [], TRIES))
 
 
 async def _kept(database: Database, turn: int, example: Example, decided: Decision) -> Decision | None:

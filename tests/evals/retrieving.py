@@ -74,7 +74,7 @@ async def measure(database: Database, asked: Questions) -> Measured:
         Permanent: a document is refused, or the model of embeddings cannot be used.
         Transient: the database is away.
     """
-    async with configured_embedder(EmbeddingSettings.read()) as embedder:
+    async with configured_embedder(EmbeddingSettings.load()) as embedder:
         async with open_web_fetcher() as web:
             sources = collect_sources([DOCUMENTS], web.fetch)
             report = await ingest(database, TEAM, sources, embedder, lambda *_: None)

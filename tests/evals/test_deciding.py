@@ -35,7 +35,7 @@ async def sandbox() -> AsyncIterator[ModelSandbox]:
 
 async def test_without_a_key_every_query_yields_a_valid_decision_over_the_scripts_server(database: Database) -> None:
     examples = labelled.decisions()
-    async with deciding.judge(OpenAISettings.read()) as judge:
+    async with deciding.judge(OpenAISettings.load()) as judge:
         made = await deciding.decide_all(examples, judge.model, database)
         shown = told(lambda console: tables.decisions(console, judge, made))
     assert judge.scripted
@@ -51,7 +51,7 @@ async def test_a_decision_that_is_invalid_twice_is_counted_and_told(sandbox: Mod
     async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
-    sandbox.script(nonsense, form="decision")
+    sandbox.script(nonsense, schema_name="decision")
     async with deciding.judge(settings(sandbox)) as judge:
         [made] = await deciding.decide_all(labelled.decisions()[:1], judge.model, database)
         shown = told(lambda console: tables.decisions(console, judge, [made]))
@@ -70,7 +70,7 @@ async def test_a_model_that_is_overloaded_is_asked_again_after_a_pause_and_not_f
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    sandbox.fail_next(3 + deciding.TRIES, status=429, retry_after=7, api="responses", form="decision")
+    sandbox.fail_next(3 + deciding.TRIES, status=429, retry_after=7, api="responses", schema_name="decision")
     async with deciding.judge(settings(sandbox)) as judge:
         with pytest.raises(Transient):
             await deciding.decide_all(labelled.decisions()[:1], judge.model, database, pause)
@@ -99,7 +99,7 @@ async def test_a_configured_model_is_measured_whole_and_held_to_the_floor(
     assert "paraphrased: How do I stop being your customer? (cancellation.md, How to cancel)" in shown
     assert "ESCALATE, and not REASON_ONLY: Let me talk to a human, please. Not a bot." in shown
     assert "plumbing" not in shown
-    assert len(sandbox.forms) == 90
+    assert len(sandbox.structured_requests) == 90
 
 
 @pytest.mark.parametrize("floor", ["-0.1", "1.5", "nan"])
@@ -110,7 +110,7 @@ def test_a_floor_that_is_no_share_is_refused(floor: str, capsys: pytest.CaptureF
 
 
 def settings(sandbox: ModelSandbox) -> OpenAISettings:
-    return OpenAISettings.read().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
+    return OpenAISettings.load().model_copy(update={"api_key": SecretStr(KEY), "base_url": f"{sandbox.url}/v1"})
 
 
 def decided(wrong: int) -> Sequence[Made]:

@@ -7,9 +7,8 @@ import pytest
 
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent
-from threadline.forge.exports import Export
 from threadline.forge.git import Git
-from threadline.forge.mirrors import Mirrors
+from threadline.forge.mirrors import Export, Mirrors
 
 Exporting = Callable[[str], Awaitable[tuple[Export, Path]]]
 Judging = Callable[[str], Awaitable[str]]

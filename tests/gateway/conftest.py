@@ -113,7 +113,7 @@ class KnownThreads(ThreadLookup):
         await self._trouble()
         return self.talks.get(ts)
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         await self._trouble()
         return self.working.get(channel)
 

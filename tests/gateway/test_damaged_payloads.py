@@ -25,6 +25,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import KnownThreads
+from threadline.gateway import router as event_router
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig
@@ -37,8 +38,6 @@ JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 CONTENT_TYPES = (JSON, FORM, "text/plain", "multipart/form-data; boundary=x", "application/json; charset=utf-16", "?")
 DAMAGED = 3_000
 AT_ONCE = 4
-REDELIVERIES = 4
-"""As Slack does: on a busy machine Temporal may need more than 2.2 seconds once."""
 
 Place = tuple[Any, ...]
 
@@ -156,7 +155,9 @@ async def test_damaged_payload_is_never_answered_by_an_error(
     temporal: Client,
     threads: KnownThreads,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(event_router, "ACCEPT_TIMEOUT", 60)  # a busy machine is no fault of the gateway
     caplog.set_level(logging.WARNING)
     rng = random.Random(20)  # noqa: S311 - it must be the same each time
     whole = [(kind, name, value) for kind, named in PAYLOADS.items() for name, value in named.items()]
@@ -171,22 +172,19 @@ async def test_damaged_payload_is_never_answered_by_an_error(
         async def send(start: int) -> None:
             for index in range(start, len(sent), AT_ONCE):
                 each = sent[index]
-                for _ in range(REDELIVERIES):
-                    async with http.post(each.path, data=each.body, headers=signed(each)) as answer:
-                        answers[index] = answer.status
-                    if answer.status != 500:
-                        break
+                async with http.post(each.path, data=each.body, headers=signed(each)) as answer:
+                    answers[index] = answer.status
 
         await asyncio.gather(*map(send, range(AT_ONCE)))
         counts = await process.counts()
 
     wrong = [(each, status) for each, status in zip(sent, answers, strict=True) if status not in (200, 400)]
     refused = [each for each, status in zip(sent, answers, strict=True) if each.readable and status != 200]
+    expected = "slack_rate_limited_events"
+    assert [entry for entry in process.log if entry["level"] == "error" and entry["event"] != expected] == []
     assert (wrong[:3], refused[:3]) == ([], [])
     assert answers[: len(whole)] == [200] * len(whole)
     assert Counter(answers)[400] == counts["malformed"]
-    expected = {"slack_rate_limited_events", "event_not_accepted"}
-    assert [entry for entry in process.log if entry["level"] == "error" and entry["event"] not in expected] == []
     assert [entry for entry in process.log if "exc_info" in entry or "exception" in entry] == []
     assert [
         record.getMessage() for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR

@@ -20,7 +20,7 @@ from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
 from threadline.gateway.routes import Route, RouteTarget
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import AuthorRefusal, Thread, User
 from threadline.slack.users import CACHE_SECONDS, UserDirectory
 from threadline.threads.authors import AuthorPolicy
@@ -79,7 +79,7 @@ def serve(
 
     @asynccontextmanager
     async def served(*open_channels: str) -> AsyncIterator[Served]:
-        authors = AuthorPolicy(UserDirectory(Slack(slack).user), open_channels)
+        authors = AuthorPolicy(UserDirectory(SlackClient(slack).user), open_channels)
         routing = replace(ROUTING, external_people=frozenset(open_channels))
         async with serving(SOCKET, EventRouter(routing, temporal, threads, authors), slack, temporal) as process:
             yield Served(sandbox, temporal, process)

@@ -108,10 +108,12 @@ class HandoverScene:
             handover = await HandoverStore(tx).get(self.ref)
         return handover.card_ts if handover else ""
 
-    async def pressed(self, by: str = PERSON, *, close: bool = False, at: float = 0.0) -> HandoverState:
+    async def pressed(
+        self, by: str = PERSON, *, close: bool = False, at: float = 0.0, key: str = "click"
+    ) -> HandoverState:
         """Somebody presses a button of the card."""
         card = Thread(TEAM, ESCALATIONS, await self.card_ts())
-        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, "click", at, card.channel, card.ts)
+        press = ButtonPress(by, CLOSE if close else TAKE, self.ref.key, key, at, card.channel, card.ts)
         return await self.talk.run(self.activities.press_handover, HandoverPress(self.ref, press))
 
     async def hears(self, turn: int, *said: str | IncomingMessage) -> None:
@@ -185,16 +187,24 @@ class HandoverWorkflowScene(HandoverScene):
 
     async def timers(self) -> list[float]:
         """Of each timer that neither fired nor was cancelled, its seconds."""
-        started: dict[int, float] = {}
+        return (await self._timers())[0]
+
+    async def fired(self) -> int:
+        """How many timers of this run have fired."""
+        return (await self._timers())[1]
+
+    async def _timers(self) -> tuple[list[float], int]:
+        started, fired = dict[int, float](), 0
         for event in (await self.handle.fetch_history()).events:
             if event.HasField("timer_started_event_attributes"):
                 timer = event.timer_started_event_attributes.start_to_fire_timeout
                 started[event.event_id] = timer.ToTimedelta().total_seconds()
             elif event.HasField("timer_fired_event_attributes"):
                 del started[event.timer_fired_event_attributes.started_event_id]
+                fired += 1
             elif event.HasField("timer_canceled_event_attributes"):
                 del started[event.timer_canceled_event_attributes.started_event_id]
-        return list(started.values())
+        return list(started.values()), fired
 
     async def reply(self, card: SandboxMessage, by: str, text: str) -> SandboxMessage:
         """Somebody writes under the card."""

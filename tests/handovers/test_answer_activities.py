@@ -2,19 +2,21 @@
 
 import time
 from dataclasses import replace
+from decimal import Decimal
 from typing import cast
 
 import pytest
 from sqlalchemy import text as sql
 
-from tests.handovers.scene import PERSON, HandoverScene, Starts, correction
+from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, Starts, correction
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.errors import Transient
-from threadline.handovers.model import TAKE
-from threadline.handovers.store import HandoverStore
+from threadline.handovers.model import ANSWER_PRESS, TAKE, HandoverRef
+from threadline.handovers.store import HandoverAnswerStore, HandoverStore
 from threadline.slack.model import Thread
-from threadline.threads.model import BUTTON_PRESSED, IncomingMessage, MessageKind, quarantined_message
+from threadline.threads.model import BUTTON_PRESSED, IncomingMessage, MessageKind, message_id, quarantined_message
 from threadline.threads.store import PostStore
+from threadline.threads.workflow_client import WorkflowStart
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
 NOTE = f"{PERSON}, a person of the team, answered: "
@@ -51,6 +53,42 @@ async def test_answer_presses_take_once_whichever_try_comes_to_it(waiting: Hando
     (press,) = start.signal_args
     assert (start.workflow_id, start.signal) == (f"handover:{waiting.ref.key}", BUTTON_PRESSED)
     assert (press.user_id, press.action_id, press.value) == (PERSON, TAKE, waiting.ref.key)
+
+
+async def test_answer_to_a_handover_that_another_has_taken_tells_its_author_nothing(taken: HandoverScene) -> None:
+    assert "has already taken" in (await taken.pressed(OTHER)).reply
+    assert (await taken.pressed(OTHER, key=f"{ANSWER_PRESS}1")).reply == ""
+
+
+async def test_answer_is_not_said_once_somebody_has_closed_the_handover(waiting: HandoverScene) -> None:
+    """The close comes while the answer takes the handover."""
+    before, said = waiting.said(), written(waiting, "It is on its way.")
+
+    class Closing(Starts):
+        async def start(self, start: WorkflowStart) -> None:
+            await super().start(start)
+            await waiting.pressed(close=True, at=float(said.ts) - 1)
+
+    waiting.workflows = Closing()
+    await arrives(waiting, said)
+    assert waiting.said() == before
+    assert any("This handover is closed" in each for each in waiting.said(ESCALATIONS))
+    assert await waiting.notes() == []
+
+
+async def test_only_answers_under_its_own_card_are_compared(waiting: HandoverScene) -> None:
+    """A thread that was escalated twice has two cards, and a deletion under one says nothing of the other."""
+    card = Thread(TEAM, ESCALATIONS, await waiting.card_ts())
+    first, second = waiting.ref, HandoverRef(waiting.talk.thread, 2)
+    answers = [written(waiting, "Under the first."), written(waiting, "Under the second.")]
+    answers = [replace(said, id=message_id(TEAM, ESCALATIONS, said.ts)) for said in answers]
+    async with waiting.talk.database.begin() as tx:
+        await HandoverStore(tx).open(waiting.talk.thread, 2, ASKER)
+        for ref, said in zip((first, second), answers, strict=True):
+            await HandoverAnswerStore(tx).store(ref, said)
+        for ref, said in zip((first, second), answers, strict=True):
+            found = await HandoverAnswerStore(tx).between(ref, card, Decimal(0), Decimal(10**11))
+            assert [each.message_id for each in found] == [said.id]
 
 
 async def test_answer_is_relayed_although_the_cards_place_was_not_stored(waiting: HandoverScene) -> None:

@@ -1,6 +1,5 @@
 """HandoverWorkflow on Temporal, Postgres and Slack's wire: the card is shown, taken, answered and closed."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -178,6 +177,9 @@ async def test_run_ends_once_its_handover_is_deleted(
         async with handover.talk.database.begin() as tx:
             return await ConversationStore(tx).prune(time.time() + 100_000) == 1
 
+    async def looked_twice() -> bool:
+        return await handover.fired() >= reminded + 2
+
     monkeypatch.setattr(handovers, "LOOK_EVERY", 0.3)
     handover.remind_every = 0.2 if reminded else 3600.0
     async with handover.working():
@@ -187,7 +189,7 @@ async def test_run_ends_once_its_handover_is_deleted(
         else:
             await handover.press(card, PERSON, TAKE)
             await handover.until_said("has taken this over")
-        await asyncio.sleep(1)
+        await until(looked_twice, "the workflow looks for its record")
         assert (await handover.state())["open"], "a look ends nothing that is on record"
         await until(pruned, "the conversation is deleted")
         await handover.ended()

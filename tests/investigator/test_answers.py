@@ -11,7 +11,7 @@ from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import runner
 from threadline.investigator.cli import CliSession
-from threadline.investigator.errors import TurnFailed
+from threadline.investigator.stream import TurnFailed
 from threadline_devstack.models.sandbox import ModelSandbox
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.investigator import runner
-from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.store import TurnOutcome
+from threadline.investigator.stream import TurnInterrupted
 from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,7 +35,7 @@ async def _hold(bench: InvestigatorScene, *, after_a_tool: bool = False) -> asyn
 
     bench.model.script(script)
     running = asyncio.create_task(bench.run())
-    await bench.model.reached("here")
+    await bench.model.holds.reached("here")
     assert len(running_agents()) == 1
     return running
 
@@ -126,7 +126,7 @@ async def test_process_dies_with_its_worker(bench: InvestigatorScene, tmp_path: 
     worker = await asyncio.create_subprocess_exec(*command, env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         async with asyncio.timeout(30):
-            await bench.model.reached("here")
+            await bench.model.holds.reached("here")
         agents = running_agents()
         assert len(agents) == 1
     finally:

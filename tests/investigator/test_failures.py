@@ -6,7 +6,7 @@ import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.errors import Permanent, Transient
-from threadline.investigator.errors import TurnFailed, TurnInterrupted
+from threadline.investigator.stream import TurnFailed, TurnInterrupted
 from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -46,7 +46,7 @@ async def test_unreachable_api_is_transient(bench: InvestigatorScene) -> None:
 @pytest.mark.parametrize("event", [False, True])
 async def test_reply_that_breaks_off_each_time_is_transient(bench: InvestigatorScene, event: bool) -> None:
     async def script(turn: ScriptTurn) -> None:
-        await (turn.sse_error() if event else turn.break_off())
+        await (turn.sse_error() if event else turn.disconnect())
 
     bench.model.script(script)
     with pytest.raises(Transient, match="did not answer"):

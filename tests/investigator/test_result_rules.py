@@ -16,9 +16,16 @@ from claude_agent_sdk import (
 )
 
 from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, parse_outcome
-from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, classify, raise_for_result
 from threadline.investigator.session_store import TurnSessionStore
-from threadline.investigator.stream import SessionUsage, TurnMonitor
+from threadline.investigator.stream import (
+    SessionNotFound,
+    SessionUsage,
+    TurnFailed,
+    TurnInterrupted,
+    TurnMonitor,
+    classify,
+    raise_for_result,
+)
 
 KEY = "sk-ant-0123456789"
 

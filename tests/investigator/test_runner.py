@@ -10,8 +10,7 @@ from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.cases.model import Action, WorkflowState
 from threadline.investigator import prompt as prompts
-from threadline.investigator.errors import TurnFailed, TurnInterrupted
-from threadline.investigator.stream import SessionUsage
+from threadline.investigator.stream import SessionUsage, TurnFailed, TurnInterrupted
 from threadline_devstack.models.request import RecordedResult
 from threadline_devstack.models.script import ScriptTurn
 

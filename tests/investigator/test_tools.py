@@ -11,8 +11,7 @@ from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Service
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts_in
-from threadline.investigator.logs import Loki
-from threadline.investigator.queries import QueryResult, ReadOnlyQueries
+from threadline.investigator.queries import Loki, QueryResult, ReadOnlyQueries
 from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
 from threadline_devstack.models.sandbox import ModelSandbox
 

@@ -14,9 +14,9 @@ from tests.support.case_store import report, said
 from threadline.cases.model import Action, CaseLimits, CaseStatus
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent, Transient
-from threadline.investigator.errors import TurnInterrupted
 from threadline.investigator.runner import TurnInput
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
+from threadline.investigator.stream import TurnInterrupted
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, SenderType
@@ -78,7 +78,7 @@ async def test_attempt_that_lost_its_claim_stops_soon_and_leaves_no_process(
     cli_model.script(thinks)
     await _open(turns)
     attempt = asyncio.create_task(turns.run())
-    await asyncio.wait_for(cli_model.reached("thinking"), 20)
+    await asyncio.wait_for(cli_model.holds.reached("thinking"), 20)
     await turns.scene.settle(1)
     with pytest.raises((ClaimLost, Transient)):  # whichever notices first: its lease, or its transcript
         await asyncio.wait_for(attempt, 15)
@@ -156,7 +156,7 @@ async def test_cancelled_attempt_is_charged(cli_turns: TurnScene, cli_model: Mod
     cli_model.script(thinks)
     await _open(cli_turns)
     attempt = asyncio.create_task(cli_turns.run())
-    await asyncio.wait_for(cli_model.reached("thinking"), 20)
+    await asyncio.wait_for(cli_model.holds.reached("thinking"), 20)
     for _ in range(3):
         attempt.cancel()
         await asyncio.wait({attempt}, timeout=0.05)

@@ -11,8 +11,8 @@ from temporalio.testing import ActivityEnvironment
 
 from tests.investigator.investigator_scene import InvestigatorScene
 from tests.support.case_store import Scene
-from threadline.cases.contract import TurnEnded, TurnRequest
-from threadline.cases.model import CaseLimits, session_id
+from threadline.cases.contract import TurnRequest
+from threadline.cases.model import CaseLimits, TurnEnded, session_id
 from threadline.cases.outcome import Outcome
 from threadline.db.engine import Database
 from threadline.investigator.activities import LiveAgentActivities

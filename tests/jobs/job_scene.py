@@ -29,7 +29,7 @@ from threadline.jobs.store import JobStore
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
 from threadline.slack.channels import Channels
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
@@ -177,7 +177,7 @@ async def job_scene(
 ) -> AsyncIterator[JobScene]:
     """No worker runs yet."""
     async with conversation(database, server=server, working=False) as scene, aiohttp.ClientSession() as session:
-        client = Slack(make_client(BOT_TOKEN, scene.slack.api_url, session))
+        client = SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session))
         outbox = Outbox(client, database)
         temporal = scene.environment.client
         router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))

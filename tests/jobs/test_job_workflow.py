@@ -20,7 +20,7 @@ from threadline.jobs.model import AgentJob, JobStatus
 from threadline.jobs.store import JobStore
 from threadline.rfps.model import RfpStatus
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread, UserProfile
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
@@ -147,7 +147,9 @@ async def test_follow_up_fails_for_who_left_or_became_a_guest(
     users = scene.slack.workspace.users
     users[DEVELOPER] = replace(users[DEVELOPER], **change)
     async with aiohttp.ClientSession() as session:
-        authors = AuthorPolicy(UserDirectory(Slack(make_client(BOT_TOKEN, scene.slack.api_url, session)).user))
+        authors = AuthorPolicy(
+            UserDirectory(SlackClient(make_web_client(BOT_TOKEN, scene.slack.api_url, session)).user)
+        )
         router = EventRouter(RoutingConfig(), scene.environment.client, DatabaseThreadLookup(scene.database), authors)
         scene.activities._asker = router
         assert reason in await scene.result(job)

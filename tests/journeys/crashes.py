@@ -9,8 +9,8 @@ from typing import Any, Self
 from sqlalchemy import Row, TextClause, text
 
 from threadline.conversations.conversation_store import ConversationStore
-from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import TEAM
+from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import Scene
 
@@ -47,8 +47,8 @@ class CrashScene(Scene):
 
     async def asked(self, words: str) -> Counter[int]:
         """How often the model was asked in conversations that hold the words, by the replies that it had given."""
-        requests = await self.model.requests("")
-        return Counter(each["step"] for each in requests if words in json.dumps(each["messages"]))
+        requests = self.model.requests()
+        return Counter(len(each.steps) for each in requests if words in json.dumps(each.messages))
 
     @asynccontextmanager
     async def held(self, lock: TextClause, name: str = "") -> AsyncIterator[int]:
@@ -75,7 +75,7 @@ class CrashScene(Scene):
             return settled is not None and settled.said
 
         await self.until("the turn is answered", look, AGAIN)
-        said = await self.answers(root)
+        said = self.answers(root)
         assert len(said) == turns, f"the bot has said {len(said)} things in place of {turns}"
         return said
 

@@ -47,7 +47,7 @@ class PrivilegeScene:
 
     @property
     def worker(self) -> psutil.Process:
-        return psutil.Process(self.stack.pid("agents"))
+        return psutil.Process(self.stack.processes.pid("agents"))
 
     @property
     def cli(self) -> psutil.Process:
@@ -91,10 +91,10 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
             found.append(trial)
             await victim.write_report("The first case.")
             assert victim.bug_id == "BUG-1"
-            await model.reached("victim")
+            await model.holds.reached("victim")
             (trial.workspaces / "cases" / "BUG-1" / "sample-shop" / "canary.txt").write_text(CANARY)
             yield trial
-            await model.release("victim")
+            await model.holds.release("victim")
     await asyncio.to_thread(shutil.rmtree, folder)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from threadline.cases.model import CaseStatus
-from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
+from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.player import play
 from threadline_devstack.stories.scene import Scene, message_text
@@ -26,8 +26,8 @@ async def test_nothing_internal_of_any_turn_reaches_the_reports_channel(scene: S
     await play(scene, "fix")
     await scene.until_bot_says("I have proposed a fix")
     await play(scene, "verdict")
-    said = [_whole(message) for message in await scene.thread(REPORTS) if message.get("user") == BOT_USER]
-    known = "\n".join([_whole(message) for message in await scene.thread(SUMMARIES)])
+    said = [_whole(message) for message in scene.thread(REPORTS) if message.get("user") == BOT_USER]
+    known = "\n".join([_whole(message) for message in scene.thread(SUMMARIES)])
     internal = {text for turn in await scene.turns() for text in _internal(turn.result)}
     request = await scene.until("the fix is on record", scene.pull_request)
     internal |= {request.url, request.branch, request.repository, stack.settings["THREADLINE_REPO"]}

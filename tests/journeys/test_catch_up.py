@@ -37,18 +37,18 @@ class Outage:
             self.stored[words] += 1
         else:
             self.unheard.append(words)
-        return await self.slack.say(user, channel, words, thread=thread)
+        return self.slack.say(user, channel, words, thread=thread)
 
     async def edit(self, ts: str, before: str, after: str) -> None:
         self.done += 1
         self.stored[after] += 1
         self.unheard.append(before)
-        await self.slack.post("messages/edit", channel=REPORTS, ts=ts, text=after)
+        self.slack.workspace.edit(REPORTS, ts, after)
 
     async def delete(self, ts: str, words: str) -> None:
         self.done += 1
         self.unheard.append(words)
-        await self.slack.post("messages/delete", channel=REPORTS, ts=ts)
+        self.slack.workspace.delete(REPORTS, ts)
 
     async def people_said(self) -> Counter[str]:
         """Every wording that is stored as a person's, as it reads now."""
@@ -101,21 +101,21 @@ async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(s
         await waiting.until("nothing is left to be answered", lambda: outage.is_answered(waiting), seconds=90)
         await waiting.until_delivered()
 
-        await stack.stop("gateway")
-        await asked.slack.fault("drop", count=1000)
+        await stack.processes.stop("gateway")
+        asked.slack.faults.drop(count=1000)
         reports = await _write(outage, asked, waiting, closed, ended, typo, secret)
         assert outage.done == 50
-        await asked.slack.fault("slow", method="conversations.replies", seconds=0.5, count=40)
-        await stack.restart("gateway")
+        asked.slack.faults.slow(method="conversations.replies", seconds=0.5, count=40)
+        await stack.processes.restart("gateway")
 
         async def begun() -> bool:
             return len(await outage.resent()) >= 3
 
         await asked.until("the catch-up has begun", begun, seconds=150)
-        await stack.kill("core")
-        await stack.restart("core")
+        await stack.processes.kill("core")
+        await stack.processes.restart("core")
         await asked.until("all of it is stored as it reads now", outage.found, seconds=200)
-        await asked.slack.post("faults/clear")
+        asked.slack.faults.clear()
 
         await closed.until("the reporter's word closes the case", lambda: _went(closed, Reason.REPORTER_CLOSED))
         await ended.until("a message reopens the case", lambda: _went(ended, Reason.REOPENED))

@@ -17,12 +17,12 @@ CLEAR = "The cart total is too high with the discount code SAVE10 and twelve not
 async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
-    await scene.hold_agent()
+    scene.model.holds.arm(scene.agent_hold)
     await scene.reply(REPORTER, CLEAR)
-    await scene.agent_waits()
-    await stack.kill("agents")
-    await scene.release_agent()
-    await stack.restart("agents")
+    await scene.model_waits_at(scene.agent_hold)
+    await stack.processes.kill("agents")
+    await scene.model.holds.release(scene.agent_hold)
+    await stack.processes.restart("agents")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=120)
     await scene.until_bot_says("SAVE10", channel=SUMMARIES)
     assert (await scene.turns())[-1].attempt == 2
@@ -34,10 +34,10 @@ async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it
 ) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
-    await stack.kill("core")
+    await stack.processes.kill("core")
     await scene.reply(REPORTER, CLEAR)
     await scene.until_delivered()
-    await stack.restart("core")
+    await stack.processes.restart("core")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=60)
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
@@ -45,9 +45,9 @@ async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it
 async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
-    await stack.kill("gateway")
+    await stack.processes.kill("gateway")
     await scene.reply(REPORTER, CLEAR)
-    await stack.restart("gateway")
+    await stack.processes.restart("gateway")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=90)
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
@@ -55,7 +55,7 @@ async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene:
 async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
-    await asyncio.gather(*(stack.restart(name) for name in ("gateway", "core", "agents")))
+    await asyncio.gather(*(stack.processes.restart(name) for name in ("gateway", "core", "agents")))
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION, seconds=60)
     assert await told(scene, REPORTS, "A question about") == 1
@@ -63,5 +63,5 @@ async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, sta
 
 async def told(scene: Scene, channel: str, words: str) -> int:
     """How many posts of the bot's hold the words."""
-    said = [message_text(message) for message in await scene.thread(channel) if message.get("user") == BOT_USER]
+    said = [message_text(message) for message in scene.thread(channel) if message.get("user") == BOT_USER]
     return sum(words in text for text in said)

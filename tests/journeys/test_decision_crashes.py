@@ -47,15 +47,15 @@ class PriceScene(CrashScene):
         return made is not None, bool(made and made.sources), bool(made and made.judgement)
 
     async def decisions_asked(self, words: str) -> int:
-        return sum(words in json.dumps(each["messages"]) for each in await self.model.forms())
+        return sum(words in json.dumps(each.conversation.messages) for each in self.model.structured_requests)
 
     @asynccontextmanager
     async def model_held(self, hold: str) -> AsyncIterator[None]:
-        await self.model.arm(hold)
+        self.model.holds.arm(hold)
         try:
             yield
         finally:
-            await self.model.release(hold)
+            await self.model.holds.release(hold)
 
 
 Reached = Callable[[PriceScene, str], AbstractAsyncContextManager[str]]
@@ -94,7 +94,7 @@ def asking(hold: str) -> Reached:
     async def reached(scene: PriceScene, words: str) -> AsyncIterator[str]:
         async with scene.model_held(hold):
             root = await scene.ask(words)
-            await scene.until("the model is asked", lambda: scene.model.waiting(hold))
+            await scene.model_waits_at(hold)
             yield root
 
     return reached
@@ -127,21 +127,21 @@ MOMENTS = {
 async def scene(stack: Stack) -> AsyncIterator[Scene]:
     async with Scene.on(stack) as scene:
         yield scene
-        await scene.model.release(DECIDING)  # what a failed test holds would hold those after it, too
+        await scene.model.holds.release(DECIDING)  # what a failed test holds would hold those after it, too
 
 
 async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: Scene, stack: Stack) -> None:
     root = await scene.mention(REPORTER, CLAIM)
     card = await scene.until_card(root)
-    await stack.kill("core")
+    await stack.processes.kill("core")
     await scene.press(DEVELOPER, card, TAKE)
-    await scene.slack.say(DEVELOPER, ESCALATIONS, ANSWER, thread=card["ts"])
+    scene.slack.say(DEVELOPER, ESCALATIONS, ANSWER, thread=card["ts"])
     await scene.until_delivered()
-    await stack.restart("core")
+    await stack.processes.restart("core")
     await scene.until("the answer arrives", lambda: _said(scene, root, ANSWER), AGAIN)
     await scene.press(DEVELOPER, card, CLOSE)
     await scene.until_answer(root, "I answer here again")
-    said = [message_text(each) for each in await scene.answers(root)]
+    said = [message_text(each) for each in scene.answers(root)]
     assert [sum(words in each for each in said) for words in (ANSWER, "has taken this over", "handed it over")] == [
         1,
         1,
@@ -152,19 +152,19 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
     scene: Scene, stack: Stack
 ) -> None:
-    await scene.model.arm(DECIDING)
+    scene.model.holds.arm(DECIDING)
     root = await scene.mention(REPORTER, f"{CLAIM} again")
-    await scene.until("it is being decided", lambda: scene.model.waiting(DECIDING))
-    await stack.kill("core")
-    await scene.model.release(DECIDING)
-    await stack.restart("core")
+    await scene.model_waits_at(DECIDING)
+    await stack.processes.kill("core")
+    await scene.model.holds.release(DECIDING)
+    await stack.processes.restart("core")
     await scene.until("a person is asked", lambda: _said(scene, root, "handed it over"), AGAIN)
     card = await scene.until_card(root)
     await scene.press(DEVELOPER, card, CLOSE)
     await scene.until_answer(root, "I answer here again")
-    cards = [each for each in await scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in message_text(each)]
+    cards = [each for each in scene.slack.messages(ESCALATIONS) if f"{CLAIM} again" in message_text(each)]
     assert len(cards) == 1
-    assert len(await scene.answers(root)) == 2
+    assert len(scene.answers(root)) == 2
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -179,10 +179,10 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
 ) -> None:
     words = f"{PRICE} ({time.time_ns()})"
     async with moment.reached(price, words) as root:
-        await stack.kill("core")
+        await stack.processes.kill("core")
     assert await price.record(root) == moment.record
-    assert await price.answers(root) == []
-    await stack.restart("core")
+    assert price.answers(root) == []
+    await stack.processes.restart("core")
     [answer] = await price.answered(root)
     said = message_text(answer)
     assert "29 euros" in said
@@ -194,4 +194,4 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
 
 
 async def _said(scene: Scene, root: str, words: str) -> bool:
-    return any(words in message_text(each) for each in await scene.answers(root))
+    return any(words in message_text(each) for each in scene.answers(root))

@@ -38,13 +38,13 @@ async def test_doctor_finds_nothing_wrong_with_a_running_stack(stack: Stack) -> 
 
 
 async def test_doctor_names_each_thing_that_a_deployment_lacks(stack: Stack) -> None:
-    await stack.slack.post("channels/leave", channel=SUMMARIES, user=BOT_USER)
+    stack.slack.workspace.leave(SUMMARIES, BOT_USER)
     _as_owner(stack, "GRANT SELECT ON cases TO threadline_agent")
     try:
         code, told = await doctor(stack)
     finally:
         _as_owner(stack, "REVOKE SELECT ON cases FROM threadline_agent")
-        await stack.slack.post("channels/join", channel=SUMMARIES, user=BOT_USER)
+        stack.slack.workspace.join(SUMMARIES, BOT_USER)
     assert code == 1
     assert "it may read cases" in told
     assert "invite it there" in told

@@ -16,10 +16,10 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.clients import Json
 from threadline_devstack.slack.identity import DEVELOPER, TEAM
+from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import message_text
+from threadline_devstack.stories.scene import CONVERSING, message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -71,11 +71,11 @@ class RecordScene(CrashScene):
 
     @asynccontextmanager
     async def model_held(self) -> AsyncIterator[None]:
-        await self.hold_model()
+        self.model.holds.arm(CONVERSING)
         try:
             yield
         finally:
-            await self.release_model()
+            await self.model.holds.release(CONVERSING)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -105,7 +105,7 @@ def waiting_for(lock: TextClause) -> Reached:
 async def analysing(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
     async with scene.model_held():
         root = await scene.order(rfp_id)
-        await scene.model_waits()
+        await scene.model_waits_at(CONVERSING)
         yield root
 
 
@@ -132,7 +132,7 @@ async def thinking_behind_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIte
     async with AsyncExitStack() as until_killed:
         async with waiting_for(STATE)(scene, rfp_id) as root:
             await until_killed.enter_async_context(scene.model_held())
-        await scene.model_waits()
+        await scene.model_waits_at(CONVERSING)
         yield root
 
 
@@ -142,7 +142,7 @@ async def speaking(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
         async with AsyncExitStack() as until_held:
             async with waiting_for(EVENTS)(scene, rfp_id) as root:
                 await until_held.enter_async_context(scene.model_held())
-            await scene.model_waits()
+            await scene.model_waits_at(CONVERSING)
             holder = await until_killed.enter_async_context(scene.held(CALLED))
         await scene.until_waited_for(holder)
         yield root
@@ -189,12 +189,12 @@ async def test_a_turn_whose_worker_is_killed_changes_writes_down_and_tells_once(
 ) -> None:
     rfp_id = await scene.begin_rfp()
     async with moment.reached(scene, rfp_id) as root:
-        await stack.kill("core")
+        await stack.processes.kill("core")
     before = await scene.executions(root)
     assert statuses(before) == moment.calls
     assert (await scene.state(rfp_id)).version == moment.version
-    assert await scene.answers(root) == []
-    await stack.restart("core")
+    assert scene.answers(root) == []
+    await stack.processes.restart("core")
     [answer] = await scene.answered(root)
     await assert_changed_once(scene, root, 1, rfp_id, answer)
     calls = await scene.executions(root)
@@ -209,12 +209,12 @@ async def test_what_is_said_while_the_worker_is_away_is_done_in_its_order_and_an
     scene: RecordScene, stack: Stack
 ) -> None:
     rfp_id = await scene.begin_rfp()
-    await stack.kill("core")
+    await stack.processes.kill("core")
     root = await scene.mention(DEVELOPER, f"link {rfp_id}")
     await scene.until_delivered()
-    await scene.answer_back(DEVELOPER, root, ORDER.replace(" of {}", ""))
+    scene.slack.say(DEVELOPER, scene.channel, thread=root, text=ORDER.replace(" of {}", ""))
     await scene.until_delivered()
-    await stack.restart("core")
+    await stack.processes.restart("core")
     [answer] = await scene.answered(root)
     said = message_text(answer)
     assert said.startswith(f"This thread is now bound to `{rfp_id}`")
@@ -228,10 +228,10 @@ async def test_what_is_asked_of_another_rfp_while_the_worker_is_away_is_answered
 ) -> None:
     first, second = await scene.begin_rfp(), await scene.begin_rfp()
     async with waiting_for(STATE)(scene, first) as root:
-        await stack.kill("core")
-    await scene.answer_back(DEVELOPER, root, ORDER.format(second))
+        await stack.processes.kill("core")
+    scene.slack.say(DEVELOPER, scene.channel, thread=root, text=ORDER.format(second))
     await scene.until_delivered()
-    await stack.restart("core")
+    await stack.processes.restart("core")
     answers = await scene.answered(root, turns=2)
     for turn, (rfp_id, answer) in enumerate(zip((first, second), answers, strict=True), start=1):
         await assert_changed_once(scene, root, turn, rfp_id, answer)

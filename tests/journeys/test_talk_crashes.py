@@ -14,7 +14,8 @@ from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import message_text
+from threadline_devstack.stories.scene import CONVERSING, message_text
+from threadline_devstack.trackers.faults import EndpointFaultKind
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -56,14 +57,14 @@ async def test_a_worker_that_is_killed_while_the_model_thinks_costs_that_call_of
     async with talk.held(PROJECT, project) as holder:
         root = await talk.mention(DEVELOPER, ORDER.format(project))
         await talk.until_waited_for(holder)
-        await talk.hold_model()
-    await talk.model_waits()
+        talk.model.holds.arm(CONVERSING)
+    await talk.model_waits_at(CONVERSING)
     before = await talk.executions(root)
     done = [("estimates.getProjectDetails", "ok"), ("estimates.createWbsItems", "ok")]
     assert statuses(before) == done
-    await stack.kill("core")
-    await talk.release_model()
-    await stack.restart("core")
+    await stack.processes.kill("core")
+    await talk.model.holds.release(CONVERSING)
+    await stack.processes.restart("core")
     assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
     assert await talk.asked(project) == {0: 1, 1: 1, 2: 2}, "what it had answered it was not asked again"
     assert await talk.paid(root) == [(1, 0), (1, 1), (1, 2), (1, 3)], "what it decided, and each step"
@@ -81,10 +82,10 @@ async def test_a_worker_that_is_killed_between_a_change_and_its_commit_has_chang
             await talk.until_waited_for(holder)
             committing = await until_killed.enter_async_context(talk.held(CONVERSATION, root))
         await talk.until_waited_for(committing)  # the item is added, and its result goes into the transcript
-        await stack.kill("core")
+        await stack.processes.kill("core")
     assert await talk.items(project) == []
     assert statuses(await talk.executions(root))[1:] == []
-    await stack.restart("core")
+    await stack.processes.restart("core")
     assert "Done: get project details, then create wbs items." in await talk.only_answer(root)
     assert await talk.items(project) == ["wbs item 1"]
     assert statuses(await talk.executions(root))[1:] == [("estimates.createWbsItems", "ok")]
@@ -95,15 +96,15 @@ async def test_a_change_outside_whose_answer_was_lost_with_the_worker_is_looked_
     talk: ProjectScene, stack: Stack
 ) -> None:
     async def comments() -> list[str]:
-        tickets = await stack.services.tickets()
-        return [each for ticket in tickets for each in ticket["comments"] if each.startswith(COMMENT)]
+        bodies = (each.body for issue in stack.trackers.jira.site.issues.values() for each in issue.comments)
+        return [each for each in bodies if each.startswith(COMMENT)]
 
-    await stack.services.fault("jira", "hang", method="POST")
+    stack.trackers.order("jira", EndpointFaultKind.HANG, method="POST")
     root = await talk.mention(DEVELOPER, f"comment “{COMMENT}” on the jira ticket SHOP-2")
     await talk.until("the comment is in Jira", comments)
     assert statuses(await talk.executions(root)) == [("jira.comment", None)]
-    await stack.kill("core")
-    await stack.restart("core")
+    await stack.processes.kill("core")
+    await stack.processes.restart("core")
     assert "Done: comment." in await talk.only_answer(root)
     assert len(await comments()) == 1
     assert statuses(await talk.executions(root)) == [("jira.comment", "ok")]

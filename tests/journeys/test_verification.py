@@ -40,14 +40,14 @@ async def test_3_reply_as_reporter(scene: Scene) -> None:
 
 async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene) -> None:
     await play(scene, "vague_report")
-    await scene.hold_agent()
+    scene.model.holds.arm(scene.agent_hold)
     await scene.reply(REPORTER, CLEAR)
-    await scene.agent_waits()
+    await scene.model_waits_at(scene.agent_hold)
     await scene.reply(REPORTER, SECOND_THOUGHT)
     # Stored before the agent goes on, and not only when its turn is over.
     await scene.until_stored(SECOND_THOUGHT, "reporter")
     assert (await scene.case()).status is CaseStatus.INVESTIGATING
-    await scene.release_agent()
+    await scene.model.holds.release(scene.agent_hold)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     assert SECOND_THOUGHT in await read_by_tool(scene)
 
@@ -66,12 +66,12 @@ async def test_5_reply_as_a_third_party(scene: Scene) -> None:
 
 async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
     await report_and_findings(scene)
-    await scene.hold_agent()
+    scene.model.holds.arm(scene.agent_hold)
     await scene.discuss(DEVELOPER, "First: which release was it?")
     await scene.discuss(SECOND_DEVELOPER, "Second: I saw the same in the bulk price.")
     await scene.until_stored("First: which release was it?", "developer")
     await scene.until_stored("Second: I saw the same in the bulk price.", "developer")
-    await scene.release_agent()
+    await scene.model.holds.release(scene.agent_hold)
     await scene.until("the agent has used both", lambda: uses(scene, "First: which release", "Second: I saw"))
     read = await read_by_tool(scene)
     assert "First: which release was it?" in read
@@ -80,12 +80,12 @@ async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
 
 async def test_7_agent_skips_clarification(scene: Scene) -> None:
     await play(scene, "vague_report")
-    await scene.hold_agent()
+    scene.model.holds.arm(scene.agent_hold)
     await scene.reply(REPORTER, "I mean the shop.")
-    await scene.agent_waits()
+    await scene.model_waits_at(scene.agent_hold)
     await scene.reply(REPORTER, CLEAR)
     await scene.until_stored(CLEAR, "reporter")
-    await scene.release_agent()
+    await scene.model.holds.release(scene.agent_hold)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     assert (await scene.case()).questions == 1
 
@@ -138,8 +138,8 @@ async def read_by_tool(scene: Scene) -> str:
     """Every result of a tool that the agent was given in this case, as one text."""
     contents = [
         block.get("content")
-        for request in await scene.model.requests(scene.bug_id)
-        for message in request["messages"]
+        for request in scene.model.requests(scene.bug_id)
+        for message in request.messages
         if isinstance(message["content"], list)
         for block in message["content"]
         if block.get("type") == "tool_result"

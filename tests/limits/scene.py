@@ -26,7 +26,7 @@ from threadline.db.engine import Database
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, NotAccepted
 from threadline.gateway.routes import Route, RouteTarget, RoutingConfig
 from threadline.investigator.store import AgentStore
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
@@ -58,7 +58,7 @@ class LoadScene:
     database: Database
     slack: SlackSandbox
     agent: Agent
-    web: Slack
+    web: SlackClient
     sent: dict[str, IncomingMessage] = field(default_factory=dict)
     """All that Temporal has accepted, by id."""
     refused: list[NotAccepted] = field(default_factory=list)
@@ -230,5 +230,5 @@ async def laid_out(database: Database, agent_database: Database, *server: str) -
     ):
         address = environment.client.service_client.config.target_host
         client = await connected(address)
-        web = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
+        web = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))
         yield LoadScene(client, database, slack, Agent(AgentStore(agent_database)), web)

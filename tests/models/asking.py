@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from threadline.models.chat_model import Answer, Prompt
 from threadline.models.client import OpenAIModel
-from threadline.models.model import Message, ModelReply, Role, ToolCall
+from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall
 from threadline_devstack.models.script import ScriptTurn
 
 Make = Callable[..., OpenAIModel]
@@ -59,7 +58,7 @@ def returned(call: ToolCall, output: str = '{"project_id": "P-12"}') -> Message:
     return Message(Role.TOOL, output, call_id=call.id)
 
 
-async def whole_turn(model: OpenAIModel) -> list[Answer]:
+async def whole_turn(model: OpenAIModel) -> list[Completion]:
     """Ask and return results until the model ends with a sentence."""
     messages: list[Message] = []
     answers = []

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.models.asking import BOTH, TOOLS, Answering, Make, asked, returned, said
+from threadline.errors import Permanent, Transient
 from threadline.models import client as live
-from threadline.models.errors import ModelRefused, ModelUnavailable, RateLimited
 from threadline.models.model import ModelReply, ToolChoice
 
 ODD: Sequence[Any] = ("", "null", "[]", "{}", {"output": None}, {"choices": []}, {"choices": [{}]})
@@ -17,14 +17,14 @@ ODD: Sequence[Any] = ("", "null", "[]", "{}", {"output": None}, {"choices": []},
 @pytest.mark.parametrize("body", ODD, ids=str)
 async def test_answer_of_another_shape_is_unreadable(make: Make, answering: Answering, api: str, body: Any) -> None:
     model = make(base_url=await answering(body), api=api)
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(Transient):
         await model.ask(asked())
 
 
 async def test_web_page_in_place_of_an_api_names_the_setting(make: Make, answering: Answering) -> None:
-    with pytest.raises(ModelUnavailable, match="OPENAI_BASE_URL"):
+    with pytest.raises(Transient, match="OPENAI_BASE_URL"):
         await make(base_url=await answering("<html>Welcome</html>", "text/html")).ask(asked())
-    with pytest.raises(ModelRefused, match="OPENAI_BASE_URL"):
+    with pytest.raises(Permanent, match="OPENAI_BASE_URL"):
         await make(base_url=await answering("<html>No such page</html>", "text/html", 404)).ask(asked())
 
 
@@ -61,7 +61,7 @@ async def test_cut_reply_keeps_its_whole_calls(make: Make, answering: Answering,
 
 async def test_failed_response_is_an_error_of_its_code(make: Make, answering: Answering) -> None:
     failed = response(status="failed", output=[], error={"code": "rate_limit_exceeded", "message": "Sorry."})
-    with pytest.raises(RateLimited):
+    with pytest.raises(Transient):
         await make(base_url=await answering(failed)).ask(asked())
 
 

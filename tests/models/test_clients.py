@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.models.asking import BOTH, REQUEST, Make, asked, returned, said, user, whole_turn
-from threadline.models.errors import ModelRefused
+from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.models.prices import Price
 from threadline_devstack.models.sandbox import ModelSandbox
@@ -89,14 +89,14 @@ async def test_endpoint_that_had_responses_is_not_asked_by_chat(make: Make, sand
     model = make()
     await model.ask(asked())
     sandbox.fail_next(1, status=404)
-    with pytest.raises(ModelRefused, match="OPENAI_BASE_URL"):
+    with pytest.raises(Permanent, match="OPENAI_BASE_URL"):
         await whole_turn(model)
     assert {exchange.conversation.api for exchange in sandbox.log} == {"responses"}
 
 
 async def test_setting_decides_which_api_is_asked(make: Make, sandbox: ModelSandbox) -> None:
     sandbox.fail_next(1, status=404, api="responses")
-    with pytest.raises(ModelRefused, match="THREADLINE_OPENAI_API"):
+    with pytest.raises(Permanent, match="THREADLINE_OPENAI_API"):
         await make(api="responses").ask(asked())
     await make(api="chat").ask(asked())
     assert [exchange.conversation.api for exchange in sandbox.log] == ["responses", "chat"]

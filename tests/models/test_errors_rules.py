@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from openai import APIConnectionError, APIStatusError
 
 from threadline.errors import Permanent, Transient
-from threadline.models.errors import (
-    AnswerBroken,
-    ContextTooLong,
-    ModelRefused,
-    ModelUnavailable,
-    RateLimited,
-    translate,
-)
+from threadline.models.errors import ContextTooLong, InvalidResponse, translate
 
 
 def refusal(status: int, code: str | None = None, text: str = "", host: str = "a", **headers: str) -> APIStatusError:
@@ -29,27 +22,27 @@ def refusal(status: int, code: str | None = None, text: str = "", host: str = "a
 @pytest.mark.parametrize(
     ("failure", "kind", "says"),
     [
-        (refusal(401), ModelRefused, "OPENAI_API_KEY"),
-        (refusal(403), ModelRefused, "rights of OPENAI_API_KEY"),
-        (refusal(404), ModelRefused, "OPENAI_BASE_URL"),
-        (refusal(404, "model_not_found"), ModelRefused, "THREADLINE_OPENAI_MODEL"),
-        (refusal(400, text="The model `x` does not exist"), ModelRefused, "check THREADLINE_OPENAI_MODEL"),
-        (refusal(400), ModelRefused, "THREADLINE_OPENAI_API"),
+        (refusal(401), Permanent, "OPENAI_API_KEY"),
+        (refusal(403), Permanent, "rights of OPENAI_API_KEY"),
+        (refusal(404), Permanent, "OPENAI_BASE_URL"),
+        (refusal(404, "model_not_found"), Permanent, "THREADLINE_OPENAI_MODEL"),
+        (refusal(400, text="The model `x` does not exist"), Permanent, "check THREADLINE_OPENAI_MODEL"),
+        (refusal(400), Permanent, "THREADLINE_OPENAI_API"),
         (refusal(400, "context_length_exceeded"), ContextTooLong, "longer"),
         (refusal(400, text="This model's maximum context length is 8192 tokens"), ContextTooLong, "longer"),
         (refusal(413), ContextTooLong, "longer"),
-        (refusal(429, "insufficient_quota"), ModelRefused, "billing"),
-        (refusal(402), ModelRefused, "billing"),
-        (refusal(429), RateLimited, "rate limit"),
-        (refusal(408), ModelUnavailable, "408"),
-        (refusal(409), ModelUnavailable, "409"),
-        (refusal(529), ModelUnavailable, "529"),
-        (AnswerBroken("rate_limit_exceeded"), RateLimited, "rate limit"),
-        (AnswerBroken("server_error"), ModelUnavailable, "broke off"),
-        (AnswerBroken("invalid_prompt"), ModelRefused, "invalid"),
-        (AnswerBroken("insufficient_quota"), ModelRefused, "billing"),
-        (AnswerBroken("bio_policy"), ModelRefused, "refused to answer"),
-        (AnswerBroken("context_length_exceeded"), ContextTooLong, "longer"),
+        (refusal(429, "insufficient_quota"), Permanent, "billing"),
+        (refusal(402), Permanent, "billing"),
+        (refusal(429), Transient, "rate limit"),
+        (refusal(408), Transient, "408"),
+        (refusal(409), Transient, "409"),
+        (refusal(529), Transient, "529"),
+        (InvalidResponse("rate_limit_exceeded"), Transient, "rate limit"),
+        (InvalidResponse("server_error"), Transient, "broke off"),
+        (InvalidResponse("invalid_prompt"), Permanent, "invalid"),
+        (InvalidResponse("insufficient_quota"), Permanent, "billing"),
+        (InvalidResponse("bio_policy"), Permanent, "refused to answer"),
+        (InvalidResponse("context_length_exceeded"), ContextTooLong, "longer"),
     ],
 )
 def test_failure_has_a_kind_and_names_what_to_mend(failure: Exception, kind: type[Exception], says: str) -> None:
@@ -59,8 +52,8 @@ def test_failure_has_a_kind_and_names_what_to_mend(failure: Exception, kind: typ
 
 
 def test_only_rate_limits_and_outages_are_transient() -> None:
-    assert all(issubclass(kind, Transient) for kind in (RateLimited, ModelUnavailable))
-    assert all(issubclass(kind, Permanent) for kind in (ModelRefused, ContextTooLong))
+    assert all(issubclass(kind, Transient) for kind in (Transient, Transient))
+    assert all(issubclass(kind, Permanent) for kind in (Permanent, ContextTooLong))
 
 
 @pytest.mark.parametrize(("named", "attempt", "wait"), [("", 1, 2), ("1", 1, 2), ("60", 1, 60), ("5", 3, 8)])
@@ -82,7 +75,7 @@ SECRET = st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=12, max_size=4
 def test_error_repeats_no_text_of_the_api(status: int, secret: str, code: str | None, attempt: int) -> None:
     error = refusal(status, code, f"Refused {secret}", secret, **{"x-request-id": secret})
     unreachable = APIConnectionError(message=secret, request=error.request)
-    for failure in (error, unreachable, AnswerBroken(secret), TimeoutError(secret)):
+    for failure in (error, unreachable, InvalidResponse(secret), TimeoutError(secret)):
         words = str(translate(failure, attempt))
         assert words.endswith(".")
         assert "zq-" not in words

@@ -12,9 +12,8 @@ from tests.models.asking import BOTH, Answering, Make, asked
 from threadline.decisions.engine import COMPARISON_SCHEMA, OfferedTool, Situation, decide, find_conflict
 from threadline.decisions.model import DecisionType
 from threadline.errors import Permanent, Transient
-from threadline.models.chat_model import Form
-from threadline.models.model import Usage
-from threadline.models.structured import asking
+from threadline.models.client import ask_structured
+from threadline.models.model import ResponseFormat, Usage
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 
@@ -27,11 +26,11 @@ async def test_decision_is_made_over_either_api(
     make: Make, sandbox: ModelSandbox, api: str, types: tuple[str, ...]
 ) -> None:
     paid = list[Usage]()
-    made, problems = await decide(replace(BOOK, types=types), asking(make(api=api), paid))
+    made, problems = await decide(replace(BOOK, types=types), ask_structured(make(api=api), paid))
     assert (made.type, made.tools, problems) == (DecisionType.USE_TOOL, ("calendar_book",), ())
     assert paid[0].output_tokens > 0
-    [exchange] = sandbox.forms
-    assert (exchange.conversation.form, dict(exchange.conversation.tools)) == ("decision", {})
+    [exchange] = sandbox.structured_requests
+    assert (exchange.conversation.schema_name, dict(exchange.conversation.tools)) == ("decision", {})
     assert not sandbox.refused
 
 
@@ -40,17 +39,17 @@ async def test_invalid_decision_goes_back_to_the_model(make: Make, sandbox: Mode
     async def nonsense(turn: ScriptTurn) -> None:
         await turn.text_only("I would rather not.")
 
-    sandbox.script(nonsense, form="decision")
+    sandbox.script(nonsense, schema_name="decision")
     paid = list[Usage]()
-    made, _ = await decide(BOOK, asking(make(api=api), paid))
+    made, _ = await decide(BOOK, ask_structured(make(api=api), paid))
     assert (made.type, len(paid)) == (DecisionType.ESCALATE, 2)
-    assert "I would rather not." in json.dumps(sandbox.forms[-1].conversation.messages)
+    assert "I would rather not." in json.dumps(sandbox.structured_requests[-1].conversation.messages)
 
 
 @BOTH
 async def test_passages_are_compared_over_either_api(make: Make, sandbox: ModelSandbox, api: str) -> None:
     ten, twelve = passage("Prices", "", "It is $10."), passage("FAQ", "", "It is $12.")
-    ask = asking(make(api=api), [])
+    ask = ask_structured(make(api=api), [])
     assert await find_conflict([(ten, twelve)], ask)
     assert not await find_conflict([(ten, ten)], ask)
     assert not sandbox.refused
@@ -60,10 +59,10 @@ async def test_slow_decision_is_transient(make: Make, sandbox: ModelSandbox) -> 
     async def ponders(turn: ScriptTurn) -> None:
         await asyncio.Event().wait()
 
-    sandbox.script(ponders, form="decision")
+    sandbox.script(ponders, schema_name="decision")
     paid = list[Usage]()
     with pytest.raises(Transient, match=r"no decision within 0\.2 seconds"):
-        await decide(BOOK, asking(make(), paid, wait=0.2))
+        await decide(BOOK, ask_structured(make(), paid, wait=0.2))
     assert not paid
 
 
@@ -72,7 +71,7 @@ async def test_form_adds_only_itself_to_a_request(
     make: Make, answering: Answering, bodies: list[Any], api: str
 ) -> None:
     model = make(api=api, base_url=await answering({"error": {"message": "no"}}, status=400))
-    for given in (None, Form("comparison", COMPARISON_SCHEMA)):
+    for given in (None, ResponseFormat("comparison", COMPARISON_SCHEMA)):
         with pytest.raises(Permanent):
             await model.ask(asked(form=given))
     shape = {"name": "comparison", "schema": COMPARISON_SCHEMA, "strict": True}

@@ -20,18 +20,18 @@ def test_snapshot_of_a_model_costs_what_the_model_does() -> None:
     prices = parse_prices("gpt-x=1/0.5/2, gpt-y=0/0/0")
     assert prices == {"gpt-x": Price(1, 0.5, 2), "gpt-y": Price(0, 0, 0)}
     usage = Usage("gpt-x-2026-03-17", input_tokens=1_000_000, cached_tokens=400_000, output_tokens=500_000)
-    assert PriceList(prices).priced(usage).cost_usd == pytest.approx(0.6 + 0.2 + 1.0)
+    assert PriceList(prices).with_cost(usage).cost_usd == pytest.approx(0.6 + 0.2 + 1.0)
 
 
 def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "THREADLINE_OPENAI_API"):
         monkeypatch.delenv(name, raising=False)
-    assert OpenAISettings.read().api_key is None
+    assert OpenAISettings.load().api_key is None
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("THREADLINE_OPENAI_PRICES", "gpt-x=1/0.5/2")
     monkeypatch.setenv("THREADLINE_OPENAI_TIMEOUT", "90s")
-    read = OpenAISettings.read()
-    assert (read.prices, read.timeout, read.base_url) == ({"gpt-x": Price(1, 0.5, 2)}, 90, client.OPENAI)
+    read = OpenAISettings.load()
+    assert (read.openai_prices, read.openai_timeout, read.base_url) == ({"gpt-x": Price(1, 0.5, 2)}, 90, client.OPENAI)
     assert KEY not in repr(read)
     for name, value in (
         ("OPENAI_BASE_URL", "api.openai.com"),
@@ -41,4 +41,4 @@ def test_settings_of_the_model_are_read_and_checked(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patched:
             patched.setenv(name, value)
             with pytest.raises(Permanent, match=name):
-                OpenAISettings.read()
+                OpenAISettings.load()

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import ModelReply, Usage
+from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, Usage
 from threadline.operator.context import (
     TOKENS,
     Context,
@@ -19,7 +18,7 @@ from threadline.operator.context import (
     build_context,
     mentions_team,
 )
-from threadline.operator.model.memory import Memory, MemoryKind
+from threadline.operator.store import Memory, MemoryKind
 from threadline.rfps.model import EntryKind, Event, JournalEntry, OpportunityState, Rfp, RfpStatus, TeamMember
 from threadline.slack.model import Thread, UserProfile
 from threadline.tools.model import Author
@@ -137,13 +136,13 @@ class Answering(ChatModel):
     text: str | Exception | None = "Ann wants the status changed."
     asked: list[Prompt] = field(default_factory=list)
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         self.asked.append(prompt)
         if self.text is None:
             await asyncio.Event().wait()
         if isinstance(self.text, Exception):
             raise self.text
-        return Answer(ModelReply(str(self.text)), Usage("gpt", 100, 0, 20, 0, 0.01))
+        return Completion(ModelReply(str(self.text)), Usage("gpt", 100, 0, 20, 0, 0.01))
 
 
 _NAMES = ("opportunity.load", "opportunity.patch", "schedule.job", "slack.post.summary", "propose.action", "team.list")

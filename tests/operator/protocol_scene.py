@@ -12,7 +12,7 @@ from tests.support.tool_fakes import MemoryLedger, context
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import OperatorProtocol, Speech
+from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
@@ -54,7 +54,7 @@ class Office:
     goes: list[Goes] = field(default_factory=list)
     journal_goes: list[Goes] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    entries: dict[str, Speech] = field(default_factory=dict)
+    entries: dict[str, Event] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -69,10 +69,11 @@ class Office:
         _raise(goes)
         return ToolResult(data="done")
 
-    async def journal(self, speech: Speech) -> None:
+    async def journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
         _raise(self.journal_goes.pop(0) if self.journal_goes else Goes.WELL)
-        self.events.append(Event("journalled", speech.rfp_id, speech.correlation_id, speech.words))
-        self.entries[speech.operation.key] = speech
+        entry = Event("journalled", rfp_id, context.correlation_id, words)
+        self.events.append(entry)
+        self.entries[context.operation_key] = entry
 
 
 FAULTS = {Goes.REFUSED: Permanent, Goes.AWAY: Transient, Goes.BROKEN: RuntimeError}

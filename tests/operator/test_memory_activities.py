@@ -14,8 +14,7 @@ from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
-from threadline.operator.model.routing import Agent, TurnRoute
-from threadline.operator.model.scope import Branch
+from threadline.operator.model.routing import Agent, Branch, TurnRoute
 from threadline.rfps.model import Scope, ScopeSource
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, turn_id

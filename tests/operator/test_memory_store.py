@@ -1,12 +1,13 @@
 """What the operator remembers: found by words, of each kind by itself, and told where it may be."""
 
+from dataclasses import replace
+
 from sqlalchemy import text
 
 from tests.support.recording import explained
 from tests.support.tool_store import NOW
 from threadline.db.engine import Database
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 
 EPISODIC, SEMANTIC, PROCEDURAL = MemoryKind
 DONE = NewMemory(
@@ -17,7 +18,7 @@ DONE = NewMemory(
 async def keep(database: Database, *memories: NewMemory) -> None:
     async with database.begin() as tx:
         for number, memory in enumerate(memories):
-            await MemoryStore(tx).remember("T1", memory, f"k{number}", NOW + number)
+            await MemoryStore(tx).remember("T1", [(f"k{number}", memory)], NOW + number)
 
 
 async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> None:
@@ -25,17 +26,30 @@ async def test_memory_is_kept_once_for_its_key_and_kind(database: Database) -> N
     await keep(database, DONE)
     failed = NewMemory(PROCEDURAL, "Update the status", "x", "U1", rfp_id="rfp_abc123", error_class="StateMoved")
     async with database.begin() as tx:
-        await MemoryStore(tx).remember("T1", failed, "other", NOW)
+        await MemoryStore(tx).remember("T1", [("other", failed)], NOW)
         found = (await MemoryStore(tx).recall("T1", "what updates a status to be won"))[PROCEDURAL]
-        well = await MemoryStore(tx).recall("T1", "what updates a status", with_failures=False)
-        lessons = await MemoryStore(tx).recall("T1", "what updates a status", with_successes=False)
     assert [(each.cue, each.text, each.error_class, each.rfp_id) for each in found] == [
         (DONE.cue, DONE.text, "", ""),
         ("Update the status", "x", "StateMoved", "rfp_abc123"),
     ]
     assert (found[0].user_id, found[0].at.timestamp()) == ("U1", NOW)
-    assert well[PROCEDURAL] == found[:1]
-    assert lessons[PROCEDURAL] == found[1:]
+
+
+async def test_recall_for_a_turn_gives_the_users_patterns_those_of_others_and_failures_room_of_their_own(
+    database: Database,
+) -> None:
+    pattern = replace(DONE, cue="Update the status")
+    new = [*(replace(pattern, text=f"mine {n}") for n in range(3))]
+    new += [replace(pattern, text=f"theirs {n}", user_id="U2") for n in range(3)]
+    new += [replace(pattern, text=f"failed {n}", user_id=f"U{n}", error_class="validation") for n in range(3)]
+    new += [replace(pattern, kind=EPISODIC, text=f"told {n}", user_id=f"U{n}") for n in range(3)]
+    await keep(database, *new)
+    async with database.begin() as tx:
+        found = await MemoryStore(tx).recall_for_turn(
+            "T1", "what updates a status", channel="C1", user_id="U1", limit=1, patterns=2
+        )
+    assert [each.text for each in found if not each.is_pattern] == ["told 2", "failed 2"]
+    assert sorted(each.text for each in found if each.is_pattern) == ["mine 1", "mine 2", "theirs 1", "theirs 2"]
 
 
 async def test_recall_finds_the_most_similar_of_each_kind(database: Database) -> None:
@@ -62,13 +76,13 @@ async def test_memory_is_recalled_in_its_team_and_channel_alone(database: Databa
     )
     async with database.begin() as tx:
 
-        async def told(team: str, **where: str) -> set[str]:
-            return {each.text for each in (await MemoryStore(tx).recall(team, "bridge", **where))[EPISODIC]}  # type: ignore[arg-type]
+        async def told(team: str, channel: str = "") -> set[str]:
+            found = await MemoryStore(tx).recall(team, "bridge", channel=channel)
+            return {each.text for each in found[EPISODIC]}
 
         assert await told("T1", channel="C1") == {"Everywhere.", "In C1."}
         assert await told("T1", channel="C2") == {"Everywhere."}
         assert await told("T1") == {"Everywhere."}
-        assert await told("T1", channel="C1", user_id="U2") == {"In C1."}
         assert await told("T2", channel="C1") == set()
 
 
@@ -107,10 +121,10 @@ async def test_words_are_forgotten_by_key_and_tool_patterns_stay(database: Datab
     async with database.begin() as tx:
         for kind in MemoryKind:
             for key in ("mine", "other", "x" * 300):
-                await MemoryStore(tx).remember("T1", NewMemory(kind, "bridge", "It was told."), key, NOW)
-        assert await MemoryStore(tx).forget_said("T2", ["mine"]) == 0
-        assert await MemoryStore(tx).forget_said("T1", ["mine", "x" * 300]) == 4
-        assert await MemoryStore(tx).forget_said("T1", []) == 0
+                await MemoryStore(tx).remember("T1", [(key, NewMemory(kind, "bridge", "It was told."))], NOW)
+        assert await MemoryStore(tx).forget_user_content("T2", ["mine"]) == 0
+        assert await MemoryStore(tx).forget_user_content("T1", ["mine", "x" * 300]) == 4
+        assert await MemoryStore(tx).forget_user_content("T1", []) == 0
         rows = await tx.execute(text("SELECT kind, left(key, 6) FROM memories ORDER BY 1, 2"))
     kept = [("episodic", "other"), ("procedural", "mine"), ("procedural", "other"), ("procedural", "sha256")]
     assert [tuple(each) for each in rows] == [*kept, ("semantic", "other")]

@@ -16,8 +16,7 @@ from tests.support.tool_store import NOW, change
 from threadline.conversations.contract import ThinkRequest, Thought
 from threadline.conversations.operator_context import context_request
 from threadline.db.engine import Database
-from threadline.models.chat_model import Answer, Prompt
-from threadline.models.model import ToolChoice
+from threadline.models.model import Completion, Prompt, ToolChoice
 from threadline.operator.context import (
     Context,
     ContextRequest,
@@ -26,13 +25,12 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
-from threadline.operator.model.memory import MemoryKind, NewMemory
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
@@ -53,11 +51,11 @@ async def find_user(user_id: str) -> User | None:
 class Heard(History):
     """Slack's history of one thread, without Slack."""
 
-    def __init__(self, *messages: Raw) -> None:
+    def __init__(self, *messages: RawMessage) -> None:
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
+    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message
@@ -93,7 +91,7 @@ async def fill(database: Database, rows: int, rfp_id: str = "rfp_abc123", first:
             await RfpStore(tx).bind(thread, rfp_id, "U1")
             for kind in MemoryKind:
                 new = NewMemory(kind, "website relaunch status", "opportunity_load", "U1")
-                await MemoryStore(tx).remember("T1", new, f"{kind}{n}", NOW + n)
+                await MemoryStore(tx).remember("T1", [(f"{kind}{n}", new)], NOW + n)
 
 
 @asynccontextmanager
@@ -218,7 +216,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model = Answering("They want SECRETWORD done.")
     ask = model.ask
 
-    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Completion:
         await talk.said(talk.deletion(said))
         answer = await ask(prompt, attempt=attempt)
         model.text = "Nothing is left of it."
@@ -241,7 +239,7 @@ async def begun(talk: ConversationActivityScene) -> IncomingMessage:
     key = turn_id(talk.thread, 1)
     words = NewMemory(MemoryKind.EPISODIC, "rfp_abc123 far", "SECRETWORD was said", "U1", talk.thread.channel)
     async with talk.database.begin() as tx:
-        await MemoryStore(tx).remember(talk.thread.team, words, key, NOW)
+        await MemoryStore(tx).remember(talk.thread.team, [(key, words)], NOW)
     return said
 
 
@@ -259,7 +257,7 @@ async def test_words_of_other_channels_are_not_told(database: Database) -> None:
         remembered = NewMemory(MemoryKind.EPISODIC, "relaunch", f"the relaunch, as told in {channel}", "U1", channel)
         async with database.begin() as tx:
             await RfpStore(tx).bind(thread, "rfp_abc123", "U1")
-            await MemoryStore(tx).remember("T1", remembered, channel, NOW)
+            await MemoryStore(tx).remember("T1", [(channel, remembered)], NOW)
     prepared = await prepare(database, "the relaunch", "rfp_abc123")
     for told in ("We shall bid.", "<#C2>", "as told in C1"):
         assert told in prepared.text
@@ -270,7 +268,7 @@ async def test_own_patterns_come_first(database: Database) -> None:
     async with database.begin() as tx:
         for user, tools in (("U2", "team_list"), ("U1", "opportunity_load")):
             new = NewMemory(MemoryKind.PROCEDURAL, f"update status | {tools}", tools, user)
-            await MemoryStore(tx).remember("T1", new, user, NOW - 60 * (user == "U1"))
+            await MemoryStore(tx).remember("T1", [(user, new)], NOW - 60 * (user == "U1"))
     told = (await prepare(database, "update the status")).patterns
     assert [each.split(": ")[1].split(" ")[0] for each in told.splitlines()] == ["opportunity_load", "team_list"]
 
@@ -285,7 +283,7 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
         "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = 'analyse'"
     )
     assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
-    assert len([each for each in model.asked if each.longest == MAX_ANALYSIS_TOKENS]) == 1
+    assert len([each for each in model.asked if each.max_output_tokens == MAX_ANALYSIS_TOKENS]) == 1
 
 
 async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
@@ -293,8 +291,8 @@ async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
     model = asks(talk, Answering("Done."))
     ask = model.ask
 
-    async def broken(prompt: Prompt, *, attempt: int = 1) -> Answer:
-        if prompt.longest == MAX_ANALYSIS_TOKENS:
+    async def broken(prompt: Prompt, *, attempt: int = 1) -> Completion:
+        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS:
             raise RuntimeError("It is broken.")
         return await ask(prompt, attempt=attempt)
 
@@ -327,6 +325,6 @@ async def test_lessons_are_not_crowded_out_by_successes(database: Database) -> N
         for n in range(9):
             kind = "validation" if n == 0 else ""
             new = NewMemory(MemoryKind.PROCEDURAL, "website relaunch status", f"way {n}", "U1", error_class=kind)
-            await MemoryStore(tx).remember("T1", new, f"k{n}", NOW + n)
+            await MemoryStore(tx).remember("T1", [(f"k{n}", new)], NOW + n)
     prepared = await prepare(database, QUESTION)
     assert "way 0" in prepared.text

@@ -74,7 +74,7 @@ async def test_analysis_asks_the_model_once_and_without_tools() -> None:
     made = await analyse_request(model, "Set it to won", "<context>rfp_abc123</context>", TOOLS)
     assert (made.text, made.usage) == (model.text, Usage("gpt", 100, 0, 20, 0, 0.01))
     (prompt,) = model.asked
-    assert (prompt.tools, prompt.tool_choice, prompt.longest) == ((), ToolChoice.NONE, MAX_ANALYSIS_TOKENS)
+    assert (prompt.tools, prompt.tool_choice, prompt.max_output_tokens) == ((), ToolChoice.NONE, MAX_ANALYSIS_TOKENS)
     asked = prompt.messages[0].content
     for each in ("opportunity_patch", "Set it to won", "<context>rfp_abc123</context>"):
         assert each in asked

@@ -14,13 +14,13 @@ from threadline.operator.model.protocol import (
     MOST_LOADED,
     FinalText,
     FinalTextRule,
-    Permit,
+    ProtocolRefusal,
     ProtocolState,
-    Refusal,
     ToolRequest,
     TurnEnding,
     check,
     final_text_rule,
+    journal_before_speech,
     record_outcome,
     turn_ending,
 )
@@ -51,8 +51,8 @@ def having(state: ProtocolState, *done: Result) -> ProtocolState:
 
 def refused(state: ProtocolState, call: ToolRequest) -> str:
     """What the model reads of a refusal; empty when the call may run."""
-    verdict = check(state, call)
-    return f"{verdict.message} {verdict.suggestion}" if isinstance(verdict, Refusal) else ""
+    refusal = check(state, call)
+    return f"{refusal.message} {refusal.suggestion}" if refusal else ""
 
 
 LOADED, BOTH_LOADED = having(SCOPED, LOADED_A), having(FREE, LOADED_A, LOADED_B)
@@ -112,12 +112,14 @@ def test_scoped_turn_says_nothing_before_something_is_written(done: tuple[Result
 def test_scoped_turn_that_only_read_speaks_by_way_of_the_journal() -> None:
     read = ((ToolKind.READ, "", True), (ToolKind.READ, "", False))
     for done in ((), (LOADED_A,), read, (LOADED_A, (ToolKind.SPEAK, "", False))):
-        assert check(having(SCOPED, *done), SPEAK) == Permit(journal_in=A)
+        state = having(SCOPED, *done)
+        assert (check(state, SPEAK), journal_before_speech(state)) == (None, A)
 
 
 def test_scoped_turn_speaks_freely_once_something_is_written() -> None:
     for done in ((PATCHED,), (JOURNALLED,), (PATCH_FAILED, JOURNALLED), (PATCHED, (ToolKind.JOURNAL, A, False))):
-        assert check(having(LOADED, *done), SPEAK) == Permit()
+        state = having(LOADED, *done)
+        assert (check(state, SPEAK), journal_before_speech(state)) == (None, "")
 
 
 def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
@@ -129,7 +131,8 @@ def test_turn_without_a_scope_writes_down_only_a_change_that_it_tried() -> None:
         (LOADED_A, (ToolKind.PATCH, B, False)),
         (LOADED_A, PATCH_FAILED, JOURNALLED),
     ):
-        assert check(having(FREE, *done), SPEAK) == Permit()
+        state = having(FREE, *done)
+        assert (check(state, SPEAK), journal_before_speech(state)) == (None, "")
     for tried in (PATCH_FAILED, PATCH_UNKNOWN):
         assert "journal_append for rfp_a" in refused(having(FREE, LOADED_A, tried), SPEAK)
 
@@ -143,18 +146,18 @@ def test_turn_that_has_spoken_or_proposed_runs_nothing_more() -> None:
 def test_call_that_changes_no_rfp_runs_at_any_time() -> None:
     for state in (FREE, SCOPED, LOADED, BOTH_LOADED):
         for call in (READ, GLOBAL, PROPOSE, ToolRequest(ToolKind.LOAD, A), ToolRequest(ToolKind.LOAD, B)):
-            assert check(state, call) == Permit()
+            assert check(state, call) is None
 
 
 def test_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
     assert LOAD_FIRST in refused(SCOPED, ToolRequest(ToolKind.PROPOSE, A))
     assert OTHER_RFP in refused(LOADED, ToolRequest(ToolKind.PROPOSE, B))
-    assert check(LOADED, ToolRequest(ToolKind.PROPOSE, A)) == Permit()
+    assert check(LOADED, ToolRequest(ToolKind.PROPOSE, A)) is None
 
 
 def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
     state = having(FREE, *((ToolKind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
-    assert check(state, ToolRequest(ToolKind.LOAD, "rfp_0")) == Permit()
+    assert check(state, ToolRequest(ToolKind.LOAD, "rfp_0")) is None
     assert "rfp_get" in refused(state, ToolRequest(ToolKind.LOAD, "rfp_more"))
 
 
@@ -240,6 +243,6 @@ def test_state_survives_json(state: ProtocolState, history: History) -> None:
 @given(STATES, HISTORIES, CALLS)
 def test_refusal_reaches_the_model_whole(state: ProtocolState, history: History, call: ToolRequest) -> None:
     verdict = check(played(state, history), call)
-    if isinstance(verdict, Refusal):
+    if isinstance(verdict, ProtocolRefusal):
         assert public_sentence(verdict.message, "") == verdict.message
         assert public_sentence(verdict.suggestion, "") == verdict.suggestion

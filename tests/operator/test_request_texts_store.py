@@ -4,9 +4,8 @@ from tests.support.conversation_store import THREAD, StoredConversation, deletio
 from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
-from threadline.operator.model import scope as questions
-from threadline.operator.model.routing import Agent, TurnRoute
-from threadline.operator.model.scope import Branch
+from threadline.operator.model import routing as questions
+from threadline.operator.model.routing import Agent, Branch, TurnRoute
 
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:

@@ -15,7 +15,7 @@ from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.rfps.model import EntryKind, NewEntry

@@ -13,18 +13,19 @@ from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator import speaking_tools as speaking
-from threadline.operator.enforcement import OperatorProtocol, Speech
+from threadline.operator.enforcement import OperatorProtocol
 from threadline.operator.model.protocol import ProtocolState
-from threadline.rfps.model import EntryKind, NewEntry
+from threadline.operator.tools import ask_clarifying_question, post_summary
+from threadline.rfps.model import EntryKind
 from threadline.rfps.store import RfpStore
-from threadline.tools.context import Services
-from threadline.tools.model import Author, Change, ErrorCode, ToolResult
+from threadline.tools.context import Services, ToolContext
+from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline.wiring.toolset_list import TOOLS
 
 REGISTRY = ToolRegistry(TOOLS)
+SPEAKING = (post_summary, ask_clarifying_question)
 
 
 class Turn:
@@ -37,7 +38,7 @@ class Turn:
         self._ids = (f"call_{number}" for number in itertools.count(1))
         self.state = ProtocolState(scope=scope)
         self.dies = False
-        """The worker is lost at the next entry that goes before words."""
+        """The worker is lost behind the next entry that goes before words."""
 
     async def ask(self, tool: str, call_id: str = "", **arguments: Any) -> ToolResult:
         everything = allowed_tools(REGISTRY, self._services, operator=True, read_only=False)
@@ -47,32 +48,27 @@ class Turn:
         self.state = protocol.after(REGISTRY, self.state, call, result)
         return result
 
-    async def _journal(self, speech: Speech) -> None:
+    async def _journal(self, context: ToolContext, rfp_id: str, words: str) -> None:
+        await protocol.journal_words(context, rfp_id, words)
         if self.dies:
             self.dies = False
             raise asyncio.CancelledError
-        async with self._database.begin() as tx:
-            entry = NewEntry(speech.words, EntryKind.SAID)
-            author = Author(speech.user_id, speech.correlation_id)
-            await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
 
 def test_protocol_knows_the_real_tools() -> None:
     protocol.check_tool_declarations(REGISTRY)
     kinds = {each.wire_name: each.kind for each in TOOLS}
     assert [name for name, kind in kinds.items() if kind is ToolKind.LOAD] == ["opportunity_load"]
-    assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {
-        each.wire_name for each in speaking.TOOLS
-    }
+    assert {name for name, kind in kinds.items() if kind is ToolKind.SPEAK} == {each.wire_name for each in SPEAKING}
     reading = ("rfp_list", "rfp_search", "rfp_get", "journal_list", "event_list", "team_list", "team_get")
     assert {kinds[name] for name in (*reading, "memory_search", "slack_get_thread")} == {ToolKind.READ}
-    # A local tool records its call in the transaction of its change, and counts the change itself.
+    # A local tool records its call in the transaction of its change, and of the journal's entry about its words.
     writing = {"opportunity_patch": ToolKind.PATCH, "journal_append": ToolKind.JOURNAL, "event_append": ToolKind.EVENT}
-    for name, kind in writing.items():
+    for name, kind in {**writing, **dict.fromkeys((each.wire_name for each in SPEAKING), ToolKind.SPEAK)}.items():
         tool = REGISTRY.get(name)
         assert tool
         assert (kinds[name], tool.remote) == (kind, False)
-        assert "correlation_id" in tool.parameters.model_fields
+        assert "correlation_id" in tool.parameters.model_fields or name == "slack_ask_clarifying_question"
 
 
 def test_model_is_not_shown_the_correlation_id() -> None:
@@ -118,16 +114,14 @@ async def test_turn_loads_patches_journals_and_speaks(database: Database) -> Non
 async def test_empty_or_too_long_words_are_refused(
     database: Database, tool: str, arguments: dict[str, Any], says: str
 ) -> None:
-    result = await ToolScene(database, speaking.TOOLS).refused(tool, **arguments)
+    result = await ToolScene(database, SPEAKING).refused(tool, **arguments)
     assert result.error
     assert says in result.error.message
 
 
 async def test_words_are_accepted_without_any_service(database: Database) -> None:
-    desk, registry = ToolScene(database, speaking.TOOLS), ToolRegistry(speaking.TOOLS)
-    assert allowed_tools(registry, Services(), operator=True, read_only=False).names == {
-        each.name for each in speaking.TOOLS
-    }
+    desk, registry = ToolScene(database, SPEAKING), ToolRegistry(SPEAKING)
+    assert allowed_tools(registry, Services(), operator=True, read_only=False).names == {each.name for each in SPEAKING}
     assert not allowed_tools(registry, Services(), read_only=False).names
     assert await desk.done("slack.post.summary", text="x" * 5_000)
     assert await desk.done("slack.ask.clarifying.question", question="Which one?")
@@ -140,6 +134,8 @@ async def test_lost_journal_entry_is_written_by_the_next_try(database: Database)
     turn.dies = True
     with pytest.raises(asyncio.CancelledError):
         await turn.ask("slack.post.summary", "call_9", text="It is new.")
+    async with database.begin() as tx:
+        assert await RfpStore(tx).journal("T1", rfp.rfp_id) == []
     assert (await turn.ask("slack.post.summary", "call_9", text="It is new.")).success
     async with database.begin() as tx:
         entries = await RfpStore(tx).journal("T1", rfp.rfp_id)

@@ -15,10 +15,9 @@ from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
-from threadline.operator.model.routing import Agent, TurnRoute
-from threadline.operator.model.scope import Branch
+from threadline.operator.model.routing import Agent, Branch, TurnRoute
 from threadline.rfps.model import ScopeSource
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import IncomingMessage, MessageKind, edit_id

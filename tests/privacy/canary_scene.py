@@ -22,7 +22,7 @@ from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.investigator.store import AgentStore
 from threadline.privacy.keys import KeyRing
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.model import AGENTS_QUEUE, INCOMING_MESSAGE, MessageKind, SenderType, edit_id
 from threadline.wiring.temporal import WORKFLOWS, data_converter
@@ -68,7 +68,7 @@ async def case_scene_at(
     client = await Client.connect(address, data_converter=data_converter(ring), identity=UNPROTECTED)
     async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
         around = WorkflowEnvironment.from_client(client)
-        activities = core_activities(database, client, Slack(make_client(BOT_TOKEN, slack.api_url, session)))
+        activities = core_activities(database, client, SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session)))
         agent = agent or Agent(AgentStore(agent_database))
         root = slack.workspace.post(REPORTS, REPORTER, TOLD["report"])
         async with (

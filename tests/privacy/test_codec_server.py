@@ -16,7 +16,7 @@ from threadline.privacy import codec_server as served
 from threadline.privacy.codec_server import CodecAccess, CodecServer
 from threadline.privacy.encryption import EncryptionCodec, is_encrypted
 from threadline.privacy.keys import Key, KeyRing
-from threadline.wiring.codec import run_codec
+from threadline.settings import CodecSettings
 
 TOKEN = "a-token-that-nobody-guesses"
 UI = "http://localhost:8233"
@@ -133,18 +133,13 @@ async def test_invalid_body_is_a_bad_request() -> None:
             assert "JSON form of protobuf" in (await answer.json())["message"]
 
 
-@pytest.mark.parametrize(
-    ("host", "token", "reason"),
-    [
-        ("::", "", "THREADLINE_CODEC_TOKEN is not set"),
-        ("codec.internal", "", "THREADLINE_CODEC_TOKEN is not set"),
-        ("127.0.0.1", "secret", r"THREADLINE_CODEC_TOKEN is a secret .* at least 16"),
-    ],
-)
-async def test_server_needs_a_token_where_others_reach_it_and_a_long_one(
-    host: str, token: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", "a:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
-    monkeypatch.setenv("THREADLINE_CODEC_TOKEN", token)
-    with pytest.raises(Permanent, match=reason):
-        await run_codec(host, 0, asyncio.Event())
+@pytest.mark.parametrize("host", ["::", "codec.internal"])
+async def test_server_needs_a_token_where_others_reach_it(host: str) -> None:
+    with pytest.raises(Permanent, match="THREADLINE_CODEC_TOKEN is not set"):
+        await served.serve(host, 0, KeyRing((A,)), "", (UI,), asyncio.Event())
+
+
+def test_server_needs_a_long_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THREADLINE_CODEC_TOKEN", "secret")
+    with pytest.raises(Permanent, match=r"THREADLINE_CODEC_TOKEN is a secret .* at least 16"):
+        CodecSettings.load()

@@ -69,7 +69,7 @@ async def test_keys_after_plain_only_decrypt() -> None:
 def test_invalid_keys_are_refused_without_showing_one(text: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THREADLINE_PAYLOAD_KEYS", text)
     with pytest.raises(Permanent) as told:
-        PayloadSettings.read()
+        PayloadSettings.load()
     assert f"THREADLINE_PAYLOAD_KEYS is a secret that is not shown: {reason}" in str(told.value)
     assert B_TEXT[:20] not in str(told.value)
     assert A_TEXT[:20] not in str(told.value)
@@ -77,7 +77,7 @@ def test_invalid_keys_are_refused_without_showing_one(text: str, reason: str, mo
 
 async def test_without_keys_payloads_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("THREADLINE_PAYLOAD_KEYS", raising=False)
-    keys = PayloadSettings.read().keys
+    keys = PayloadSettings.load().payload_keys
     assert keys is None
     assert await EncryptionCodec(keys).encode([plain()]) == [plain()]
     assert await EncryptionCodec(keys).decode([plain()]) == [plain()]

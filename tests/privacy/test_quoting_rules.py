@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadline.privacy.quoting import LONGEST, quotable
+from threadline.privacy.redaction import MAX_QUOTE, quotable
 
 
 @pytest.mark.parametrize("text", ["Summary is required.", "The value 'NONE' does not exist for the field 'project'."])
@@ -25,7 +25,7 @@ def test_plain_sentence_is_quoted(text: str) -> None:
         "<b>Log in",
         "the token ghp_0123456789abcdefghijABCDEFGHIJ012345 is expired",
         "a\x00b",
-        "x" * (LONGEST + 1),
+        "x" * (MAX_QUOTE + 1),
     ],
 )
 def test_place_or_secret_is_not_quoted(text: object) -> None:

@@ -19,8 +19,8 @@ from tests.privacy.innocent_corpus import INNOCENT
 from tests.privacy.secrets_corpus import SECRETS, Secret
 from threadline.privacy.redaction import RULES, redact, redact_value
 from threadline.privacy.secret_rules import _DETECTOR, NOT_USED, SHAPES
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import FileRef
-from threadline.slack.redaction import redact_files
 
 UNKNOWN = (
     "only letters, in a sentence",

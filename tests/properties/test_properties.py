@@ -49,10 +49,9 @@ from threadline.db.engine import Database
 from threadline.db.rate_limit_rules import Verdict
 from threadline.db.rate_limits import Limits
 from threadline.db.values import storable
-from threadline.errors import Permanent, parse_retry_after
-from threadline.models.chat_model import Prompt
-from threadline.models.errors import AnswerBroken, RateLimited, translate
-from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolChoice, ToolKind
+from threadline.errors import Permanent, Transient, parse_retry_after
+from threadline.models.errors import InvalidResponse, translate
+from threadline.models.model import Message, ModelReply, Prompt, Role, ToolCall, ToolChoice, ToolKind
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.slack.text import is_blank
@@ -350,7 +349,7 @@ def model_failures(raised: tuple[Any, ...], status: int) -> Sequence[Exception]:
         APIStatusError(internal, response=response, body=body),
         APIConnectionError(message=internal, request=request),
         APIError(internal, request, body=body),
-        AnswerBroken(internal),
+        InvalidResponse(internal),
         TimeoutError(internal),
     )
     return (error, *known, *(translate(each, 1) for each in known))
@@ -489,7 +488,7 @@ def test_property_11_rate_limited_call_waits_2_to_the_attempt_and_is_retried_3_t
     request = httpx2.Request("POST", "https://inner.example/v1/responses")
     response = httpx2.Response(429, headers=headers, request=request)
     failure = translate(RateLimitError("Slow down.", response=response, body=body), attempt)
-    assert isinstance(failure, RateLimited)
+    assert isinstance(failure, Transient)
     assert failure.retry_after is not None
     assert failure.retry_after >= 2.0 ** min(max(attempt, 0), 10)
     asked = parse_retry_after(headers, RATE_LIMITED_AT)

@@ -21,17 +21,16 @@ from threadline.db.rate_limit_rules import Rate
 from threadline.db.rate_limits import Limits
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import ModelReply, ToolCall, ToolChoice, ToolKind
+from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall, ToolChoice, ToolKind
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
 from threadline.threads.calls import public_message
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import ErrorCode, error_result
 from threadline.tools.registry import Cache, ToolRegistry, tool
+from threadline.tools.store import ToolLedger
 from threadline_devstack.slack.identity import GENERAL, REPORTER, TEAM
 
 numbers = itertools.count(1)
@@ -46,11 +45,11 @@ class ScriptedModel(ChatModel):
     def __init__(self, *replies: ModelReply | Exception) -> None:
         self._replies = list(replies)
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1, **_: Any) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1, **_: Any) -> Completion:
         reply = self._replies.pop(0) if self._replies else ModelReply()
         if isinstance(reply, Exception):
             raise reply
-        return Answer(reply)
+        return Completion(reply)
 
 
 async def new_turn(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import threadline
-from threadline.threads.shared_modules import SHARED_MODULES
+from threadline.threads.payload_converter import SHARED_MODULES
 from threadline.wiring.temporal import WORKFLOWS
 
 COMMITTED = Path(__file__).with_name("fingerprints.json")

@@ -13,8 +13,7 @@ from temporalio.worker import Replayer
 from tests.replay import diverging, histories
 from tests.support.temporal import sandbox_runner
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.threads.replay_divergence import Divergence
-from threadline.wiring.replay import replay_one
+from threadline.wiring.replay import Divergence, replay_one
 from threadline.wiring.temporal import WORKFLOWS
 
 Json = dict[str, Any]

@@ -17,17 +17,17 @@ from threadline.models.model import ToolCall
 from threadline.rfps import files
 from threadline.rfps.files import RfpFiles
 from threadline.rfps.model import BINDING
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import Services
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxFile
@@ -42,7 +42,7 @@ class Caller:
 
     def __init__(self, database: Database, api_url: str, session: aiohttp.ClientSession) -> None:
         self.database = database
-        slack = Slack(make_client(BOT_TOKEN, api_url, session))
+        slack = SlackClient(make_web_client(BOT_TOKEN, api_url, session))
         authors = AuthorPolicy(UserDirectory(slack.user))
         self._services = Services().with_service(RfpFiles, RfpFiles(database, slack, History(slack), authors))
         registry = ToolRegistry(files.TOOLS)

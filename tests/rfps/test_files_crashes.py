@@ -18,8 +18,8 @@ from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.rfps.model import NewRfp, RfpFacts, SourceFile
 from threadline.rfps.store import RfpStore
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ErrorCode
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import TEAM
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,7 @@ from tests.support.tool_scene import ToolScene
 from tests.support.tool_store import NOW, change
 from threadline.db.engine import Database
 from threadline.operator import tools as memory
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps import tools as rfps
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus, SourceFile, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -108,9 +107,9 @@ async def test_memories_are_found_by_channel_and_kind(desk: ToolScene, database:
     async with database.begin() as tx:
         for key, channel in (("a", "C1"), ("b", "C2"), ("c", "")):
             new = NewMemory(MemoryKind.EPISODIC, "status of the harbour crane", f"said {key}", channel=channel)
-            await MemoryStore(tx).remember("T1", new, key, NOW)
+            await MemoryStore(tx).remember("T1", [(key, new)], NOW)
         failed = NewMemory(MemoryKind.PROCEDURAL, "harbour", "opportunity_patch", error_class="REFUSED")
-        await MemoryStore(tx).remember("T1", failed, "d", NOW)
+        await MemoryStore(tx).remember("T1", [("d", failed)], NOW)
     result = await desk.ask("memory.search", question="How is the harbour?")
     assert sorted(each["text"] for each in result.data["episodic"]) == ["said a", "said c"]
     assert (result.data["semantic"], result.data["procedural"][0]["failed_with"]) == ([], "REFUSED")

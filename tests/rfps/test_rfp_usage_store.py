@@ -14,8 +14,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.jobs.model import JobQuery, JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
 from threadline.threads.store import ThreadBindingStore
@@ -27,7 +26,7 @@ ID = "rfp_abc123"
 async def remember(database: Database, kind: MemoryKind, rfp_id: str, team: str = "T1") -> None:
     new = NewMemory(kind, "crane", f"A crane, {kind}.", "U1", rfp_id=rfp_id)
     async with database.begin() as tx:
-        await MemoryStore(tx).remember(team, new, f"of {rfp_id}", NOW)
+        await MemoryStore(tx).remember(team, [(f"of {rfp_id}", new)], NOW)
 
 
 async def rows(database: Database, query: str, **given: object) -> list[dict[str, Any]]:

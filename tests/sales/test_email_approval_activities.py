@@ -25,7 +25,7 @@ from threadline.conversations.model.conversation import ConversationOutcome, Out
 from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
-from threadline.operator.enforcement import OperatorProtocol, Speech, approved_call_policies
+from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import tools as sales
@@ -35,10 +35,10 @@ from threadline.sales.smtp import SmtpMailer
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
+from threadline.tools.store import PostgresToolLedger
 from threadline_devstack.slack.identity import GENERAL, TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -47,10 +47,6 @@ REGISTRY = ToolRegistry([*sales.TOOLS, *proposals.TOOLS])
 REF = ApprovalRef(TEAM, "ACT-1")
 SETTINGS = ApprovalRules((APPROVER,))
 LETTER: dict[str, Any] = {"to": "zoe@shop.example", "subject": "Our call", "body": "Hello Zoe."}
-
-
-async def _unspoken(_: Speech) -> None:
-    raise AssertionError("nothing is said")
 
 
 @dataclass
@@ -93,7 +89,7 @@ class Office:
     async def call(self, name: str, agent: Agent = Agent.COPILOT, **arguments: Any) -> ToolResult:
         """As a turn of this agent makes it."""
         may = allowed_tools(REGISTRY, self.services, operator=agent is Agent.OPERATOR, read_only=False)
-        policies = [OperatorProtocol(ProtocolState(), _unspoken)] if agent is Agent.OPERATOR else []
+        policies = [OperatorProtocol(ProtocolState())] if agent is Agent.OPERATOR else []
         runner = ToolRunner(REGISTRY, may, self.ledger, policies)
         thread = self.talk.thread
         where = ToolContext(

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from threadline.slack.channels import ChannelRefused, Channels
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, BYSTANDER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import SandboxUser
 
 
 @pytest.fixture
-def channels(slack: Slack) -> Channels:
+def channels(slack: SlackClient) -> Channels:
     return Channels(slack)
 
 

@@ -11,7 +11,7 @@ from slack_sdk.errors import SlackRequestError
 
 from tests.support.slack import Serve
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.errors import RATE_LIMIT_PAUSE, translate
 
 
@@ -19,7 +19,7 @@ async def _fault(serve: Serve, session: aiohttp.ClientSession, **answer: Any) ->
     async def handler(_: web.Request) -> web.Response:
         return web.Response(**answer)
 
-    slack = Slack(make_client("xoxb-test", await serve(handler), session))
+    slack = SlackClient(make_web_client("xoxb-test", await serve(handler), session))
     try:
         await slack.post("C1", "hello")
     except (Permanent, Transient) as fault:
@@ -89,7 +89,7 @@ async def test_refused_connection_may_be_repeated(session: aiohttp.ClientSession
     server.close()
     await server.wait_closed()
     with pytest.raises(NotDone):
-        await Slack(make_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post("C1", "hello")
+        await SlackClient(make_web_client("xoxb-test", f"http://127.0.0.1:{port}", session)).post("C1", "hello")
 
 
 async def test_connection_that_breaks_off_is_transient(serve: Serve, session: aiohttp.ClientSession) -> None:
@@ -99,7 +99,7 @@ async def test_connection_that_breaks_off_is_transient(serve: Serve, session: ai
         return web.Response()
 
     with pytest.raises(Transient) as caught:
-        await Slack(make_client("xoxb-test", await serve(hang_up), session)).post("C1", "hello")
+        await SlackClient(make_web_client("xoxb-test", await serve(hang_up), session)).post("C1", "hello")
     assert type(caught.value) is Transient
 
 

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from tests.support.slack import Handler, Serve
 from threadline.errors import Permanent, Transient
-from threadline.slack.client import Slack, make_client
-from threadline.slack.files import Downloaded, download, fetch, look
+from threadline.slack.client import SlackClient, make_web_client
+from threadline.slack.files import DownloadedFile, download_readable, fetch, file_info
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import REPORTER, REPORTS
 
@@ -31,55 +31,55 @@ def _slack(answer: Answer, **file: Any) -> Handler:
     return handler
 
 
-async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: SlackSandbox, slack: SlackClient) -> None:
     for name, mimetype in (("shot.png", "image/png"), ("log.txt", "text/plain")):
         file = sandbox.workspace.add_file(name, REPORTER, b"content")
-        assert await download(slack.client, file.id) == Downloaded(name, mimetype, b"content")
+        assert await download_readable(slack.client, file.id) == DownloadedFile(name, mimetype, b"content")
     for name in ("virus.exe", "page.html", "archive.zip", "film.mp4"):
         file = sandbox.workspace.add_file(name, REPORTER, b"content")
         with pytest.raises(Permanent, match="is of the kind"):
-            await download(slack.client, file.id)
+            await download_readable(slack.client, file.id)
 
 
-async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: SlackSandbox, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
     direct = sandbox.workspace.open_im(REPORTER).id
     for place in (REPORTS, direct):
         sandbox.workspace.post(place, REPORTER, "see", files=[file.id])
     sandbox.faults.fail_before("files.download")
-    told = await look(slack.client, file.id)
+    told = await file_info(slack.client, file.id)
     assert (told.name, told.mimetype, told.size) == ("brief.pdf", "application/pdf", 8)
     assert told.channels == {REPORTS, direct}
     assert sandbox.faults.ordered("files.download") == 1
 
 
-async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: SlackSandbox, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"x" * 11)
-    assert await fetch(slack.client, await look(slack.client, file.id), max_bytes=11) == b"x" * 11
+    assert await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=11) == b"x" * 11
     file.announced = 3
     with pytest.raises(Permanent, match="larger than"):
-        await fetch(slack.client, await look(slack.client, file.id), max_bytes=10)
+        await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=10)
 
 
-async def test_rate_limited_download_says_for_how_long(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_rate_limited_download_says_for_how_long(sandbox: SlackSandbox, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x")
     sandbox.faults.rate_limit("files.download", retry_after=7)
     with pytest.raises(Transient) as told:
-        await download(slack.client, file.id)
+        await download_readable(slack.client, file.id)
     assert told.value.retry_after == 7
 
 
-async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: SlackSandbox, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x" * 11)
     sandbox.faults.fail_before("files.download")
     with pytest.raises(Permanent, match="larger than"):
-        await download(slack.client, file.id, max_bytes=10)
+        await download_readable(slack.client, file.id, max_bytes=10)
     assert sandbox.faults.ordered("files.download") == 1
 
 
-async def test_missing_file_is_named(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_missing_file_is_named(sandbox: SlackSandbox, slack: SlackClient) -> None:
     with pytest.raises(Permanent, match="F0"):
-        await download(slack.client, "F0")
+        await download_readable(slack.client, "F0")
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ async def test_missing_file_is_named(sandbox: SlackSandbox, slack: Slack) -> Non
 async def test_answer_that_is_no_file_is_an_error(
     serve: Serve, session: aiohttp.ClientSession, answer: Answer, error: type[Exception], says: str
 ) -> None:
-    client = make_client("xoxb-test", await serve(_slack(answer)), session)
+    client = make_web_client("xoxb-test", await serve(_slack(answer)), session)
     with pytest.raises(error, match=says):
-        await download(client, "F1")
+        await download_readable(client, "F1")
 
 
 async def test_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.ClientSession) -> None:
@@ -108,9 +108,9 @@ async def test_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.Cl
 
     elsewhere = await serve(stranger)
     for url in (f"{elsewhere}/x", f"{elsewhere}@evil.example/x", "https://files.slack.com/x", ""):
-        client = make_client("xoxb-test", await serve(_slack(web.Response, url_private=url)), session)
+        client = make_web_client("xoxb-test", await serve(_slack(web.Response, url_private=url)), session)
         with pytest.raises(Permanent, match="outside Slack"):
-            await download(client, "F1")
+            await download_readable(client, "F1")
     assert asked == []
 
 
@@ -118,9 +118,9 @@ async def test_token_is_shown_to_no_other_host(serve: Serve, session: aiohttp.Cl
 async def test_file_that_slack_hides_is_asked_for_again(
     serve: Serve, session: aiohttp.ClientSession, mode: str
 ) -> None:
-    client = make_client("xoxb-test", await serve(_slack(web.Response, mode=mode)), session)
+    client = make_web_client("xoxb-test", await serve(_slack(web.Response, mode=mode)), session)
     with pytest.raises(Permanent, match="upload it again"):
-        await download(client, "F1")
+        await download_readable(client, "F1")
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ async def test_file_that_slack_hides_is_asked_for_again(
     ],
 )
 async def test_name_cannot_be_a_path(serve: Serve, session: aiohttp.ClientSession, name: str, safe: str) -> None:
-    client = make_client("xoxb-test", await serve(_slack(lambda: web.Response(body=b"abc"), name=name)), session)
-    assert (await download(client, "F1")).name == safe
+    client = make_web_client("xoxb-test", await serve(_slack(lambda: web.Response(body=b"abc"), name=name)), session)
+    assert (await download_readable(client, "F1")).name == safe

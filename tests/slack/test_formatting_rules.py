@@ -32,15 +32,15 @@ def test_escape_covers_slacks_three_characters() -> None:
 
 def test_allowed_user_is_called_and_addresses_stay_whole() -> None:
     text = "<@U1|ann> see bob@here.com, > quote, https://x.example/?a=1&b=2"
-    assert formatting.neutralise(text, {"U1"}) == "<@U1> see bob@here.com, > quote, https://x.example/?a=1&b=2"
+    assert formatting.escape_mentions(text, {"U1"}) == "<@U1> see bob@here.com, > quote, https://x.example/?a=1&b=2"
 
 
 @given(hostile)
 @example("<!<!here>channel> <!subteam^S1|@all> <@U2|bo> @channel")
 def test_neutralised_text_calls_nobody_and_stays_the_same(text: str) -> None:
-    once = formatting.neutralise(text, {"U1"})
+    once = formatting.escape_mentions(text, {"U1"})
     assert not BROADCAST.search(once.replace("<@U1>", ""))
-    assert formatting.neutralise(once, {"U1"}) == once
+    assert formatting.escape_mentions(once, {"U1"}) == once
 
 
 def test_notice_calls_its_mentions_and_may_be_a_headline_alone() -> None:

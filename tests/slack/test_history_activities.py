@@ -5,54 +5,56 @@ import contextlib
 
 import pytest
 
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import BURST, History, RateLimiter
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 
-async def test_short_or_empty_page_is_not_the_last(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_short_or_empty_page_is_not_the_last(sandbox: SlackSandbox, slack: SlackClient) -> None:
     said = [sandbox.workspace.post(REPORTS, REPORTER, f"report {number}").ts for number in range(5)]
     history, latest, seen, more = History(slack), f"{float(said[-1]) + 1:.6f}", list[str](), True
     sandbox.faults.short("conversations.history", 0)
     sandbox.faults.short("conversations.history", 2, count=2)
     while more:
-        page, more = await history.page(REPORTS, "0", latest)
+        page, more = await history.channel_page(REPORTS, "0", latest)
         seen += [str(message["ts"]) for message in page]
         latest = seen[-1]
     assert seen == said[::-1]
 
 
-async def test_thread_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_thread_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: SlackClient) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     replies = [sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts for _ in range(4)]
     sandbox.faults.short("conversations.replies", 2)
     sandbox.faults.short("conversations.replies", 0)
-    shown = [message["ts"] async for message in History(slack).thread(REPORTS, root, "0")]
+    shown = [message["ts"] async for message in History(slack).thread_messages(REPORTS, root, "0")]
     assert shown == [root, *replies]
 
 
-async def test_message_is_shown_until_it_is_deleted(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_message_is_shown_until_it_is_deleted(sandbox: SlackSandbox, slack: SlackClient) -> None:
     history = History(slack)
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     reply = sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts
-    assert await history.shows(REPORTS, root)
-    assert await history.shows(REPORTS, reply)
+    assert await history.exists(REPORTS, root)
+    assert await history.exists(REPORTS, reply)
     sandbox.workspace.delete(REPORTS, root)
-    assert not await history.shows(REPORTS, root), "a tombstone stands there"
-    assert await history.shows(REPORTS, reply)
+    assert not await history.exists(REPORTS, root), "a tombstone stands there"
+    assert await history.exists(REPORTS, reply)
     sandbox.workspace.delete(REPORTS, reply)
-    assert not await history.shows(REPORTS, reply)
+    assert not await history.exists(REPORTS, reply)
 
 
-async def test_all_channels_and_direct_messages_of_the_bot_are_listed(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_all_channels_and_direct_messages_of_the_bot_are_listed(
+    sandbox: SlackSandbox, slack: SlackClient
+) -> None:
     direct = sandbox.workspace.open_im(REPORTER).id
     sandbox.workspace.create_channel("without", [REPORTER])
     archived = sandbox.workspace.create_channel("old", [BOT_USER])
     archived.is_archived = True
     sandbox.faults.short("users.conversations", 1)
     mine = {place.id for place in sandbox.workspace.channels.values() if BOT_USER in place.members}
-    found = await History(slack).channels()
+    found = await History(slack).bot_channels()
     assert sorted(found) == sorted(mine - {archived.id})
     assert direct in found
 

@@ -7,8 +7,8 @@ import pytest
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
-from threadline.slack.client import Slack
-from threadline.slack.uploads import FileUpload
+from threadline.slack.client import SlackClient
+from threadline.slack.files import FileUpload
 from threadline.threads.outbox import CLAIM_LEASE, Outbox
 from threadline.threads.store import PostStore
 from threadline_devstack.slack.app import SlackSandbox
@@ -19,7 +19,7 @@ COMPLETE, BEGIN = "files.completeUploadExternal", "files.getUploadURLExternal"
 
 
 @pytest.fixture
-def outbox(slack: Slack, database: Database, clock: Clock) -> Outbox:
+def outbox(slack: SlackClient, database: Database, clock: Clock) -> Outbox:
     return Outbox(slack, database, clock)
 
 

@@ -15,13 +15,16 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.approvals.sweep import OpenApprovals
-from threadline.cases.contract import (
-    AgentActivities,
+from threadline.cases.contract import AgentActivities, TurnRequest, case_start
+from threadline.cases.model import (
+    BUG_WORKFLOW,
+    Action,
+    BugState,
+    CaseLimits,
     TurnEnded,
-    TurnRequest,
-    case_start,
+    bug_workflow_id,
+    sla_workflow_id,
 )
-from threadline.cases.model import BUG_WORKFLOW, Action, BugState, CaseLimits, bug_workflow_id, sla_workflow_id
 from threadline.cases.posts import CaseChannels
 from threadline.cases.store.case import CaseRecord, CaseStore
 from threadline.cases.store.lists import CaseLists, Transition
@@ -34,7 +37,7 @@ from threadline.gateway.routes import RoutingConfig
 from threadline.handovers.sweep import OpenHandovers
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
-from threadline.slack.client import BotIdentity, Slack, make_client
+from threadline.slack.client import BotIdentity, SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
@@ -248,7 +251,7 @@ class CaseScene:
 def core_activities(
     database: Database,
     temporal: Client,
-    slack: Slack,
+    slack: SlackClient,
     *,
     limits: CaseLimits | None = None,
     tiers: Sequence[Sequence[str]] = ((identity.ON_CALL,),),
@@ -293,7 +296,7 @@ SETTLE_TIME = 0.0
 """Seconds for which the catch-up leaves fresh messages alone: nothing else delivers them here."""
 
 
-def catch_up(database: Database, slack: Slack, router: EventRouter) -> LiveCatchUpActivities:
+def catch_up(database: Database, slack: SlackClient, router: EventRouter) -> LiveCatchUpActivities:
     return LiveCatchUpActivities(
         database,
         History(slack),
@@ -322,7 +325,7 @@ async def case_scene(
         SlackSandbox.running() as slack,
         aiohttp.ClientSession() as session,
     ):
-        client = Slack(make_client(identity.BOT_TOKEN, slack.api_url, session))
+        client = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))
         agent = Agent(AgentStore(agent_database), list(script))
         activities = core_activities(
             database, environment.client, client, limits=limits, tiers=tiers, repositories=repositories

@@ -30,11 +30,10 @@ from threadline.conversations.workflow import react
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
 from threadline.errors import Transient
-from threadline.models.chat_model import ChatModel
 from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
+from threadline.models.model import ChatModel, Message, ModelReply, ToolCall, ToolChoice, ToolKind
 from threadline.operator.context import SlackContext
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory, UserProfiles
@@ -43,9 +42,9 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger, ToolLedger
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
+from threadline.tools.store import PostgresToolLedger, ToolLedger
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.app import SlackSandbox
@@ -105,7 +104,7 @@ class ConversationActivityScene:
     thread: Thread
     activities: LiveConversationActivities
     """Nothing is decided: their decision engine has no model."""
-    client: Slack
+    client: SlackClient
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -238,7 +237,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
             services: Services | None = None,
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
-            client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+            client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
             outbox, users = Outbox(client, database), UserDirectory(client.user)
             deps = ConversationDeps(
                 database,

@@ -45,7 +45,7 @@ from threadline.models.model import Message, Role, ToolKind
 from threadline.operator.context import SlackContext
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory, UserProfiles
@@ -55,9 +55,9 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageK
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
+from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack.app import SlackSandbox
@@ -488,7 +488,7 @@ async def conversation(
         root = slack.workspace.post(GENERAL, ANNA, "Good morning")
         thread, model = Thread(TEAM, GENERAL, root.ts), ScriptedModel(list(replies))
         scene = ConversationScene(environment, database, slack, thread, model, Steps(), clock, dict(tools or {}))
-        client = Slack(make_client(BOT_TOKEN, slack.api_url, session))
+        client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
         scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
         async with scene.working() if working else contextlib.nullcontext():
             try:
@@ -498,7 +498,7 @@ async def conversation(
 
 
 def _activities(
-    scene: ConversationScene, slack: Slack, limits: ConversationLimits, decides: bool
+    scene: ConversationScene, slack: SlackClient, limits: ConversationLimits, decides: bool
 ) -> list[Callable[..., Any]]:
     """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
     database = scene.database

@@ -102,7 +102,7 @@ class Engine:
         async def script(turn: ScriptTurn) -> None:
             await turn.text_only(given[min(len(turn.prompts), len(given)) - 1])
 
-        self.talk.model.script(script, form="decision")
+        self.talk.model.script(script, schema_name="decision")
 
     def decides(self, decision: str, **more: Any) -> None:
         self.answers(json.dumps(decision_form(decision, **more)))

@@ -14,8 +14,7 @@ from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
 from threadline.conversations.model.answers import NO_REPLY
 from threadline.conversations.prompt import SUMMARY_INSTRUCTIONS
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.model import ModelReply, ToolCall
+from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall
 from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
@@ -53,14 +52,14 @@ class ScriptedModel(ChatModel):
     """What happens before a request of the operator is analysed, once each."""
     analysed: int = 0
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         if prompt.instructions == SUMMARY_INSTRUCTIONS:
-            return Answer(await self._summarise())
-        if prompt.longest == MAX_ANALYSIS_TOKENS:
-            return Answer(await self._analyse())
+            return Completion(await self._summarise())
+        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS:
+            return Completion(await self._analyse())
         if activity.info().activity_type == "decide":
-            return Answer(self._decide(REQUEST.get()))
-        return Answer(await self._think(REQUEST.get()))
+            return Completion(self._decide(REQUEST.get()))
+        return Completion(await self._think(REQUEST.get()))
 
     async def _think(self, request: ThinkRequest) -> ModelReply:
         self.asked.append(request)

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN
 
@@ -42,8 +42,8 @@ async def sandbox(clock: Clock) -> AsyncIterator[SlackSandbox]:
 
 
 @pytest.fixture
-def slack(sandbox: SlackSandbox, session: aiohttp.ClientSession) -> Slack:
-    return Slack(make_client(BOT_TOKEN, sandbox.api_url, session))
+def slack(sandbox: SlackSandbox, session: aiohttp.ClientSession) -> SlackClient:
+    return SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session))
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from typing import Any, cast
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limit_rules import Rate
 from threadline.tools.context import ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger, too_many_changes
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import CallIntent, LoggedCall, PostgresToolLedger, ToolLedger, too_many_changes
 
 
 class Clock:
@@ -100,29 +99,28 @@ class MemoryLedger(ToolLedger):
             self.intents, self.entries = intents, entries
             raise
 
-    async def limit(self, tx: Transaction, seconds: float) -> None:
-        pass
-
-    async def begin(self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+    async def begin(
+        self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
+    ) -> ToolResult | CallIntent:
         key = call.operation.key
         if same := [each for each in self.entries if each.call.operation == call.operation]:
             if same[0].call.fingerprint != call.fingerprint:
                 raise CallIdReused("The operation stands for another call.")
             if same[0].call.operation in self.open:
-                return Intent(call.now, new=False, result=same[0].result)
+                return CallIntent(call.now, new=False, result=same[0].result)
             if call.keep_result or not same[0].result.success:
                 return same[0].result
-            return refusal or Intent(call.now, new=True)
+            return refusal or CallIntent(call.now, new=True)
         if key in self.intents:
-            return Intent(self.intents[key], new=False)
+            return CallIntent(self.intents[key], new=False)
         if refused := refusal or self._rate_refusal(call) or self._cached(call):
             self.entries.append(Entry(call, refused))
             return refused
         if call.changes:
             self.intents[key] = call.now
-        return Intent(call.now, new=True)
+        return CallIntent(call.now, new=True)
 
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
         if self.intents.get(call.operation.key) == intent.at:
             del self.intents[call.operation.key]
 

@@ -3,7 +3,7 @@
 from threadline.approvals.contract import EXECUTE
 from threadline.cases.contract import agent_turn_options
 from threadline.cases.model import CaseLimits
-from threadline.slack.client import HTTP_TOTAL
+from threadline.slack.client import CALL_TIMEOUT
 from threadline.threads.activity_options import POST, options_by_name, should_alert
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL
 from threadline.wiring.temporal import CONTRACTS
@@ -51,8 +51,8 @@ def test_workflow_waits_where_a_model_is_asked_in_vain() -> None:
 
 
 def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:
-    assert HTTP_TOTAL < POST.start_to_close < CLAIM_LEASE
-    assert HTTP_TOTAL + LATE_ARRIVAL < CLAIM_LEASE < HTTP_TOTAL + LATE_ROOT_ARRIVAL
+    assert CALL_TIMEOUT < POST.start_to_close < CLAIM_LEASE
+    assert CALL_TIMEOUT + LATE_ARRIVAL < CLAIM_LEASE < CALL_TIMEOUT + LATE_ROOT_ARRIVAL
 
 
 def test_turn_is_tried_once_and_ends_before_temporal_ends_it() -> None:

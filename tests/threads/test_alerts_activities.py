@@ -5,7 +5,7 @@ import structlog.testing
 
 from tests.support.slack import Clock
 from threadline.db.engine import Database
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.threads.alerts import WINDOW, FailureAlerts
 from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack.app import SlackSandbox
@@ -13,7 +13,7 @@ from threadline_devstack.slack.identity import ESCALATIONS
 
 
 @pytest.fixture
-def alerts(slack: Slack, database: Database, clock: Clock) -> FailureAlerts:
+def alerts(slack: SlackClient, database: Database, clock: Clock) -> FailureAlerts:
     return FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
 
 
@@ -46,7 +46,7 @@ async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
 
 
 async def test_two_workers_that_notice_the_same_tell_it_once(
-    slack: Slack, database: Database, sandbox: SlackSandbox, clock: Clock
+    slack: SlackClient, database: Database, sandbox: SlackSandbox, clock: Clock
 ) -> None:
     for _ in range(2):
         alerts = FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from threadline.errors import Transient
-from threadline.slack.client import Slack
-from threadline.slack.history import History, Raw
+from threadline.slack.client import SlackClient
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import MAX_PRIOR_MESSAGES, AuthorPolicy, messages_before
@@ -20,16 +20,18 @@ def post(sandbox: SlackSandbox, user: str, text: str, root: str = "") -> str:
     return sandbox.workspace.post(GENERAL, user, text, thread_ts=root).ts
 
 
-def policy(slack: Slack, open_channels: Collection[str] = ()) -> AuthorPolicy:
+def policy(slack: SlackClient, open_channels: Collection[str] = ()) -> AuthorPolicy:
     return AuthorPolicy(UserDirectory(slack.user), open_channels)
 
 
-async def said_before(slack: Slack, root: str, until: str = "inf", open_channels: Collection[str] = ()) -> list[Raw]:
+async def said_before(
+    slack: SlackClient, root: str, until: str = "inf", open_channels: Collection[str] = ()
+) -> list[RawMessage]:
     thread = Thread(TEAM, GENERAL, root)
     return (await messages_before(History(slack), policy(slack, open_channels), thread, float(until)))[0]
 
 
-async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: SlackSandbox, slack: SlackClient) -> None:
     root = post(sandbox, REPORTER, "Acme wants a crane")
     post(sandbox, DEVELOPER, "by March", root)
     called = post(sandbox, REPORTER, "bot, look", root)
@@ -39,7 +41,9 @@ async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: Slack
     assert (said[0]["user"], said[0]["ts"]) == (REPORTER, root)
 
 
-async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(
+    sandbox: SlackSandbox, slack: SlackClient
+) -> None:
     root = post(sandbox, REPORTER, "the root")
     for number in range(MAX_PRIOR_MESSAGES + 10):
         post(sandbox, DEVELOPER, f"reply {number}", root)
@@ -49,7 +53,7 @@ async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(sandbox: 
     assert (texts[0], texts[1], texts[-1]) == ("the root", "reply 11", f"reply {MAX_PRIOR_MESSAGES + 9}")
 
 
-async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, slack: Slack) -> None:
+async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, slack: SlackClient) -> None:
     sandbox.workspace.add_user(SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True))
     sandbox.workspace.join(GENERAL, "U0GUEST")
     root = post(sandbox, REPORTER, "the root")
@@ -61,7 +65,7 @@ async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, s
 
 
 async def test_failed_reading_is_an_error_and_a_failed_user_lookup_leaves_one_person_out(
-    sandbox: SlackSandbox, slack: Slack
+    sandbox: SlackSandbox, slack: SlackClient
 ) -> None:
     root = post(sandbox, REPORTER, "the root")
     post(sandbox, DEVELOPER, "by March", root)
@@ -72,7 +76,7 @@ async def test_failed_reading_is_an_error_and_a_failed_user_lookup_leaves_one_pe
     assert len(await said_before(slack, root)) == 1
 
 
-async def test_app_of_another_company_is_left_out(slack: Slack) -> None:
+async def test_app_of_another_company_is_left_out(slack: SlackClient) -> None:
     thread = Thread(TEAM, GENERAL, "1.0")
     own: dict[str, Any] = {"bot_id": "B1", "bot_profile": {"team_id": TEAM}, "ts": "1.0"}
     other, unsaid = own | {"bot_profile": {"team_id": "T0OTHER"}}, {"bot_id": "B2", "ts": "2.0"}

@@ -58,7 +58,7 @@ async def test_bot_that_may_not_list_its_channels_looks_where_it_was(
     async def refused(_: History) -> list[str]:
         raise Permanent("The bot token lacks the scope im:read.")
 
-    monkeypatch.setattr(History, "channels", refused)
+    monkeypatch.setattr(History, "bot_channels", refused)
 
     assert await house.look(deep=False, talk=None) == ["message"]
 

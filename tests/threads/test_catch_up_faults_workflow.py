@@ -87,7 +87,7 @@ async def test_thread_that_cannot_be_compared_waits_alone(
     await look(home)
     poison = home.slack.workspace.post(REPORTS, REPORTER, "A second report")
     home.slack.workspace.post(REPORTS, REPORTER, "A third report")
-    read, deliver = History.thread, EventRouter.deliver
+    read, deliver = History.thread_messages, EventRouter.deliver
 
     async def thread(self: History, channel: str, root: str, oldest: str) -> AsyncIterator[Any]:
         if root == poison.ts:
@@ -102,7 +102,7 @@ async def test_thread_that_cannot_be_compared_waits_alone(
 
     with monkeypatch.context() as broken:
         if where == "reading":
-            broken.setattr(History, "thread", thread)
+            broken.setattr(History, "thread_messages", thread)
         else:
             broken.setattr(EventRouter, "deliver", refusing)
         await look(home, deep=False)

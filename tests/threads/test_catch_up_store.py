@@ -42,6 +42,14 @@ async def test_workspaces_in_one_database_do_not_share_channels_threads_or_messa
         assert await ours.often_sent() == [f"T1:{CHANNEL}:{root}"]
 
 
+async def test_earliest_installation_of_a_channel_stands_in_any_order(database: Database) -> None:
+    async with database.begin() as tx:
+        store = CatchUpStore(tx, "T1")
+        for moment in (200.0, 100.0, 300.0):
+            await store.follow_channels([CHANNEL], moment)
+        assert [each.installed_at for each in await store.channels()] == [100.0]
+
+
 async def test_owner_in_another_workspace_does_not_own_a_thread(database: Database) -> None:
     began = time.time()
     root = f"{began - 100:.6f}"

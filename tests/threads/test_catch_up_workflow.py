@@ -32,7 +32,7 @@ from threadline.cases.store.lists import CaseLists
 from threadline.db.engine import Database
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import Route
-from threadline.slack.client import Slack, make_client
+from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import AuthorRefusal
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread
@@ -250,13 +250,13 @@ async def test_all_threads_of_a_case_are_read_before_single_messages_are_asked_f
     for root in roots:
         await until_stored(home, f"On it {root}", SenderType.DEVELOPER)
     asked: list[str] = []
-    real = History.shows
+    real = History.exists
 
     async def shows(self: History, channel: str, ts: str) -> bool:
         asked.append(ts)
         return await real(self, channel, ts)
 
-    monkeypatch.setattr(History, "shows", shows)
+    monkeypatch.setattr(History, "exists", shows)
     await look(home)
     assert asked == []
     assert await resent(home) == 2
@@ -346,7 +346,7 @@ async def test_comparison_of_a_long_thread_heartbeats_at_every_page(
     environment = ActivityEnvironment()
     environment.on_heartbeat = lambda *details: beats.append(details)
     async with aiohttp.ClientSession() as session:
-        history = History(Slack(make_client(identity.BOT_TOKEN, home.slack.api_url, session)))
+        history = History(SlackClient(make_web_client(identity.BOT_TOKEN, home.slack.api_url, session)))
         thread = CatchUpThread(identity.TEAM, REPORTS, home.thread.ts, "", None, "", Decimal(0))
         between = (identity.BOT_USER, time.time() - 60, time.time() + 60)
         found = await environment.run(compare, home.database, history, CaseThreads(), thread, *between)

@@ -11,7 +11,7 @@ from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
+from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
@@ -25,7 +25,7 @@ SEND = "chat.postMessage"
 
 
 @pytest.fixture
-def outbox(slack: Slack, database: Database, clock: Clock) -> Outbox:
+def outbox(slack: SlackClient, database: Database, clock: Clock) -> Outbox:
     return Outbox(slack, database, clock)
 
 
@@ -78,7 +78,7 @@ async def test_failure_before_storing_ends_in_one_message(
 
 @pytest.mark.parametrize("ahead", [0, 240])
 async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
-    sandbox: SlackSandbox, slack: Slack, database: Database, reply: Post, clock: Clock, ahead: float
+    sandbox: SlackSandbox, slack: SlackClient, database: Database, reply: Post, clock: Clock, ahead: float
 ) -> None:
     outbox = Outbox(slack, database, lambda: clock() + ahead)
     sandbox.faults.fail_after(SEND)
@@ -106,7 +106,7 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 
 
 async def test_look_waits_until_the_slowest_store_could_have_ended(
-    sandbox: SlackSandbox, slack: Slack, database: Database, reply: Post, clock: Clock
+    sandbox: SlackSandbox, slack: SlackClient, database: Database, reply: Post, clock: Clock
 ) -> None:
     async with database.begin() as tx:
         await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
@@ -152,7 +152,7 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
             patched.setattr(PostStore, name, away)
         await _interrupted(outbox, root)
     assert await posted(database, root.key) is None
-    clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
+    clock.now += CALL_TIMEOUT + LATE_ROOT_ARRIVAL
     ts = await outbox.publish(root)
     assert [message.ts for message in _visible(sandbox)] == [ts]
     assert remembered == [ts], "what goes with the post is done when it is found, too"
@@ -188,7 +188,7 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
         await outbox.publish(root)
     async with database.begin() as tx:
         assert await ThreadStore(tx).owner(place) is None
-    clock.now += HTTP_TOTAL + LATE_ROOT_ARRIVAL
+    clock.now += CALL_TIMEOUT + LATE_ROOT_ARRIVAL
     for _ in range(2):
         assert await outbox.publish(root) == message.ts
     assert calls == [message.ts] * 3, "what is recorded is not recorded again"

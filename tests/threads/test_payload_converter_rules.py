@@ -16,8 +16,7 @@ from threadline.jobs.model import AgentJob
 from threadline.slack.model import Thread
 from threadline.threads import payload_converter
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType
-from threadline.threads.payload_converter import SharedPayloadConverter
-from threadline.threads.shared_modules import SHARED_MODULES
+from threadline.threads.payload_converter import SHARED_MODULES, SharedPayloadConverter
 
 THREAD = Thread("T1", "C1", "1.000001")
 SAID = IncomingMessage(

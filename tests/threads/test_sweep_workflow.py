@@ -15,7 +15,6 @@ from threadline.cases.model import Action, CaseLimits, CaseStatus, Reason, bug_w
 from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -244,8 +243,8 @@ async def test_step_that_gives_up_does_not_end_the_others(home: CaseScene, monke
     async def refuse(*_: object, **__: object) -> None:
         raise Permanent("the database refuses to list them")
 
-    monkeypatch.setattr("threadline.cases.store.sweeps.CaseSweepStore.open_cases", refuse)
-    monkeypatch.setattr("threadline.cases.store.sweeps.CaseSweepStore.missing_answers", refuse)
+    monkeypatch.setattr("threadline.cases.store.lists.CaseLists.open_cases", refuse)
+    monkeypatch.setattr("threadline.cases.store.lists.CaseLists.missing_answers", refuse)
     assert await sweep(home) == "catch-up started, failed: cases, missing answers"
     assert await runs(home, waiting) == [True]
 
@@ -387,7 +386,7 @@ async def test_missing_post_is_not_hidden_by_a_case_that_is_still_at_work(
     assert await change(home, "DELETE FROM posts WHERE key LIKE '%findings'") == 3
     async with home.database.begin() as tx:
         await CaseStore(tx).transition("BUG-1", CaseStatus.INVESTIGATING, Reason.NEW_MESSAGES)
-        unsaid = [each.bug_id for each in await CaseSweepStore(tx).missing_answers(60, 10)]
+        unsaid = [each.bug_id for each in await CaseLists(tx).missing_answers(60, 10)]
     assert unsaid == ["BUG-1", "BUG-2", "BUG-3"], "the doctor tells them all"
     await sweep(home)
     assert [len(posts_with(home, f"BUG-{number}:turn:1:findings")) for number in (1, 2, 3)] == [1, 2, 2]

@@ -14,11 +14,10 @@ from threadline.db.engine import Transaction
 from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import Intent
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, ToolSuccess, tool
 from threadline.tools.runner import MAX_RETRY_AFTER
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import CallIntent, LoggedCall
 
 
 @dataclass
@@ -269,7 +268,7 @@ async def test_undone_change_is_made_again_at_once(office: Office) -> None:
 class OvertakenLedger(MemoryLedger):
     """Another attempt records its intent as soon as one is withdrawn."""
 
-    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: Intent) -> None:
+    async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
         self.intents[call.operation.key] = intent.at + 45
 
 

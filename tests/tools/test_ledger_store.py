@@ -20,7 +20,6 @@ from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import Intent, PostgresToolLedger, ToolLedger
 from threadline.tools.model import (
     CallIdReused,
     ErrorCode,
@@ -34,7 +33,7 @@ from threadline.tools.model import (
 from threadline.tools.output import fit_json
 from threadline.tools.registry import Cache, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import CallIntent, LoggedCall, PostgresToolLedger, ToolLedger
 
 _examples = itertools.count(1)
 """Examples share a database, so each has a call of its own."""
@@ -77,12 +76,12 @@ def call(name: str = "estimates.listRoles", *, arguments: str = "{}", call_id: s
     return LoggedCall(Operation(thread, 1, 1, call_id), "r1", "U1", name, {}, arguments, **({"now": 0.0} | given))
 
 
-async def begin(ledger: ToolLedger, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | Intent:
+async def begin(ledger: ToolLedger, call: LoggedCall, refusal: ToolResult | None) -> ToolResult | CallIntent:
     async with ledger.transaction() as tx:
         return await ledger.begin(tx, call, refusal)
 
 
-async def withdraw(ledger: ToolLedger, call: LoggedCall, intent: Intent) -> None:
+async def withdraw(ledger: ToolLedger, call: LoggedCall, intent: CallIntent) -> None:
     async with ledger.transaction() as tx:
         await ledger.withdraw(tx, call, intent)
 
@@ -114,21 +113,21 @@ async def test_any_result_comes_back_equal(database: Database, result: ToolResul
     assert await begin(ledger, done, None) == result
     again = await begin(ledger, replace(done, operation=replace(done.operation, call_id=f"again{number}")), None)
     assert again == (
-        replace(result, status=ToolStatus.CACHED) if result.status is ToolStatus.OK else Intent(0.0, new=True)
+        replace(result, status=ToolStatus.CACHED) if result.status is ToolStatus.OK else CallIntent(0.0, new=True)
     )
 
 
 async def test_change_is_begun_once_and_its_first_result_stands(ledger: ToolLedger) -> None:
-    assert await begin(ledger, change(now=5.0), None) == Intent(5.0, new=True)
-    assert await begin(ledger, change(now=6.0), None) == Intent(5.0, new=False)
+    assert await begin(ledger, change(now=5.0), None) == CallIntent(5.0, new=True)
+    assert await begin(ledger, change(now=6.0), None) == CallIntent(5.0, new=False)
     assert await finish(ledger, change(now=6.0), ToolResult(data=1), 7.0, 12) == ToolResult(data=1)
     assert await finish(ledger, change(now=6.0), ToolResult(data=2), 7.0, 12) == ToolResult(data=1)
     assert await begin(ledger, change(now=8.0), None) == ToolResult(data=1)
 
 
 async def test_read_is_begun_by_each_attempt_until_it_has_a_result(ledger: ToolLedger) -> None:
-    assert await begin(ledger, call(now=5.0), None) == Intent(5.0, new=True)
-    assert await begin(ledger, call(now=6.0), None) == Intent(6.0, new=True)
+    assert await begin(ledger, call(now=5.0), None) == CallIntent(5.0, new=True)
+    assert await begin(ledger, call(now=6.0), None) == CallIntent(6.0, new=True)
     await finish(ledger, call(now=6.0), ToolResult(data=1), 7.0, 12)
     assert await begin(ledger, call(now=8.0), None) == ToolResult(data=1)
 
@@ -142,19 +141,19 @@ async def test_refusal_is_recorded_and_leaves_no_intent(ledger: ToolLedger) -> N
 async def test_refusal_does_not_hide_what_an_earlier_attempt_has_done(ledger: ToolLedger) -> None:
     """The project was locked between two attempts of the call."""
     await begin(ledger, change(), None)
-    assert await begin(ledger, change(), error_result(ErrorCode.NOT_ALLOWED)) == Intent(0.0, new=False)
+    assert await begin(ledger, change(), error_result(ErrorCode.NOT_ALLOWED)) == CallIntent(0.0, new=False)
     await finish(ledger, change(), ToolResult(data=1), 0.0, 12)
     assert await begin(ledger, change(), error_result(ErrorCode.NOT_ALLOWED)) == ToolResult(data=1)
 
 
 async def test_withdrawn_intent_leaves_others_and_results(ledger: ToolLedger) -> None:
     first = await begin(ledger, change(now=5.0), None)
-    assert isinstance(first, Intent)
-    await withdraw(ledger, change(now=6.0), Intent(6.0, new=True))
-    assert await begin(ledger, change(now=6.0), None) == Intent(5.0, new=False), "that was another attempt's"
+    assert isinstance(first, CallIntent)
+    await withdraw(ledger, change(now=6.0), CallIntent(6.0, new=True))
+    assert await begin(ledger, change(now=6.0), None) == CallIntent(5.0, new=False), "that was another attempt's"
     await withdraw(ledger, change(now=6.0), first)
     second = await begin(ledger, change(now=6.0), None)
-    assert second == Intent(6.0, new=True)
+    assert second == CallIntent(6.0, new=True)
     await finish(ledger, change(now=6.0), ToolResult(data=1), 6.0, 12)
     await withdraw(ledger, change(now=6.0), second)
     assert await begin(ledger, change(now=7.0), None) == ToolResult(data=1)
@@ -204,10 +203,10 @@ async def test_record_says_whose_call_it_was_and_holds_no_secret(database: Datab
 async def test_success_with_side_effects_stays_open_until_they_have_run(ledger: ToolLedger) -> None:
     booked = change(has_side_effects=True)
     done, noted = ToolResult(data=1), ToolResult(data=1, notes=("[Side Effect] An invitation is attached.",))
-    assert await begin(ledger, booked, None) == Intent(0.0, new=True)
+    assert await begin(ledger, booked, None) == CallIntent(0.0, new=True)
     assert await finish(ledger, booked, done, 1.0, 5) == done
     open_ = await begin(ledger, booked, None)
-    assert isinstance(open_, Intent)
+    assert isinstance(open_, CallIntent)
     assert (open_.new, open_.result) == (False, done)
     async with ledger.transaction() as tx:
         await ledger.complete(tx, booked, noted, 2.0)
@@ -217,7 +216,7 @@ async def test_success_with_side_effects_stays_open_until_they_have_run(ledger: 
 async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database, ledger: ToolLedger) -> None:
     read = call(keep_result=False)
     await finish(ledger, read, ToolResult(data="what somebody may delete"), 0.0, 12)
-    assert await begin(ledger, read, None) == Intent(0.0, new=True)
+    assert await begin(ledger, read, None) == CallIntent(0.0, new=True)
     refused = call(keep_result=False, call_id="c2")
     await finish(ledger, refused, error_result(ErrorCode.REFUSED), 0.0, 12)
     assert await begin(ledger, refused, None) == error_result(ErrorCode.REFUSED)
@@ -227,13 +226,13 @@ async def test_result_that_may_not_be_kept_is_asked_for_again(database: Database
 
 
 async def test_answer_is_given_again_until_it_is_too_old(ledger: ToolLedger) -> None:
-    async def asked(call_id: str, now: float) -> ToolResult | Intent:
+    async def asked(call_id: str, now: float) -> ToolResult | CallIntent:
         return await begin(ledger, call(call_id=call_id, cache_seconds=10.0, now=now), None)
 
     await finish(ledger, call(cache_seconds=10.0), ToolResult(data=1), 5.0, 12)
     cached = ToolResult(ToolStatus.CACHED, 1)
     assert await asked("c2", 14.9) == cached
-    assert await asked("c3", 15.0) == Intent(15.0, new=True), "the cached answer of c2 does not make it younger"
+    assert await asked("c3", 15.0) == CallIntent(15.0, new=True), "the cached answer of c2 does not make it younger"
     assert await asked("c2", 99.0) == cached, "a recorded answer is given to its own call for ever"
 
 
@@ -258,7 +257,7 @@ async def test_no_answer_is_given_again_while_a_change_has_no_result(database: D
     await finish(ledger, call(cache_seconds=1e6), ToolResult(data=1), 0.0, 12)
     assert isinstance(await begin(ledger, call(call_id="c2", cache_seconds=1e6, now=1.0), None), ToolResult)
     await begin(ledger, change(call_id="c3", now=2.0), None)
-    assert await begin(ledger, call(call_id="c4", cache_seconds=1e6, now=3.0), None) == Intent(3.0, new=True)
+    assert await begin(ledger, call(call_id="c4", cache_seconds=1e6, now=3.0), None) == CallIntent(3.0, new=True)
     late = await begin(ledger, call(call_id="c5", cache_seconds=1e6, now=2.0 + 3600.0), None)
     assert isinstance(late, ToolResult), "an intent that nobody will finish does not end the cache for good"
 
@@ -277,7 +276,7 @@ async def test_rate_of_a_record_holds_for_its_team(database: Database) -> None:
 
 async def test_change_counts_once_for_ledger_and_record(database: Database) -> None:
     rate = Rate(1, 60.0)
-    assert await begin(PostgresToolLedger(database, rate), change(), None) == Intent(0.0, new=True)
+    assert await begin(PostgresToolLedger(database, rate), change(), None) == CallIntent(0.0, new=True)
     async with database.begin() as tx:
         await Limits(tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
 
@@ -286,7 +285,7 @@ async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> N
     async with database.begin() as tx:
         await tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
     with capture_logs() as logs:
-        assert await begin(PostgresToolLedger(database), change(), None) == Intent(0.0, new=True)
+        assert await begin(PostgresToolLedger(database), change(), None) == CallIntent(0.0, new=True)
     assert [each["event"] for each in logs] == ["rate_limit_unavailable"]
 
 
@@ -295,7 +294,7 @@ async def test_unreachable_database_is_transient() -> None:
     ledger = PostgresToolLedger(away)
     for asked in (
         begin(ledger, change(), None),
-        withdraw(ledger, change(), Intent(0.0, new=False)),
+        withdraw(ledger, change(), CallIntent(0.0, new=False)),
         finish(ledger, change(), ToolResult(), 0.0, 12),
     ):
         with pytest.raises(Transient):
@@ -367,5 +366,5 @@ async def test_tool_answers_when_a_cached_answer_cannot_be_read(database: Databa
     async with database.begin() as tx:
         await tx.execute(text('UPDATE agent_tool_executions SET result = \'{"status": "unheard of"}\''))
     with capture_logs() as logs:
-        assert await begin(ledger, call(call_id="c2", cache_seconds=10.0), None) == Intent(0.0, new=True)
+        assert await begin(ledger, call(call_id="c2", cache_seconds=10.0), None) == CallIntent(0.0, new=True)
     assert [each["event"] for each in logs] == ["cached_answer_unavailable"]

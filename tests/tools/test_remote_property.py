@@ -15,7 +15,7 @@ from threadline.errors import Permanent, Transient
 from threadline.tools.output import render_result
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import EndpointFaultKind
+from threadline_devstack.trackers.faults import EndpointFaultKind, Service
 
 WORDS = st.one_of(INTERNALS, st.builds("{} {} {}".format, WORD, INTERNALS, WORD), st.text(max_size=400))
 HEADER = st.text("0123456789abcXYZ :,.-", max_size=30).map(str.strip)
@@ -69,15 +69,15 @@ def test_no_error_of_a_service_names_a_place_or_a_secret() -> None:
         @given(FAULTS, st.sampled_from(CALLS))
         def holds(fault: dict[str, Any], call: tuple[str, dict[str, Any]]) -> None:
             name, arguments = call
-            service = "jira" if name.startswith("jira") else "github"
-            office.sandbox.forgive()
+            service: Service = "jira" if name.startswith("jira") else "github"
+            office.sandbox.clear_faults()
             office.sandbox.order(service, **fault, count=1)
             with capture_logs():
                 result = runner.run(office.call(name, call_id=f"c{next(count)}", **arguments))
                 assert result.error
                 _is_clean(result.error.text, office)
                 assert render_result(result)
-                office.sandbox.forgive()
+                office.sandbox.clear_faults()
                 office.sandbox.order(service, **fault, count=1)
                 _is_clean(runner.run(_raised(office, name)), office)
 

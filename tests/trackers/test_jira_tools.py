@@ -19,7 +19,8 @@ from threadline.errors import Permanent, Transient
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus
 from threadline.trackers.jira import PROPERTY, JiraClient
 from threadline.trackers.model import NewTicket, TicketQuery
-from threadline_devstack.server import HOST, bound, serving
+from threadline_devstack.processes import HOST
+from threadline_devstack.server import bound, serving
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.faults import EndpointFaultKind
 from threadline_devstack.trackers.jira import JiraIssue
@@ -167,7 +168,7 @@ async def test_move_that_failed_before_its_request_is_retried_at_once(office: Of
 async def test_ticket_that_cannot_be_found_is_not_created_again(office: Office) -> None:
     """It may be there and the search behind: more hidden ones before it than are looked through."""
     site = office.sandbox.jira.site
-    site.lagging = True
+    site.search_delayed = True
     for number in range(5, 15):
         site.add("SHOP", type="Task", summary=f"Hidden {number}")
     office.sandbox.order("jira", EndpointFaultKind.LOSE, method="POST", status=504)
@@ -191,7 +192,7 @@ async def test_missing_comment_is_waited_for(office: Office) -> None:
 
 
 async def test_created_ticket_is_found_behind_a_lagging_search(office: Office) -> None:
-    office.sandbox.jira.site.lagging = True
+    office.sandbox.jira.site.search_delayed = True
     for number in range(3):  # others create tickets in the same moment
         office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
     del office.sandbox.jira.site.issues["SHOP-6"]
@@ -296,7 +297,7 @@ async def test_call_that_is_given_up_leaves_no_request_behind(name: str, given: 
 
 async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
     async with opened(patience=60) as office:
-        office.sandbox.jira.site.lagging = True
+        office.sandbox.jira.site.search_delayed = True
         for number in range(10):
             office.sandbox.jira.site.add("SHOP", type="Task", summary=f"Another {number}")
         office.sandbox.order("jira", EndpointFaultKind.HANG, path="/issue/SHOP-6")

@@ -16,8 +16,7 @@ from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
-from threadline.operator.model.memory import MemoryKind, NewMemory
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.sales.model import NewEmail
 from threadline.sales.store import EmailDraftStore
 from threadline.slack.history import History
@@ -32,10 +31,9 @@ from threadline.wiring.core_worker import (
     connect_core,
     core_features,
     prune_all,
-    thread_sources,
 )
-from threadline.wiring.temporal import CONTRACTS, WORKFLOWS
-from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, REPORTS, SUMMARIES, TEAM
+from threadline.wiring.temporal import CONTRACTS
+from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, REPORTS, SUMMARIES, TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -76,16 +74,10 @@ async def features(
         yield made
 
 
-async def test_features_bring_what_is_named_without_a_connection(features: list[Feature]) -> None:
-    """The replayer and the doctor read these names."""
-    workflows = [workflow for each in features for workflow in each.workflows]
-    assert len(workflows) == len(WORKFLOWS)
-    assert set(workflows) == set(WORKFLOWS)
+async def test_features_bring_every_contract_of_the_core(features: list[Feature]) -> None:
     contracts = [contract for each in features for _, contract in each.activities]
     assert len(contracts) == len(CONTRACTS) - 1
     assert {*contracts, AgentActivities} == set(CONTRACTS)
-    sources = [type(source) for each in features for source in each.sources]
-    assert sources == [type(source) for source in thread_sources(BOT_USER)]
 
 
 async def test_live_objects_keep_their_contracts(features: list[Feature]) -> None:
@@ -137,7 +129,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     action = NewAction({"tool": "journal_append", "arguments": {"text": "hello"}}, Risk.LOW, author)
     weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
-        await MemoryStore(tx).remember("T1", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"), "key", now)
+        await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
         await ApprovalStore(tx).propose(change("proposed"), action, (), now + 60)
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")

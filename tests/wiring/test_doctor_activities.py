@@ -13,12 +13,13 @@ from tests.sales.mail_server import serving
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
 from threadline.settings import ApprovalSettings, OpenAISettings
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import ToolRegistry
 from threadline.trackers.jira import JiraClient
 from threadline.wiring import doctor, integrations
-from threadline_devstack.server import HOST, bound
+from threadline_devstack.processes import HOST
+from threadline_devstack.server import bound
 from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import identity
 from threadline_devstack.slack.app import SlackSandbox
@@ -110,14 +111,14 @@ async def test_mail_server_must_offer_encryption(nothing_set: pytest.MonkeyPatch
 def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(Permanent, match="OPENAI_API_KEY is not set"):
-        doctor.check_conversation_model(OpenAISettings.read())
+        doctor.check_conversation_model(OpenAISettings.load())
     monkeypatch.setenv("OPENAI_API_KEY", "sk-proj-0123456789abcdefghijklmn")
-    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.read())
+    assert "sk-proj" not in doctor.check_conversation_model(OpenAISettings.load())
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     async with SlackSandbox.running() as sandbox:
-        slack = Slack(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
+        slack = SlackClient(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
         assert (await doctor.check_approvers(slack, ())).startswith("no approvers")
         people = (identity.DEVELOPER, identity.REPORTER)
         assert await doctor.check_approvers(slack, people) == "2 may approve proposals"
@@ -125,4 +126,4 @@ async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch
             await doctor.check_approvers(slack, (*people, "U0NOBODY"))
     monkeypatch.setenv("THREADLINE_APPROVERS", "ada")
     with pytest.raises(Permanent, match="give the ids of users"):
-        ApprovalSettings.read()
+        ApprovalSettings.load()

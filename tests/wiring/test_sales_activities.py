@@ -79,7 +79,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
         told.extend(str(each) for each in turn.prompts)
         await turn.text_only(json.dumps(decision_form()))
 
-    scene.talk.model.script(decide, form="decision")
+    scene.talk.model.script(decide, schema_name="decision")
     await scene.talk.said("What do you know of me?")
     await scene.talk.begin(2)
     await scene.talk.run(scene.talk.activities.decide, DecideRequest(scene.talk.thread, 2))

@@ -73,18 +73,18 @@ def set_to(monkeypatch: pytest.MonkeyPatch) -> Set:
         (ConversationFeatureSettings, "THREADLINE_MEMORY_DAYS", "0", ""),
         (ConversationFeatureSettings, "THREADLINE_OPERATOR_CONTEXT_TOKENS", "999", ""),
         (ConversationFeatureSettings, "THREADLINE_OPENAI_TIMEOUT", "151s", ""),
-        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "general", ""),
-        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0SUMMARIES", "a channel of cases"),
-        (ChannelSettings.read, "THREADLINE_CONVERSATION_CHANNELS", "C0GENERAL,C0REPORTS", "a channel of cases"),
-        (MailSettings.read, "THREADLINE_SMTP_URL", "mail.acme.example:hunter2", ""),
-        (MailSettings.read, "THREADLINE_SMTP_URL", "", ""),
-        (MailSettings.read, "THREADLINE_SMTP_FROM", "Acme Sales", ""),
-        (MailSettings.read, "THREADLINE_SMTP_FROM", "", ""),
-        (MailSettings.read, "THREADLINE_EMAIL_DOMAINS", "acme.example, everywhere", ""),
-        (MailSettings.read, "THREADLINE_EMAIL_DOMAINS", "", ""),
-        (MailSettings.read, "THREADLINE_EMAIL_RISK", "none", ""),
-        (JiraSettings.read, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
-        (CiSettings.read, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
+        (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "general", ""),
+        (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "C0SUMMARIES", "a channel of cases"),
+        (ChannelSettings.load, "THREADLINE_CONVERSATION_CHANNELS", "C0GENERAL,C0REPORTS", "a channel of cases"),
+        (MailSettings.load, "THREADLINE_SMTP_URL", "mail.acme.example:hunter2", ""),
+        (MailSettings.load, "THREADLINE_SMTP_URL", "", ""),
+        (MailSettings.load, "THREADLINE_SMTP_FROM", "Acme Sales", ""),
+        (MailSettings.load, "THREADLINE_SMTP_FROM", "", ""),
+        (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "acme.example, everywhere", ""),
+        (MailSettings.load, "THREADLINE_EMAIL_DOMAINS", "", ""),
+        (MailSettings.load, "THREADLINE_EMAIL_RISK", "none", ""),
+        (JiraSettings.load, "THREADLINE_JIRA_URL", "https://acme.example", "set together"),
+        (CiSettings.load, "THREADLINE_GITHUB_REPOSITORY", "https://github.com/acme/shop", "owner/name"),
     ],
 )
 def test_invalid_setting_is_named_without_a_secret(
@@ -98,17 +98,17 @@ def test_invalid_setting_is_named_without_a_secret(
 
 
 def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:
-    assert watched_channels(ChannelSettings.read()) == list(CASES.values())
+    assert watched_channels(ChannelSettings.load()) == list(CASES.values())
     set_to({"THREADLINE_CONVERSATION_CHANNELS": "C0GENERAL, G0PRIVATE"})
-    channels = ChannelSettings.read()
+    channels = ChannelSettings.load()
     assert watched_channels(channels) == [*CASES.values(), "C0GENERAL", "G0PRIVATE"]
     assert case_channels(channels) == {"C0REPORTS": False, "C0SUMMARIES": True}
 
 
 def test_mail_domains_are_read_in_any_form_and_the_password_is_hidden(set_to: Set) -> None:
     set_to(MAIL)
-    settings = MailSettings.read()
-    assert (settings.domains, settings.free) == (("acme.example", "shop.example"), Risk.LOW)
+    settings = MailSettings.load()
+    assert (settings.email_domains, settings.email_risk) == (("acme.example", "shop.example"), Risk.LOW)
     assert "hunter2" not in repr(settings)
 
 
@@ -134,7 +134,7 @@ async def test_settings_name_the_model_of_embeddings(
     set_to: Set, kind: str, more: dict[str, str], model: str | None
 ) -> None:
     set_to({"THREADLINE_EMBEDDINGS": kind, **more} if kind else {})
-    async with configured_embedder(EmbeddingSettings.read()) as embedder:
+    async with configured_embedder(EmbeddingSettings.load()) as embedder:
         assert (embedder and embedder.model) == model
 
 
@@ -153,13 +153,13 @@ async def test_unusable_model_of_embeddings_is_refused(
     monkeypatch.setattr("threadline.models.embeddings._PACKAGE", package)
     set_to({"THREADLINE_EMBEDDINGS": kind, "THREADLINE_EMBEDDINGS_MODEL": model})
     with pytest.raises(Permanent, match=reason):
-        async with configured_embedder(EmbeddingSettings.read()):
+        async with configured_embedder(EmbeddingSettings.load()):
             pass
 
 
 def read_variants(set_to: Set, value: str) -> tuple[Variant, ...]:
     set_to({"THREADLINE_DECISION_HIGH": "0.8", "THREADLINE_DECISION_LOW": "0.4", "THREADLINE_DECISION_VARIANTS": value})
-    settings = DecisionSettings.read()
+    settings = DecisionSettings.load()
     return load_variants(settings.decision_variants, Thresholds(settings.decision_high, settings.decision_low))
 
 

@@ -12,8 +12,8 @@ from threadline.appointments.model import Appointment, InvitationSender
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database, Transaction
 from threadline.sales.model import is_address
+from threadline.slack.files import FileUpload
 from threadline.slack.model import Thread
-from threadline.slack.uploads import FileUpload
 from threadline.slack.users import UserDirectory
 from threadline.threads.outbox import Outbox
 

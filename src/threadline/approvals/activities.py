@@ -34,19 +34,18 @@ from threadline.approvals.model import (
 from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.model import Operation, Risk
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolPolicy, ToolRunner
-from threadline.tools.store import ToolExecution, ToolExecutionStore
+from threadline.tools.store import ToolExecution, ToolExecutionStore, ToolLedger
 
 _STAGES = {
     None: ApprovalStage.OPEN,
@@ -81,7 +80,7 @@ class ApprovalDeps:
     """
 
     database: Database
-    slack: Slack
+    slack: SlackClient
     outbox: Outbox
     registry: ToolRegistry
     services: Services

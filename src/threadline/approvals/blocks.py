@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals.model import APPROVE, CARD_KIND, REJECT, ApprovalDecision, button_value
-from threadline.slack.formatting import Block, Rendered, context, mention, plain, section
+from threadline.slack.formatting import Block, Rendered, context, escape_all, mention, section
 from threadline.tools.blocks import EMPTY, LONGEST_LABEL, RenderedRecords, fits_whole, format_cell, format_label
 
 MAX_LINES = 30
@@ -92,8 +92,8 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
     does, reason = format_cell(record.get("does")), format_cell(record.get("reason"))
     lines = _lines(record.get("arguments"))
     until = float(record.get("expires_at") or 0.0)
-    head = f"*Proposed: {plain(does)}* ({plain(action_id)}, {plain(risk)} risk)"
-    what = "\n".join([head, *(f"• {plain(each)}" for each in lines), f"*Why:* {plain(reason)}"])
+    head = f"*Proposed: {escape_all(does)}* ({escape_all(action_id)}, {escape_all(risk)} risk)"
+    what = "\n".join([head, *(f"• {escape_all(each)}" for each in lines), f"*Why:* {escape_all(reason)}"])
     people = [str(each) for each in record.get("approvers") or ()]
     who = ", ".join(map(_person, people[:_MAX_PEOPLE])) + (" and others" if len(people) > _MAX_PEOPLE else "")
     requested_by = _person(str(record.get("requested_by", "")))
@@ -125,7 +125,7 @@ def _all_lines(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _room_left(lines: Sequence[str]) -> int:
-    return _MAX_CHARACTERS - sum(len(plain(line)) + 3 for line in lines)
+    return _MAX_CHARACTERS - sum(len(escape_all(line)) + 3 for line in lines)
 
 
 def _parts(name: str, value: object) -> list[tuple[str, object]]:

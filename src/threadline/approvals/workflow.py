@@ -17,8 +17,7 @@ with workflow.unsafe.imports_passed_through():
         ExpireAction,
     )
     from threadline.approvals.model import APPROVE, ApprovalRun
-    from threadline.threads.display import format_utc
-    from threadline.threads.model import ButtonPress
+    from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt, call_until_done

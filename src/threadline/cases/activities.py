@@ -11,23 +11,23 @@ from threadline.cases.contract import (
     EndRequest,
     FlushRequest,
     OpenedCase,
-    SaveRequest,
+    SettleRequest,
     StatusChange,
     TurnRef,
 )
 from threadline.cases.model import Action, CaseLimits, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.posts import LiveCasePostActivities
 from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore, PendingFile
-from threadline.cases.store.sweeps import CaseSweepStore
 from threadline.db.engine import Database
 from threadline.errors import IllegalTransition, Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, OpenedPullRequest, PullRequests
 from threadline.privacy.redaction import redact
-from threadline.slack.client import Slack
-from threadline.slack.files import download
+from threadline.slack.client import SlackClient
+from threadline.slack.files import download_readable
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import Thread, clean_text
-from threadline.slack.redaction import redact_files
 from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
@@ -55,7 +55,7 @@ class LiveCaseActivities(CaseActivities):
     def __init__(
         self,
         database: Database,
-        slack: Slack,
+        slack: SlackClient,
         posts: LiveCasePostActivities,
         pull_requests: PullRequests,
         *,
@@ -73,7 +73,7 @@ class LiveCaseActivities(CaseActivities):
     async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as tx:
             snapshot = await CaseStore(tx).snapshot_of(thread)
-            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseSweepStore(tx).closing_is_unposted(
+            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseLists(tx).closing_is_unposted(
                 snapshot.bug_id
             )
             return OpenedCase(snapshot, self._limits, closing_unposted)
@@ -93,7 +93,7 @@ class LiveCaseActivities(CaseActivities):
         return await set_status(self._database, change)
 
     @activity.defn
-    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+    async def save_investigation_result(self, request: SettleRequest) -> Settled:
         async with self._database.begin() as tx:
             settled = await CaseStore(tx).settle(request.bug_id, request.turn, request.failure)
         _log.info("turn_completed", case=request.bug_id, turn=request.turn, action=settled.action)
@@ -125,7 +125,7 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def fetch_report(self, thread: Thread) -> IncomingMessage | None:
-        root = await self._slack.message(thread.channel, thread.ts)
+        root = await self._slack.get_message(thread.channel, thread.ts)
         if root is None or not root.user or root.bot_id or root.user == self._bot_user:
             return None
         return IncomingMessage(
@@ -158,7 +158,7 @@ class LiveCaseActivities(CaseActivities):
     async def _fetch(self, file: PendingFile) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
         try:
-            content = (await download(self._slack.client, file.file_id)).content
+            content = (await download_readable(self._slack.client, file.file_id)).content
         except (Permanent, Transient) as error:
             if isinstance(error, Permanent) or activity.info().attempt >= FETCH_ATTEMPTS:
                 async with self._database.begin() as tx:

@@ -12,11 +12,11 @@ from threadline.slack.formatting import (
     Rendered,
     context,
     escape,
-    fallback,
+    escape_mentions,
+    fallback_text,
     link,
     markdown,
     mention,
-    neutralise,
     notice,
     one_line,
     section,
@@ -67,7 +67,7 @@ def findings_message(found: Findings) -> tuple[Rendered, ...]:
     title = redact(found.title)
     return tuple(
         Rendered(
-            text=fallback(f"{found.bug_id}: {title}{_part_of(number, len(parts))}", part),
+            text=fallback_text(f"{found.bug_id}: {title}{_part_of(number, len(parts))}", part),
             blocks=(
                 *((_findings_head(found, title),) if number == 1 else ()),
                 markdown(part),
@@ -176,7 +176,7 @@ def _findings_text(found: Findings) -> str:
         if text.strip()
     ]
     body = redact("\n\n".join(written)) or "The turn ended without a text."
-    return neutralise(body, (found.reporter_id,))
+    return escape_mentions(body, (found.reporter_id,))
 
 
 def _findings_foot(found: Findings) -> Block:

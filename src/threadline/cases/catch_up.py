@@ -6,8 +6,9 @@ from decimal import Decimal
 from threadline.cases.store.case import CaseStore, open_threads_query
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Query, Transaction
+from threadline.slack.history import RawMessage
 from threadline.threads.catch_up_store import CatchUpThread
-from threadline.threads.comparison import RawMessage, ThreadSource
+from threadline.threads.comparison import ThreadSource
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
 

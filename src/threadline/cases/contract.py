@@ -14,7 +14,6 @@ from temporalio.common import RetryPolicy
 from threadline.cases.model import (
     BUG_WORKFLOW,
     SLA_WORKFLOW,
-    Action,
     BugState,
     CaseLimits,
     CaseSnapshot,
@@ -24,6 +23,7 @@ from threadline.cases.model import (
     Settled,
     SlaEventKind,
     SlaTarget,
+    TurnEnded,
     bug_workflow_id,
     sla_workflow_id,
 )
@@ -112,15 +112,7 @@ class TurnRequest:
 
 
 @dataclass(frozen=True)
-class TurnEnded:
-    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
-
-    action: Action
-    cost_usd: float = 0.0
-
-
-@dataclass(frozen=True)
-class SaveRequest:
+class SettleRequest:
     """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
 
     With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `then` findings
@@ -207,7 +199,7 @@ class CaseActivities(ABC):
     @activity_options(replace(STORE, start_to_close=60))
     @activity.defn
     @abstractmethod
-    async def save_investigation_result(self, request: SaveRequest) -> Settled:
+    async def save_investigation_result(self, request: SettleRequest) -> Settled:
         """Settle a turn: the one place where an outcome becomes the case's, whatever way the attempt ended."""
 
     @activity_options(STORE)

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 from threadline.errors import Permanent
 from threadline.slack.model import Thread
-from threadline.threads.display import format_utc
-from threadline.threads.model import IncomingMessage, ThreadOwner
+from threadline.threads.model import IncomingMessage, ThreadOwner, format_utc
 
 BUG_WORKFLOW = "BugInvestigationWorkflow"
 SLA_WORKFLOW = "SLATrackingWorkflow"
@@ -230,6 +229,14 @@ class Settled:
     """The agent asks for the end, and no open fix of its own speaks against it."""
     posted: bool = False
     """The findings are posted, and the case has taken the step that follows them."""
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """What an attempt returns; the outcome itself lies in the database, where `save_investigation_result` reads it."""
+
+    action: Action
+    cost_usd: float = 0.0
 
 
 START_REASONS = {

@@ -31,7 +31,7 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack import formatting
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox, Post, add_reactions
@@ -65,7 +65,7 @@ class CaseChannels:
 class LiveCasePostActivities(CasePostActivities):
     """Args: `slack` for reactions; everything else is said through `posts`."""
 
-    def __init__(self, database: Database, slack: Slack, outbox: Outbox, channels: CaseChannels) -> None:
+    def __init__(self, database: Database, slack: SlackClient, outbox: Outbox, channels: CaseChannels) -> None:
         self._database = database
         self._slack = slack
         self._outbox = outbox

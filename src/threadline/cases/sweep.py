@@ -7,7 +7,7 @@ import structlog
 from threadline.cases.contract import Escalation, TurnRef, case_start, clock_start
 from threadline.cases.model import Severity, SlaTarget
 from threadline.cases.posts import LiveCasePostActivities
-from threadline.cases.store.sweeps import CaseSweepStore, MissingAnswer, OpenCase, OpenEscalation
+from threadline.cases.store.lists import CaseLists, MissingAnswer, OpenCase, OpenEscalation
 from threadline.db.engine import Database, Transaction
 from threadline.threads.sweep import Sweep, WorkflowSweep
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
@@ -22,7 +22,7 @@ class OpenCases(WorkflowSweep[OpenCase]):
     name = "cases"
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[OpenCase]:
-        return await CaseSweepStore(tx).open_cases(after, limit)
+        return await CaseLists(tx).open_cases(after, limit)
 
     def start_of(self, item: OpenCase) -> WorkflowStart:
         return case_start(item.thread)
@@ -46,7 +46,7 @@ class SlaClocks(WorkflowSweep[OpenEscalation]):
         self._tiers = tiers
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[OpenEscalation]:
-        return await CaseSweepStore(tx).open_escalations(after, limit)
+        return await CaseLists(tx).open_escalations(after, limit)
 
     def start_of(self, item: OpenEscalation) -> WorkflowStart:
         target = self._targets[item.severity]
@@ -64,7 +64,7 @@ class MissingAnswers(Sweep[MissingAnswer]):
         self._posts = posts
 
     async def find(self, tx: Transaction, after: int, limit: int) -> Sequence[MissingAnswer]:
-        return await CaseSweepStore(tx).missing_answers(GRACE, limit, after, owed=False)
+        return await CaseLists(tx).missing_answers(GRACE, limit, after, owed=False)
 
     async def repair(self, item: MissingAnswer) -> bool:
         _log.error("answer_missing", case=item.bug_id, turn=item.turn, kind=item.kind)

@@ -28,7 +28,7 @@ with workflow.unsafe.imports_passed_through():
         EndRequest,
         FlushRequest,
         Notice,
-        SaveRequest,
+        SettleRequest,
         StatusChange,
         TurnRef,
         TurnRequest,
@@ -50,8 +50,7 @@ with workflow.unsafe.imports_passed_through():
         shown_state,
     )
     from threadline.threads.activity_options import COSMETIC
-    from threadline.threads.display import format_utc
-    from threadline.threads.model import IncomingMessage, MessageKind, SenderType
+    from threadline.threads.model import IncomingMessage, MessageKind, SenderType, format_utc
     from threadline.threads.retrying import Fault, RetryBudget
 
 from threadline.cases.sla import signal_clock, start_clock
@@ -270,11 +269,11 @@ class BugInvestigationWorkflow(ThreadHandler):
                 return Settled(self.case)
             fault = await self._attempt_turn(number)
             then = self._after_findings() if may_post() and not self._closing else None
-            settled = await self._settle(SaveRequest(bug_id, number, post_then=then))
+            settled = await self._settle(SettleRequest(bug_id, number, post_then=then))
             delay = budget.next_delay(fault, workflow.now().timestamp()) if fault else 1.0
             self._show_trouble(fault.message if fault and not settled.action else "")
             if delay is None and fault and not (settled.action or self._closing):
-                settled = await self._settle(SaveRequest(bug_id, number, failure=fault.message))
+                settled = await self._settle(SettleRequest(bug_id, number, failure=fault.message))
             if delay is None or settled.action or self._closing:
                 return settled
             await pause(delay, lambda: self._closing, "wait before the next attempt")
@@ -296,7 +295,7 @@ class BugInvestigationWorkflow(ThreadHandler):
             return fault_of(error)
         return None
 
-    async def _settle(self, request: SaveRequest) -> Settled:
+    async def _settle(self, request: SettleRequest) -> Settled:
         settled = await call(CaseActivities.save_investigation_result, request, summary=f"settle turn {request.turn}")
         self._update(settled.case)
         return settled
@@ -304,7 +303,7 @@ class BugInvestigationWorkflow(ThreadHandler):
     # -- what the agent asked for ------------------------------------------------------------------------------------
 
     async def _resume_action(self) -> None:
-        settled = await self._settle(SaveRequest(self.case.bug_id, self.case.turn))
+        settled = await self._settle(SettleRequest(self.case.bug_id, self.case.turn))
         if settled.action:
             await self._act(settled)
         else:  # the end of the case took the turn's number: asking again would go on for ever

@@ -1,6 +1,5 @@
 """`threadline cases`: show bug cases, and resolve one by hand."""
 
-import asyncio
 import getpass
 import time
 import uuid
@@ -9,93 +8,77 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from threadline.cli import output
+from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 
 if TYPE_CHECKING:
     from threadline.cases.model import Entry
     from threadline.db.engine import Database, Transaction
 
-app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True)
+app = typer.Typer(help="Show bug cases, and resolve one by hand.", no_args_is_help=True, callback=use_running_stack)
 
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Number of the case, such as BUG-12.")]
 
 
-@app.callback()
-def _group() -> None:
-    use_running_stack()
-
-
 @app.command("list")
-def list_cases(
+@run_async
+async def list_cases(
     everything: Annotated[bool, typer.Option("--all", help="Include resolved cases.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50,
 ) -> None:
     """List the open cases, newest first."""
+    from threadline.cases.store.lists import CaseLists
+    from threadline.wiring.cli_services import open_database
 
-    async def run() -> None:
-        from threadline.cases.store.lists import CaseLists
-        from threadline.wiring.cli_services import open_database
-
-        async with open_database() as database, database.begin() as tx:
-            found = await CaseLists(tx).list(open_only=not everything, limit=limit)
-        output.cases(found)
-
-    asyncio.run(run())
+    async with open_database() as database, database.begin() as tx:
+        found = await CaseLists(tx).list(open_only=not everything, limit=limit)
+    output.cases(found)
 
 
 @app.command()
-def show(case: Case) -> None:
+@run_async
+async def show(case: Case) -> None:
     """Show one case: its transitions, its conversation as stored, its turns and their cost."""
+    from threadline.cases.store.case import CaseStore
+    from threadline.cases.store.lists import CaseLists
+    from threadline.wiring.cli_services import open_database
 
-    async def run() -> None:
-        from threadline.cases.store.case import CaseStore
-        from threadline.cases.store.lists import CaseLists
-        from threadline.wiring.cli_services import open_database
-
-        async with open_database() as database, database.begin() as tx:
-            store = CaseStore(tx)
-            record, request = await store.get(case), await store.pull_request(case)
-            transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
-            conversation = await _conversation(tx, case)
-        output.case(record, request)
-        output.transitions(transitions)
-        output.conversation(conversation)
-        output.turns(turns)
-
-    asyncio.run(run())
+    async with open_database() as database, database.begin() as tx:
+        store = CaseStore(tx)
+        record, request = await store.get(case), await store.pull_request(case)
+        transitions, turns = await CaseLists(tx).transitions(case), await store.turns(case)
+        conversation = await _conversation(tx, case)
+    output.case(record, request)
+    output.transitions(transitions)
+    output.conversation(conversation)
+    output.turns(turns)
 
 
 @app.command()
-def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50) -> None:
+@run_async
+async def quarantine(limit: Annotated[int, typer.Option(min=1, help="Maximum number of rows.")] = 50) -> None:
     """List messages that could not be read. They are kept, and were not answered."""
+    from threadline.cases.store.lists import CaseLists
+    from threadline.threads.store import Quarantine
+    from threadline.wiring.cli_services import open_database
 
-    async def run() -> None:
-        from threadline.cases.store.lists import CaseLists
-        from threadline.threads.store import Quarantine
-        from threadline.wiring.cli_services import open_database
-
-        async with open_database() as database, database.begin() as tx:
-            kept = await Quarantine(tx).messages(limit)
-            numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
-        output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
-
-    asyncio.run(run())
+    async with open_database() as database, database.begin() as tx:
+        kept = await Quarantine(tx).messages(limit)
+        numbers = await CaseLists(tx).bug_ids({message.thread for message in kept})
+    output.quarantine((message, numbers.get(message.thread, "")) for message in kept)
 
 
 @app.command()
-def resolve(
+@run_async
+async def resolve(
     case: Case, reason: Annotated[str, typer.Option(help="Reason. It is stored, and posted in the threads.")]
 ) -> None:
     """Resolve a case by hand. A message in its thread reopens it."""
+    from threadline.wiring.cli_services import open_database
 
-    async def run() -> None:
-        from threadline.wiring.cli_services import open_database
-
-        async with open_database() as database:
-            await resolve_case(database, case, reason)
-        output.print_line(f"{case} is being resolved: {reason}")
-
-    asyncio.run(run())
+    async with open_database() as database:
+        await resolve_case(database, case, reason)
+    output.print_line(f"{case} is being resolved: {reason}")
 
 
 async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:

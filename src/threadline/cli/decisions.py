@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision, Report
     from threadline.decisions.tuning import ThresholdProposal
 
-app = typer.Typer(help="Report on the decision engine, and propose thresholds.", no_args_is_help=True)
+app = typer.Typer(
+    help="Report on the decision engine, and propose thresholds.", no_args_is_help=True, callback=use_running_stack
+)
 
 Days = Annotated[float, typer.Option(metavar="DAYS", min=0, max=36_500, help="How many days back to look.")]
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, all workspaces.")]
@@ -30,11 +32,6 @@ _LISTED = 20
 _BAR = 20
 _COLUMNS = ("", "decisions", "went on", "asked", "escalated", "👍", "👎", "right", "Brier", "ECE", "cost")
 _ENDINGS = (".png", ".svg", ".pdf")
-
-
-@app.callback()
-def _group() -> None:
-    use_running_stack()
 
 
 @app.command()

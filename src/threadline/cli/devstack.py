@@ -65,7 +65,7 @@ async def _up(pace: float) -> int:
     async with Stack.running(place.root, wishes, output.progress) as stack:
         _print_addresses(stack)
         try:
-            ended = await stack.until_one_ends()
+            ended = await stack.processes.until_one_ends()
         except asyncio.CancelledError:
             output.print_line("Stopping everything …")
             raise
@@ -83,9 +83,9 @@ async def _demo(folder: Path, pace: float) -> int:
     begun = time.monotonic()
     try:
         async with Stack.running(folder, wishes, output.progress) as stack, Scene.on(stack, _print_message) as scene:
-            _print_scripted_note()
+            output.console.print(_SCRIPTED)
             for number, story in enumerate(stories(), start=1):
-                _print_scene(number, story.title)
+                output.console.print(f"\n[bold]Scene {number}: {escape(story.title)}[/bold]")
                 if not await _play(story.chapters, scene):
                     return 1
                 if number == 1:
@@ -103,13 +103,13 @@ async def _play(chapters: "Sequence[Chapter]", scene: "Scene") -> bool:
 
     verbs = Verbs(scene)
     for number, chapter in enumerate(chapters, start=1):
-        _print_chapter(number, chapter.title)
+        output.console.print(f"\n[bold cyan]{number}. {escape(chapter.title)}[/bold cyan]")
         try:
             await verbs.all(chapter.steps)
         except (Permanent, Transient) as error:
             output.print_error(f"Step {number} ({chapter.title}) failed: {error}")
             return False
-        _print_confirmed()
+        output.console.print("   [green]✓ seen to happen[/green]")
     return True
 
 
@@ -118,22 +118,6 @@ async def _retell(scene: "Scene") -> None:
     output.conversation(await scene.conversation())
     output.turns(await scene.turns())
     output.print_line(f"The workflow in Temporal's UI, while the stack was up: {scene.workflow_url}")
-
-
-def _print_scripted_note() -> None:
-    output.console.print(_SCRIPTED)
-
-
-def _print_scene(number: int, title: str) -> None:
-    output.console.print(f"\n[bold]Scene {number}: {escape(title)}[/bold]")
-
-
-def _print_chapter(number: int, title: str) -> None:
-    output.console.print(f"\n[bold cyan]{number}. {escape(title)}[/bold cyan]")
-
-
-def _print_confirmed() -> None:
-    output.console.print("   [green]✓ seen to happen[/green]")
 
 
 def _print_message(said: dict[str, Any]) -> None:
@@ -154,7 +138,7 @@ def _print_message(said: dict[str, Any]) -> None:
 def _print_addresses(stack: "Stack") -> None:
     table = Table(show_header=False, box=None, padding=(0, 2))
     if not stack.slack_is_real:
-        table.add_row("Slack sandbox", f"[bold]{stack.slack_url}[/bold]")
+        table.add_row("Slack sandbox", f"[bold]{stack.slack.url}[/bold]")
     if stack.ui_url:
         table.add_row("Temporal UI", f"[bold]{stack.ui_url}[/bold]")
     table.add_row("Logs", escape(str(stack.home.logs)))
@@ -168,5 +152,5 @@ def _print_addresses(stack: "Stack") -> None:
             "plan cost?”."
         )
     if stack.words_are_scripted:
-        _print_scripted_note()
+        output.console.print(_SCRIPTED)
     output.console.print("Ctrl-C stops everything; the data stays.")

@@ -1,6 +1,5 @@
 """`threadline explain`: show how an answer came about."""
 
-import asyncio
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from threadline.cli import output
+from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
@@ -26,7 +26,8 @@ _STATE = [each.name for each in fields(ProtocolState)]
 _NEEDS = {True: "needs an RFP", False: "needs no RFP", None: "may need an RFP"}
 
 
-def explain(
+@run_async
+async def explain(
     message: Annotated[
         str,
         typer.Argument(
@@ -37,13 +38,9 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
-    use_running_stack()
-    asyncio.run(_run(message, as_json=as_json))
-
-
-async def _run(message: str, *, as_json: bool) -> None:
     from threadline.conversations.explain import OfCase, explain_desk
 
+    use_running_stack()
     async with explain_desk() as desk:
         found = await desk.explain(message)
     if as_json:

@@ -1,12 +1,12 @@
 """`threadline knowledge`: manage the documents that questions are answered from."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import output
+from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.knowledge.model import Document
@@ -14,18 +14,16 @@ from threadline.knowledge.model import Document
 if TYPE_CHECKING:
     from threadline.knowledge.ingest import IngestReport
 
-app = typer.Typer(help="Manage the documents that questions are answered from.", no_args_is_help=True)
+app = typer.Typer(
+    help="Manage the documents that questions are answered from.", no_args_is_help=True, callback=use_running_stack
+)
 
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bot token's.")]
 
 
-@app.callback()
-def _group() -> None:
-    use_running_stack()
-
-
 @app.command()
-def ingest(
+@run_async
+async def ingest(
     paths: Annotated[
         list[Path],
         typer.Argument(
@@ -44,25 +42,21 @@ def ingest(
 
     A document that cannot be read is named and stays as it was. The exit code is then 1.
     """
+    from threadline.knowledge.ingest import collect_sources
+    from threadline.knowledge.ingest import ingest as ingest_sources
+    from threadline.knowledge.web import open_web_fetcher
+    from threadline.settings import EmbeddingSettings
+    from threadline.wiring.cli_services import cli_database
+    from threadline.wiring.integrations import configured_embedder
 
-    async def run() -> "IngestReport":
-        from threadline.knowledge.ingest import collect_sources
-        from threadline.knowledge.ingest import ingest as ingest_sources
-        from threadline.knowledge.web import open_web_fetcher
-        from threadline.settings import EmbeddingSettings
-        from threadline.wiring.cli_services import cli_database
-        from threadline.wiring.integrations import configured_embedder
-
-        async with (
-            cli_database(team) as (database, team_id),
-            configured_embedder(EmbeddingSettings.read()) as embedder,
-            open_web_fetcher(allow_private=allow_private) as web,
-        ):
-            sources = collect_sources(paths, web.fetch)
-            with output.progress_bar("Reading") as advance:
-                return await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
-
-    report = asyncio.run(run())
+    async with (
+        cli_database(team) as (database, team_id),
+        configured_embedder(EmbeddingSettings.load()) as embedder,
+        open_web_fetcher(allow_private=allow_private) as web,
+    ):
+        sources = collect_sources(paths, web.fetch)
+        with output.progress_bar("Reading") as advance:
+            report = await ingest_sources(database, team_id, sources, embedder, advance, forget_all=forget_all)
     for source in report.removed:
         output.print_line(f"{source} is gone, and forgotten.")
     for refusal in report.refusals:
@@ -75,40 +69,34 @@ def ingest(
 
 
 @app.command("list")
-def list_documents(team: Team = "") -> None:
+@run_async
+async def list_documents(team: Team = "") -> None:
     """List the documents, by their source."""
+    from threadline.knowledge.store import KnowledgeStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.knowledge.store import KnowledgeStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            found = await KnowledgeStore(tx).documents(team_id)
-        for document in found:
-            output.print_line(_line(document))
-        if not found:
-            output.print_line("There is no document.")
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        found = await KnowledgeStore(tx).documents(team_id)
+    for document in found:
+        output.print_line(_line(document))
+    if not found:
+        output.print_line("There is no document.")
 
 
 @app.command()
-def remove(
+@run_async
+async def remove(
     source: Annotated[str, typer.Argument(help="Source of the document, as `threadline knowledge list` shows it.")],
     team: Team = "",
 ) -> None:
     """Forget a document."""
+    from threadline.knowledge.store import KnowledgeStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.knowledge.store import KnowledgeStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            if not await KnowledgeStore(tx).delete(team_id, source):
-                raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
-        output.print_line(f"{source} is forgotten.")
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        if not await KnowledgeStore(tx).delete(team_id, source):
+            raise Permanent(f"There is no document from {source}: `threadline knowledge list` lists them.")
+    output.print_line(f"{source} is forgotten.")
 
 
 def _summary(report: "IngestReport") -> str:

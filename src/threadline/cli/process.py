@@ -1,14 +1,17 @@
 """The end of a process: after Ctrl-C or SIGTERM a command shuts down cleanly; a second signal changes nothing."""
 
 import asyncio
+import functools
 import gc
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Parameters = ParamSpec("Parameters")
 
 SHUTDOWN_LIMIT = 40.0
 """Seconds for a service to come to its end: a worker gives its activities 30, compose.yaml kills after 45.
@@ -20,6 +23,16 @@ GC_THRESHOLDS = (10_000, 20, 5)
 """When the collector of garbage looks: after so many objects more, at what is left of them after so many looks, and at
 all after so many of those: after a million, which are some hundreds of evicted workflows.
 """
+
+
+def run_async(command: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:
+    """A command that awaits, as the plain function that typer takes."""
+
+    @functools.wraps(command)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        asyncio.run(command(*args, **kwargs))
+
+    return run
 
 
 def run_service(service: Callable[[asyncio.Event], Awaitable[None]], *, fast: bool = True) -> None:

@@ -1,6 +1,5 @@
 """`threadline records`: manage projects, bookable resources, RFPs and team members."""
 
-import asyncio
 import tomllib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, date, datetime, time
@@ -16,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from threadline.appointments.model import WORKDAYS, Resource
 from threadline.cli import output
 from threadline.cli.knowledge import Team
+from threadline.cli.process import run_async
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
 from threadline.estimates.model import ProjectRole
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from threadline.db.engine import Transaction
     from threadline.rfps.store import RfpStore, TeamMemberStore
 
-app = typer.Typer(help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True)
+app = typer.Typer(
+    help="Manage projects, bookable resources, RFPs and team members.", no_args_is_help=True, callback=use_running_stack
+)
 
 _HINT = "`threadline records load --help` shows what it holds."
 _HELP = """Load the records of a file, all or none. Records that exist get the file's rates, hours and people.
@@ -147,13 +149,9 @@ class _File(_Table):
     member: tuple[_Member, ...] = ()
 
 
-@app.callback()
-def _group() -> None:
-    use_running_stack()
-
-
 @app.command(help=_HELP)
-def load(
+@run_async
+async def load(
     file: Annotated[
         Path,
         typer.Argument(
@@ -163,26 +161,22 @@ def load(
     team: Team = "",
 ) -> None:
     given = _read(file)
+    from threadline.appointments.store import AppointmentStore
+    from threadline.rfps.store import RfpStore, TeamMemberStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.appointments.store import AppointmentStore
-        from threadline.rfps.store import RfpStore, TeamMemberStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            for project in given.project:
-                await _save_project(tx, team_id, project)
-            for resource in given.resource:
-                await AppointmentStore(tx).save_resource(team_id, _resource(resource))
-            for member in given.member:
-                await TeamMemberStore(tx).save(team_id, TeamMember(**dict(member)))
-            made = sum([await _create_unless_there(RfpStore(tx), team_id, each) for each in given.rfp])
-        sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
-        output.progress(f"As {file} says: {', '.join(sizes)}.")
-        if given.rfp:
-            output.progress(f"RFPs: {made} new, {len(given.rfp) - made} there before, which stay as they are.")
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        for project in given.project:
+            await _save_project(tx, team_id, project)
+        for resource in given.resource:
+            await AppointmentStore(tx).save_resource(team_id, _resource(resource))
+        for member in given.member:
+            await TeamMemberStore(tx).save(team_id, TeamMember(**dict(member)))
+        made = sum([await _create_unless_there(RfpStore(tx), team_id, each) for each in given.rfp])
+    sizes = (f"{len(given.project)} projects", f"{len(given.resource)} resources", f"{len(given.member)} people")
+    output.progress(f"As {file} says: {', '.join(sizes)}.")
+    if given.rfp:
+        output.progress(f"RFPs: {made} new, {len(given.rfp) - made} there before, which stay as they are.")
 
 
 async def _save_project(tx: "Transaction", team: str, given: _Project) -> None:
@@ -223,37 +217,36 @@ async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> boo
 
 
 @app.command("list")
-def list_records(team: Team = "") -> None:
+@run_async
+async def list_records(team: Team = "") -> None:
     """List projects (with locks), bookable resources, RFPs by due date, and team members."""
+    from threadline.appointments.store import AppointmentStore
+    from threadline.estimates.store import EstimateStore
+    from threadline.rfps.store import RfpStore, TeamMemberStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.appointments.store import AppointmentStore
-        from threadline.estimates.store import EstimateStore
-        from threadline.rfps.store import RfpStore, TeamMemberStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            projects = await EstimateStore(tx).projects(team_id)
-            lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
-            lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
-            lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
-            lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
-        for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
-            output.print_line(line)
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        projects = await EstimateStore(tx).projects(team_id)
+        lines = [f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}" for each in projects]
+        lines += map(_resource_line, await AppointmentStore(tx).resources(team_id))
+        lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
+        lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
+    for line in lines or ["There is nothing yet: `threadline records load FILE` makes what a file lists."]:
+        output.print_line(line)
 
 
 @app.command()
-def lock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
+@run_async
+async def lock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
     """Lock a project: it can be read and not changed."""
-    asyncio.run(_lock(project, team, locked=True))
+    await _lock(project, team, locked=True)
 
 
 @app.command()
-def unlock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
+@run_async
+async def unlock(project: Annotated[str, typer.Argument(help="Id or name of the project.")], team: Team = "") -> None:
     """Unlock a project: it can be changed again."""
-    asyncio.run(_lock(project, team, locked=False))
+    await _lock(project, team, locked=False)
 
 
 async def _lock(project: str, team: str, *, locked: bool) -> None:
@@ -268,61 +261,55 @@ async def _lock(project: str, team: str, *, locked: bool) -> None:
 
 
 @app.command()
-def delete(
+@run_async
+async def delete(
     rfp: Annotated[str, typer.Argument(metavar="RFP", help="Id of the RFP, as `threadline records list` shows it.")],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
     """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
+    from threadline.operator.store import MemoryStore
+    from threadline.rfps.store import RfpStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.operator.store import MemoryStore
-        from threadline.rfps.store import RfpStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            store, memories = RfpStore(tx), MemoryStore(tx)
-            try:
-                usage = await store.usage(team_id, rfp)
-            except RfpNotFound as missing:
-                if not missing.deleted:
-                    raise
-                output.print_line(f"{missing.sought} is gone already: it was deleted before.")
-                return
-            rfp_id = usage.rfp.rfp_id
-            lines = [*_usage_lines(usage, await memories.count_of_rfp(team_id, rfp_id))]
-            lines += [line async for line in _reference_lines(tx, team_id, rfp_id)]
-            if yes:
-                await store.delete(team_id, rfp_id)
-                await memories.forget_rfp(team_id, rfp_id)
-        for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
-            output.print_line(line)
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        store, memories = RfpStore(tx), MemoryStore(tx)
+        try:
+            usage = await store.usage(team_id, rfp)
+        except RfpNotFound as missing:
+            if not missing.deleted:
+                raise
+            output.print_line(f"{missing.sought} is gone already: it was deleted before.")
+            return
+        rfp_id = usage.rfp.rfp_id
+        lines = [*_usage_lines(usage, await memories.count_of_rfp(team_id, rfp_id))]
+        lines += [line async for line in _reference_lines(tx, team_id, rfp_id)]
+        if yes:
+            await store.delete(team_id, rfp_id)
+            await memories.forget_rfp(team_id, rfp_id)
+    for line in [*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)]:
+        output.print_line(line)
 
 
 @app.command("forget-person")
-def forget_person(
+@run_async
+async def forget_person(
     person: Annotated[str, typer.Argument(metavar="PERSON", help="Slack id or name of the person.")],
     yes: Yes = False,
     team: Team = "",
 ) -> None:
     """Delete a team member, with biography, skills and hours."""
+    from threadline.rfps.store import TeamMemberStore
+    from threadline.wiring.cli_services import cli_database
 
-    async def run() -> None:
-        from threadline.rfps.store import TeamMemberStore
-        from threadline.wiring.cli_services import cli_database
-
-        async with cli_database(team) as (database, team_id), database.begin() as tx:
-            store = TeamMemberStore(tx)
-            found = await _find_person(store, team_id, person)
-            if yes:
-                await store.forget(team_id, found.user_id)
-        forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
-        for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
-            output.print_line(line)
-
-    asyncio.run(run())
+    async with cli_database(team) as (database, team_id), database.begin() as tx:
+        store = TeamMemberStore(tx)
+        found = await _find_person(store, team_id, person)
+        if yes:
+            await store.forget(team_id, found.user_id)
+    forgotten = f"{found.name} ({found.user_id}) is forgotten, as one of the team."
+    for line in [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]:
+        output.print_line(line)
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> TeamMember:

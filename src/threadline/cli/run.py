@@ -1,18 +1,14 @@
 """The processes (`gateway`, `worker`, `codec`), and what is run beside them: `db upgrade`, `doctor`, `replay`."""
 
-import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from threadline.cli import output, process
 from threadline.cli.running_stack import use_running_stack
 from threadline.errors import Permanent
-
-if TYPE_CHECKING:
-    from threadline.wiring.replay import ReplayRequest
 
 _REPORTED = 100
 """Histories between two lines about the progress of a replay."""
@@ -53,10 +49,15 @@ def codec(
     ] = "127.0.0.1:8234",
 ) -> None:
     """Decrypt payloads for Temporal's UI and command line."""
-    from threadline.wiring.codec import run_codec
+    from threadline import telemetry
+    from threadline.privacy.codec_server import serve
+    from threadline.settings import CodecSettings, LogSettings, PayloadSettings
 
     host, port = parse_address(http)
-    process.run_service(lambda stop: run_codec(host, port, stop))
+    telemetry.configure_logging(LogSettings.load().log_level)
+    keys, settings = PayloadSettings.load().payload_keys, CodecSettings.load()
+    token = settings.codec_token.get_secret_value() if settings.codec_token else ""
+    process.run_service(lambda stop: serve(host, port, keys, token, settings.codec_origins, stop))
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -72,29 +73,26 @@ def parse_address(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
-db = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
-
-
-@db.callback()
-def _use_running_stack() -> None:
-    use_running_stack()
+db = typer.Typer(help="Manage the database schema.", no_args_is_help=True, callback=use_running_stack)
 
 
 @db.command()
 def upgrade() -> None:
     """Migrate the database at DATABASE_URL to the newest schema. Safe to repeat, and to run twice at once."""
-    from threadline.wiring.workers import upgrade_database
+    from threadline.db import migrate
+    from threadline.settings import DatabaseSettings
 
-    asyncio.run(upgrade_database())
+    migrate.upgrade(DatabaseSettings.load().url.get_secret_value())
     typer.echo("The database has the newest schema.")
 
 
-def doctor() -> None:
+@process.run_async
+async def doctor() -> None:
     """Check everything that Threadline needs, and say how to fix what is missing."""
     from threadline.wiring.doctor import run_checks
 
     use_running_stack()
-    checks = asyncio.run(run_checks())
+    checks = await run_checks()
     for check in checks:
         typer.secho(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}", fg=None if check.ok else "red")
         if not check.ok:
@@ -103,7 +101,8 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def replay(
+@process.run_async
+async def replay(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -115,16 +114,10 @@ def replay(
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of workflows.")] = None,
 ) -> None:
     """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it before a deploy."""
-    from threadline.wiring.replay import OPEN, ReplayRequest
+    from threadline.wiring.replay import OPEN, ReplayRequest, replay_histories
 
     use_running_stack()
     request = ReplayRequest(tuple(files or ()), workflow, query or OPEN, limit)
-    raise typer.Exit(asyncio.run(_replay(request)))
-
-
-async def _replay(request: "ReplayRequest") -> int:
-    from threadline.wiring.replay import replay_histories
-
     count, failed = 0, 0
     async for verdict in replay_histories(request):
         count += 1
@@ -135,8 +128,9 @@ async def _replay(request: "ReplayRequest") -> int:
             output.print_line(f"{count} histories replayed so far, {failed} of them in another way.")
     if not count:
         output.print_line(f"No workflow matches {request.query}: there is nothing to replay.")
-        return 0
+        return
     output.print_line(f"{count - failed} of {count} histories replay as they were recorded.")
     if count == request.limit:
         output.print_line(f"These were the newest {count}; more may be open, since --limit was given.")
-    return 1 if failed else 0
+    if failed:
+        raise typer.Exit(1)

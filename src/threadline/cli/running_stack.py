@@ -28,7 +28,7 @@ def use_running_stack() -> None:
     of another.
     """
     home = stack_home()
-    published = home.published()
+    published = home.read_settings()
     given = {name: value for name, value in os.environ.items() if value and name in _PLACES}
     other = [name for name, value in given.items() if value != published.get(name)]
     if published and other:

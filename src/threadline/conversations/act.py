@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
 import structlog
 
@@ -20,14 +19,11 @@ from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
-from threadline.operator.enforcement import Speech
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import MAX_ENTRY, EntryKind, NewEntry
-from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread, name_with_id
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, Change, ErrorCategory, ErrorCode, ToolResult, ToolStatus
+from threadline.tools.model import ErrorCategory, ErrorCode, ToolResult, ToolStatus
 from threadline.tools.output import render_result, result_limit
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import ToolRegistry
@@ -93,7 +89,7 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     if call is None:
         raise Permanent("This call is not in the model's reply, so it was not made.")
     agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-    policies = [protocol.OperatorProtocol(request.protocol, partial(_journal, deps))] if request.protocol else []
+    policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
     runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
     where = _tool_context(deps, request, turn, call_id, attempt)
     deletions = 0
@@ -120,14 +116,6 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     if request.protocol is None:
         return told
     return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
-
-
-async def _journal(deps: ConversationDeps, speech: Speech) -> None:
-    """See `operator.enforcement.Journal`."""
-    entry = NewEntry(speech.words[:MAX_ENTRY], EntryKind.SAID)
-    author = Author(speech.user_id, speech.correlation_id)
-    async with deps.database.begin() as tx:
-        await RfpStore(tx).append_entry(Change(speech.operation, speech.at), speech.rfp_id, entry, author)
 
 
 async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:

@@ -10,7 +10,7 @@ from threadline.approvals import blocks as approvals
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import NoticeReason
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, fallback, neutralise, notice
+from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, escape_mentions, fallback_text, notice
 from threadline.tools import blocks as records
 
 MOST_BLOCKS = 50
@@ -66,12 +66,12 @@ def answer_of(
         else:
             drafts.append(_Draft(shown.text, shown.blocks, shown.has_table))
     limit = _limit(detail)
-    return tuple(Rendered(fallback("", draft.text, limit=limit), draft.blocks) for draft in drafts)
+    return tuple(Rendered(fallback_text("", draft.text, limit=limit), draft.blocks) for draft in drafts)
 
 
 def _parts(text: str, detail: bool) -> list[str]:
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
-    clean = neutralise(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
+    clean = escape_mentions(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
     return answers.split_answer(_with_one_table(clean), detail=detail, limit=_limit(detail))
 
 

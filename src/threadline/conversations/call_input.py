@@ -43,18 +43,17 @@ from threadline.decisions.store import DecisionStore
 from threadline.errors import Permanent, Transient
 from threadline.estimates.model import ProjectNotFound
 from threadline.estimates.store import bound_project
-from threadline.models.chat_model import ChatModel
-from threadline.models.model import Message, Role
-from threadline.operator.model import scope as questions
+from threadline.models.model import ChatModel, Message, Role
+from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.text import is_blank
 from threadline.slack.users import display_name, time_zone
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.ledger import recorded_result
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
+from threadline.tools.store import recorded_result
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)

@@ -7,10 +7,10 @@ from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.conversation_store import active_threads_query
 from threadline.conversations.message_intake import MESSAGES
 from threadline.db.engine import Query, Transaction
-from threadline.slack import rich_text
-from threadline.slack.text import remove_mention
+from threadline.slack.history import RawMessage
+from threadline.slack.text import remove_mention, text_of
 from threadline.threads.catch_up_store import CatchUpThread
-from threadline.threads.comparison import RawMessage, ThreadSource, is_direct, mentions_user
+from threadline.threads.comparison import ThreadSource, is_direct, mentions_user
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
 
@@ -41,7 +41,7 @@ class ConversationThreads(ThreadSource):
 
     def text(self, message: RawMessage) -> str:
         """Without the bot's mention."""
-        return remove_mention(rich_text.text_of(message), self._bot_user_id)
+        return remove_mention(text_of(message), self._bot_user_id)
 
     async def find_messages(
         self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]

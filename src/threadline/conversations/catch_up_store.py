@@ -60,7 +60,7 @@ class Talked:
             return []
         return await MESSAGES.between(self._connection, conversation_id, thread.team, thread.channel, oldest, latest)
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         row = (await self._connection.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
         return Thread(*row) if row else None

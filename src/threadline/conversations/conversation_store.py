@@ -214,7 +214,7 @@ class ConversationStore:
         """What a tool has read of the thread goes, and what is remembered of it: something was deleted meanwhile."""
         row = await conversation_row.locked(self._connection, thread)
         keys = await threads_read.forget(self._connection, thread, row.id)
-        await MemoryStore(self._connection).forget_said(thread.team, keys)
+        await MemoryStore(self._connection).forget_user_content(thread.team, keys)
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
         """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""

@@ -46,9 +46,8 @@ from threadline.errors import InternalError, Permanent, Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
 from threadline.knowledge.model import CRITICAL_TYPES, DocumentType
-from threadline.models.chat_model import ChatModel
-from threadline.models.model import Message, Usage
-from threadline.models.structured import asking
+from threadline.models.client import ask_structured
+from threadline.models.model import ChatModel, Message, Usage
 from threadline.sales.model import MAX_CONTEXT
 from threadline.slack.model import Thread
 from threadline.tools.model import ErrorCode
@@ -175,7 +174,9 @@ async def _ask_model(
     thread, turn = request.thread, request.turn
     instructions = variant_of(deps.decision.rules.variants, thread.key).prompt
     async with _paying(deps, request, "decide") as bill:
-        decision, problems = await engine.decide(found.situation, asking(model, bill.paid, attempt), instructions)
+        decision, problems = await engine.decide(
+            found.situation, ask_structured(model, bill.paid, attempt), instructions
+        )
         made = _new_round(deps, thread, number, found.situation, decision)
         async with _writing(deps, request, found) as tx:
             row = await conversation_row.locked(tx, thread)
@@ -231,7 +232,7 @@ async def _compare(
         conflict = False
         if made and made.retrieval and made.retrieval.suspicious:
             pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-            conflict = await engine.find_conflict(pairs, asking(model, bill.paid, attempt))
+            conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
         async with _writing(deps, request, found) as tx:
             rounds = await _judge_round(deps, tx, request, found, rounds, conflict=conflict)
             await bill.store(tx)

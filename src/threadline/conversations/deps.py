@@ -10,23 +10,23 @@ from threadline.conversations.prompt import ContextBudget, TurnNote
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
 from threadline.decisions.variants import Variant
-from threadline.models.chat_model import ChatModel
+from threadline.models.model import ChatModel
 from threadline.operator.context import TOKENS, SlackContext
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import BOT_NAME, JobTypeInfo, OperatorProfile
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
-from threadline.tools.ledger import ToolLedger
 from threadline.tools.registry import AllowedTools, ToolRegistry, allowed_tools
+from threadline.tools.store import ToolLedger
 
 SearchDocuments = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
 """What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
 DescribeAsker = Callable[[Transaction, str, str, User | None], Awaitable[str]]
-"""What is known of who asks (team, Slack id, user), on record or in Slack, in a few lines; empty for somebody
+"""What is known of who asks (team, Slack id, user), on record or in SlackClient, in a few lines; empty for somebody
 unknown."""
 
 
@@ -60,7 +60,7 @@ class ConversationDeps:
     """
 
     database: Database
-    slack: Slack
+    slack: SlackClient
     outbox: Outbox
     users: UserDirectory
     alerts: FailureAlerts

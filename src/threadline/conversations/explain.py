@@ -230,9 +230,9 @@ def _text(words: str, *, hide: bool) -> str:
 @asynccontextmanager
 async def explain_desk() -> AsyncIterator[ExplainDesk]:
     """Asks the database alone: Temporal and Slack need not answer."""
-    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
     namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
     try:
-        yield ExplainDesk(database, TemporalUiSettings.read().url, namespace)
+        yield ExplainDesk(database, TemporalUiSettings.load().temporal_ui, namespace)
     finally:
         await database.dispose()

@@ -32,13 +32,12 @@ from threadline.handovers.store import HandoverStore
 from threadline.models.model import Role, ToolKind
 from threadline.operator import enforcement as spoken
 from threadline.operator import memory
-from threadline.operator.memory import TurnEnd, Used
+from threadline.operator.memory import EndedTurn, ToolUse
 from threadline.operator.model import protocol
-from threadline.operator.model import scope as questions
-from threadline.operator.model.memory import MemoryKind
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
-from threadline.operator.store import MemoryStore
+from threadline.operator.store import MemoryKind, MemoryStore
 from threadline.rfps import model as rfps
 from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound, resolve_scope
 from threadline.rfps.store import RfpStore
@@ -363,19 +362,18 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
     except ConversationNotFound:
         return 0
     end = await _end(tx, thread, turn, registry)
-    made = memory.memories(end) if end else []
+    made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
     plan = await TurnPlans(tx).of(thread, turn)
     if plan and plan.route.agent is Agent.COPILOT:
         made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
-    for key, each in made:
-        await MemoryStore(tx).remember(thread.team, each, key, now)
+    await MemoryStore(tx).remember(thread.team, made, now)
     _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
     return len(made)
 
 
-async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> TurnEnd | None:
+async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> EndedTurn | None:
     settled = await ConversationStore(tx).settled(thread, turn)
     if settled is None:
         return None
@@ -387,7 +385,7 @@ async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistr
         for each in said
         if DELETED not in each.message.content
     ]
-    return TurnEnd(
+    return EndedTurn(
         thread,
         turn,
         settled.user_id,
@@ -400,14 +398,14 @@ async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistr
     )
 
 
-def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[Used]:
+def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[ToolUse]:
     """The calls under the tools' own names; a name that the model made up is none."""
     found = []
     for each in outcomes:
         tool = registry.get(each.tool_name)
         status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
         kind = tool.kind if tool else ToolKind.CHANGE
-        found.append(Used(tool.name if tool else "", status, kind, each.code))
+        found.append(ToolUse(tool.name if tool else "", status, kind, each.code))
     return found
 
 

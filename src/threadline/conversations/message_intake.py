@@ -139,7 +139,9 @@ async def store(connection: AsyncConnection, thread: Thread, batch: Sequence[Inc
     if batch_stored.corrected:
         await _forget_words(connection, thread, row.id, batch_stored.corrected)
     if any(message.kind == MessageKind.DELETION for message in stored):  # of what was never stored, too
-        await MemoryStore(connection).forget_said(thread.team, await threads_read.forget(connection, thread, row.id))
+        await MemoryStore(connection).forget_user_content(
+            thread.team, await threads_read.forget(connection, thread, row.id)
+        )
         await TurnPlans(connection).forget_told(row.id)  # the context tells of messages that were never stored
     if not row.stored and stored:
         await _register(connection, thread, stored)
@@ -293,6 +295,6 @@ async def _forget_words(
         used = {"id": conversation_id, "deleted": deleted}
         turns = (await connection.execute(_TURNS, used)).scalars()
         keys = [turn_id(thread, turn) for turn in turns]
-        await MemoryStore(connection).forget_said(thread.team, keys)
+        await MemoryStore(connection).forget_user_content(thread.team, keys)
         await TurnPlans(connection).forget_told(conversation_id)
         await DecisionStore(connection).delete_content(conversation_id)

@@ -19,8 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from threadline.conversations.model.answers import NO_REPLY
 from threadline.decisions.model import DecisionRound, DecisionType, NextStep
-from threadline.models.chat_model import Prompt, shown
-from threadline.models.model import MESSAGES, TOKENS, Message, Role, ToolCall, ToolChoice
+from threadline.models.model import MESSAGES, TOKENS, Message, Prompt, Role, ToolCall, ToolChoice, text_with_author
 from threadline.slack.model import FileRef, Thread, name_with_id
 from threadline.slack.text import is_blank
 from threadline.tools.registry import AllowedTools, ToolRegistry, wire_name
@@ -226,7 +225,7 @@ def byte_length(text: str) -> int:
 def estimate_tokens(message: Message) -> int:
     """About how many tokens a message takes: one for four bytes, since nothing here knows the model's own alphabet."""
     words = sum(byte_length(call.name) + byte_length(call.arguments) for call in message.calls)
-    return (byte_length(shown(message)) + words) // 4 + _OVERHEAD
+    return (byte_length(text_with_author(message)) + words) // 4 + _OVERHEAD
 
 
 def split_at_turn(entries: Sequence[PlacedMessage], turn: int) -> tuple[list[PlacedMessage], list[PlacedMessage]]:
@@ -373,7 +372,7 @@ def _with_files(text: str, files: Sequence[FileRef]) -> str:
 def _line(message: Message, limit: int) -> str:
     called = "".join(f" [calls {call.name} {call.arguments}]" for call in message.calls)
     who = {Role.ASSISTANT: "Assistant: ", Role.TOOL: "Result: ", Role.USER: "" if message.author else "Person: "}
-    return truncate_middle(f"{who.get(message.role, '')}{shown(message)}{called}", limit)
+    return truncate_middle(f"{who.get(message.role, '')}{text_with_author(message)}{called}", limit)
 
 
 def _by_wire_names(message: Message, registry: ToolRegistry) -> Message:

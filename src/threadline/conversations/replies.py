@@ -7,8 +7,7 @@ from enum import StrEnum
 from itertools import dropwhile
 
 from threadline.conversations.model.answers import LIMIT, NO_REPLY
-from threadline.models.chat_model import Answer
-from threadline.models.model import Message, ModelReply, Role, ToolCall, ToolKind
+from threadline.models.model import Completion, Message, ModelReply, Role, ToolCall, ToolKind
 from threadline.slack.text import is_blank
 from threadline.threads import phrases
 from threadline.tools.registry import MAX_NAME_LENGTH, Tool, ToolRegistry
@@ -25,7 +24,7 @@ _LAST_SIGNS = re.compile(r"(?:[\s*_~`)\]}>\"'”’»]|:[a-z0-9_+-]+:)+$")
 _ASKING = ("?", "？", "؟", "⁉", "❓")
 
 
-def clean_reply(answer: Answer, *, addressed: bool) -> ModelReply:
+def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
     """A reply that holds the word for silence alone or not at all where people would read it.
 
     A model that gives its reasons beside the word is silent where it was not spoken to; where it was, only the word

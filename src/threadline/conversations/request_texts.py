@@ -2,7 +2,7 @@
 
 from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Transaction
-from threadline.operator.model import scope as questions
+from threadline.operator.model import routing as questions
 from threadline.slack.model import Thread
 
 LONGEST_CHAIN = 6

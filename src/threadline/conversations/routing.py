@@ -23,12 +23,20 @@ from threadline.decisions.model import sensitive_topics
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
 from threadline.jobs.model import is_job_question
+from threadline.operator.memory import fact_to_remember
 from threadline.operator.model import routing
-from threadline.operator.model import scope as questions
-from threadline.operator.model.memory import fact_to_remember
+from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
-from threadline.operator.model.routing import Agent, RouteRequest, TurnRoute
-from threadline.operator.model.scope import Branch, LinkCommand, ThreadCommand, ask_for_rfp_id, parse_thread_command
+from threadline.operator.model.routing import (
+    Agent,
+    Branch,
+    LinkCommand,
+    RouteRequest,
+    ThreadCommand,
+    TurnRoute,
+    ask_for_rfp_id,
+    parse_thread_command,
+)
 from threadline.rfps import model as rfps
 from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound, Scope, ScopeSource, find_rfp_ids
 from threadline.rfps.store import RfpStore

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from threadline.errors import Permanent, Transient
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 
 DELAY = 0.5
@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
-async def showing_status(slack: Slack, thread: Thread, words: str) -> AsyncIterator[None]:
+async def showing_status(slack: SlackClient, thread: Thread, words: str) -> AsyncIterator[None]:
     """Show `words` under a thread while the block runs; nothing where they are empty.
 
     Slack takes a status away with the bot's next post, or after two minutes.
@@ -51,7 +51,7 @@ async def showing_status(slack: Slack, thread: Thread, words: str) -> AsyncItera
         task.cancel()
 
 
-async def set_status(slack: Slack, thread: Thread, words: str) -> None:
+async def set_status(slack: SlackClient, thread: Thread, words: str) -> None:
     """Set a thread's status, or clear it with empty words. A refusal is logged."""
     try:
         await slack.set_status(thread.channel, thread.ts, words)

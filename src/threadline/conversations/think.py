@@ -32,9 +32,8 @@ from threadline.conversations.replies import (
 from threadline.conversations.routing import has_content
 from threadline.conversations.transcript_store import TranscriptStore
 from threadline.errors import Permanent
-from threadline.models.chat_model import Answer, Prompt
 from threadline.models.errors import ContextTooLong
-from threadline.models.model import Message, ModelReply
+from threadline.models.model import Completion, Message, ModelReply, Prompt
 from threadline.operator import prompt as prompts
 from threadline.operator.model.routing import Agent
 from threadline.operator.prompt import TurnInfo
@@ -77,7 +76,7 @@ def _without_model(request: ThinkRequest, question: ModelCallInput) -> str:
     return "" if any(_is_remark(each, question.marks) for each in there) else NO_REPLY
 
 
-async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, attempt: int) -> Answer:
+async def _ask(deps: ConversationDeps, request: ThinkRequest, question: ModelCallInput, attempt: int) -> Completion:
     if deps.model is None:
         raise Permanent(blocks.NO_MODEL)
     try:
@@ -130,7 +129,7 @@ def _shorter_prompt(deps: ConversationDeps, request: ThinkRequest, question: Mod
 
 
 async def _keep(
-    deps: ConversationDeps, request: ThinkRequest, reply: ModelReply, answer: Answer | None = None, took: int = 0
+    deps: ConversationDeps, request: ThinkRequest, reply: ModelReply, answer: Completion | None = None, took: int = 0
 ) -> Thought:
     """Of two attempts at the same call the first reply stands, and both return it; both were paid for.
 

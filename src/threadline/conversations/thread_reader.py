@@ -28,7 +28,7 @@ class SlackThreadReader(ThreadReader):
     async def read(self, thread: Thread, since: datetime | None, limit: int) -> ThreadPart:
         oldest = f"{max(since.timestamp(), 0.0):.6f}" if since else "0"
         found, whole = list[Mapping[str, Any]](), False
-        async with aclosing(self._history.thread(thread.channel, thread.ts, oldest)) as shown:
+        async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
             async for raw in shown:
                 if len(found) >= MAX_MESSAGES:
                     break

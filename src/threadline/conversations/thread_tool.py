@@ -11,8 +11,8 @@ from threadline.rfps.model import JsonObject
 from threadline.slack.model import FileRef, Thread, name_with_id
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ToolResult
+from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
-from threadline.tools.rendering import counted, moment
 
 MOST = 50
 """Messages of one answer; earlier or later ones are found by their time."""

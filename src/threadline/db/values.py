@@ -20,18 +20,11 @@ def storable_json(value: object) -> object:
     if isinstance(value, list | tuple):
         return [storable_json(each) for each in value]
     if isinstance(value, float):
-        return _storable_number(value)
+        if not math.isfinite(value):
+            return str(value)
+        # From 1e16 on Postgres gives the digits that Python wrote, as a whole number: only in full is it the same one.
+        return int(value) if abs(value) >= 1e16 else value
     return value
-
-
-def _storable_number(value: float) -> float | int | str:
-    """From 1e16 on Postgres gives the digits that Python wrote, as a whole number: only in full is it the same one."""
-    if not math.isfinite(value):
-        return str(value)
-    return int(value) if abs(value) >= _WRITTEN_SHORT else value
-
-
-_WRITTEN_SHORT = 1e16
 
 
 def storable(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from threadline.decisions.model import MAX_SENTENCE, Decision, DecisionType, Sensitivity, Source, validate
-from threadline.models.chat_model import Ask
+from threadline.models.model import Ask
 from threadline.slack.model import clean_text
 
 MAX_QUERY = 12_000

@@ -16,7 +16,7 @@ import structlog
 from pydantic import SecretStr
 
 from threadline.errors import NotDone, Permanent, Transient, parse_retry_after
-from threadline.privacy.quoting import quotable
+from threadline.privacy.redaction import quotable
 
 T = TypeVar("T")
 TIMEOUT = aiohttp.ClientTimeout(total=30)

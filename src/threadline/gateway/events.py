@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from threadline.privacy.redaction import redact
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import MAX_TEXT, FileRef, Thread
-from threadline.slack.redaction import redact_files
-from threadline.slack.rich_text import mappings, string, text_of, words_of
-from threadline.slack.text import remove_mention
+from threadline.slack.text import int_field, objects, remove_mention, string_field, text_of, words_of
 from threadline.threads import phrases
 from threadline.threads.model import (
     IncomingMessage,
@@ -94,32 +93,32 @@ def parse(body: Mapping[str, Any]) -> SlackEvent:
     """Parse what Slack delivered, or any other JSON object."""
     event = _object(body, "event")
     correction, said, before = _correction(event)
-    item, event_type = _object(event, "item"), string(event, "type")
-    reaction = string(event, "reaction") if event_type in REACTIONS else ""
-    ts = string(said, "ts") or (string(event, "deleted_ts") if correction == MessageKind.DELETION else "")
-    ts = string(item, "ts") if reaction else ts
+    item, event_type = _object(event, "item"), string_field(event, "type")
+    reaction = string_field(event, "reaction") if event_type in REACTIONS else ""
+    ts = string_field(said, "ts") or (string_field(event, "deleted_ts") if correction == MessageKind.DELETION else "")
+    ts = string_field(item, "ts") if reaction else ts
     return SlackEvent(
         type=event_type,
         correction=correction,
         team=_team(body),
-        channel=string(item if reaction else event, "channel"),
-        channel_type=string(event, "channel_type"),
+        channel=string_field(item if reaction else event, "channel"),
+        channel_type=string_field(event, "channel_type"),
         ts=ts,
-        thread_ts=string(said, "thread_ts") or ts,
-        user=string(said, "user"),
-        author_team=string(said, "user_team"),
+        thread_ts=string_field(said, "thread_ts") or ts,
+        user=string_field(said, "user"),
+        author_team=string_field(said, "user_team"),
         # Under a deleted root the parent is Slackbot, which says as little of the root's author as nothing.
-        parent_user=string(said, "parent_user_id").replace(SLACKBOT, ""),
-        subtype=string(said, "subtype"),
-        bot_id=string(said, "bot_id"),
+        parent_user=string_field(said, "parent_user_id").replace(SLACKBOT, ""),
+        subtype=string_field(said, "subtype"),
+        bot_id=string_field(said, "bot_id"),
         words=words_of(said),
         text="" if correction == MessageKind.DELETION else text_of(said),
         version=_version(event, said) if correction == MessageKind.EDIT else "",
         text_changed=words_of(said) != words_of(before),
         files=() if correction == MessageKind.DELETION else _files(said),
         reaction=reaction,
-        item_user=string(event, "item_user") if reaction else "",
-        event_ts=string(event, "event_ts"),
+        item_user=string_field(event, "item_user") if reaction else "",
+        event_ts=string_field(event, "event_ts"),
     )
 
 
@@ -186,9 +185,9 @@ def reaction_message(event: SlackEvent) -> IncomingMessage:
 def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[str, Any], Mapping[str, Any]]:
     """The kind of correction, the message it is about, and that message as it was before."""
     after, before = _object(event, "message"), _object(event, "previous_message")
-    match string(event, "subtype"):
+    match string_field(event, "subtype"):
         # A root that has replies is not deleted: Slack puts a tombstone of its own in its place.
-        case "message_changed" if string(after, "subtype") == "tombstone":
+        case "message_changed" if string_field(after, "subtype") == "tombstone":
             return MessageKind.DELETION, before, before
         case "message_changed":
             return MessageKind.EDIT, after, before
@@ -198,13 +197,13 @@ def _correction(event: Mapping[str, Any]) -> tuple[MessageKind | None, Mapping[s
 
 
 def _version(event: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    return string(_object(said, "edited"), "ts") or string(event, "ts")
+    return string_field(_object(said, "edited"), "ts") or string_field(event, "ts")
 
 
 def _team(body: Mapping[str, Any]) -> str:
     """The workspace of the installation. In a shared channel the event itself may name the author's workspace."""
-    named = (string(granted, "team_id") for granted in mappings(body.get("authorizations")))
-    return string(body, "team_id") or next(filter(None, named), "")
+    named = (string_field(granted, "team_id") for granted in objects(body.get("authorizations")))
+    return string_field(body, "team_id") or next(filter(None, named), "")
 
 
 def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -214,12 +213,12 @@ def _object(source: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _files(said: Mapping[str, Any]) -> tuple[FileRef, ...]:
     return tuple(
-        FileRef(id=string(item, "id"), name=string(item, "name"), mimetype=string(item, "mimetype"), size=_size(item))
-        for item in mappings(said.get("files"))
-        if string(item, "id") and item.get("mode") != "tombstone"
+        FileRef(
+            id=string_field(item, "id"),
+            name=string_field(item, "name"),
+            mimetype=string_field(item, "mimetype"),
+            size=int_field(item, "size"),
+        )
+        for item in objects(said.get("files"))
+        if string_field(item, "id") and item.get("mode") != "tombstone"
     )
-
-
-def _size(item: Mapping[str, Any]) -> int:
-    size = item.get("size")
-    return size if isinstance(size, int) and size >= 0 else 0

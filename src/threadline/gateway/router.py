@@ -78,7 +78,7 @@ class ThreadLookup(Protocol):
         """The conversation that holds this message, a person's or the bot's; None when none does."""
         ...
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         """The conversation in a channel in which something waits for its answer, the last active; None without one."""
         ...
 
@@ -217,12 +217,14 @@ class ThreadResolver:
             case RouteTarget.DIRECT_STOP:
                 return await self._resolve_stop(found)
             case RouteTarget.FOLLOWED_THREAD:
-                thread = found.thread if await self._is_followed(found.thread, found.message.ts) else None
+                thread = found.thread
+                if not (await self._is_stored(thread) or await self._is_starting(thread, found.message.ts)):
+                    return Ignored(IgnoreReason.NOT_FOLLOWED)
+                return _followed(thread, found.message)
             case RouteTarget.REACTED_MESSAGE:
-                thread = await self._conversation_at(found.thread, found.message.ts)
-            case _:
-                return found
-        return _followed(thread, found.message) if thread else Ignored(IgnoreReason.NOT_FOLLOWED)
+                place = await self._conversation_at(found.thread, found.message.ts)
+                return _followed(place, found.message) if place else Ignored(IgnoreReason.NOT_FOLLOWED)
+        return found
 
     async def _resolve_case_thread(self, found: Route) -> Route:
         """A row that is missing may be "not yet", so the reply is kept by a workflow that goes on looking."""
@@ -240,13 +242,10 @@ class ThreadResolver:
         own, message = found.thread, found.message
         if await self._holding(own, message.ts):
             return Ignored(IgnoreReason.ALREADY_STORED)
-        thread = await _in_time(self._threads.working_in(own.team, own.channel), own)
+        thread = await _in_time(self._threads.active_in_channel(own.team, own.channel), own)
         if thread := thread or await self._starting_beside(own):
             return _followed(thread, message)
         return Route(RouteTarget.CONVERSATION, own, replace(message, kind=MessageKind.MESSAGE))
-
-    async def _is_followed(self, thread: Thread, at: str) -> bool:
-        return await self._is_stored(thread) or await self._is_starting(thread, at)
 
     async def _is_stored(self, thread: Thread) -> bool:
         owner = await _in_time(self._threads.owner(thread), thread)

@@ -28,7 +28,7 @@ from threadline.errors import Permanent
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.interactions import BLOCK_ACTIONS
 from threadline.gateway.router import EventRouter, NotAccepted
-from threadline.slack.rich_text import string
+from threadline.slack.text import string_field
 
 DRAIN_TIMEOUT = 5.0
 """Seconds for the events in flight when the gateway stops. Slack redelivers what is not acknowledged then."""
@@ -192,7 +192,7 @@ class InFlightEvents:
 
     def _count_unhandled(self, body: Mapping[str, Any]) -> None:
         """Count what is acknowledged and ignored: a closed modal, a slash command, or Slack's rate limit for events."""
-        kind = string(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
+        kind = string_field(body, "type")[:40] or ("slash_command" if "command" in body else "unknown")
         self.counts[f"unhandled_{kind}"] += 1
         if kind == "app_rate_limited":
             _log.error("slack_rate_limited_events", limit_per_hour=30_000, next="The catch-up finds the missed events.")
@@ -245,7 +245,7 @@ class SlackHttpEndpoint:
             self._events.counts["malformed"] += 1
             return web.Response(status=HTTPStatus.BAD_REQUEST)
         if body.get("type") == "url_verification":
-            return web.json_response({"challenge": string(body, "challenge")})
+            return web.json_response({"challenge": string_field(body, "challenge")})
         with self._events.track():
             return web.Response(status=await self._events.handle(body))
 

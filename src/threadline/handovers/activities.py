@@ -38,7 +38,7 @@ from threadline.handovers.model import (
 from threadline.handovers.store import HandoverAnswerStore, HandoverMessage, HandoverStore
 from threadline.models.model import Message, Role
 from threadline.slack import formatting
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.authors import AuthorPolicy
@@ -73,7 +73,7 @@ class LiveHandoverActivities(HandoverActivities):
     def __init__(
         self,
         database: Database,
-        slack: Slack,
+        slack: SlackClient,
         outbox: Outbox,
         authors: AuthorPolicy,
         workflows: WorkflowClient,
@@ -385,7 +385,7 @@ class LiveHandoverActivities(HandoverActivities):
         async with self._database.begin() as tx:
             if (known := await HandoverStore(tx).by_card(card)) or await ThreadStore(tx).owner(card):
                 return known
-        root = await self._slack.message(card.channel, card.ts)
+        root = await self._slack.get_message(card.channel, card.ts)
         if root is None or root.user != self._settings.bot_user:
             return None  # only our own metadata says whose thread it is
         ref = parse_card_key(str(root.payload.get("key", "")))

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from threadline.decisions.model import EscalationReason
 from threadline.handovers.model import CLOSE, TAKE, HandoverRef
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import Block, Rendered, context, fallback, link, mention, notice, plain, section
+from threadline.slack.formatting import (
+    Block,
+    Rendered,
+    context,
+    escape_all,
+    fallback_text,
+    link,
+    mention,
+    notice,
+    section,
+)
 from threadline.slack.model import FileRef
 
 _MAX_QUESTION, _MAX_LINE, _MAX_DETAIL = 1_500, 200, 400
@@ -65,7 +75,7 @@ def card(data: CardData) -> Rendered:
     ]
     if not data.closed_by:
         blocks.append(_buttons(data))
-    return Rendered(fallback("A person is needed", f"{data.question}\n{reason}"), tuple(blocks))
+    return Rendered(fallback_text("A person is needed", f"{data.question}\n{reason}"), tuple(blocks))
 
 
 def taken_notice(user_id: str) -> tuple[Rendered, ...]:
@@ -136,12 +146,12 @@ def _buttons(data: CardData) -> Block:
 
 
 def _cut(text: str, limit: int) -> str:
-    return _shortened(plain(redact(text.strip())), limit)
+    return _shortened(escape_all(redact(text.strip())), limit)
 
 
 def _quoted(text: str, limit: int) -> str:
     """Cut behind the quoting, which makes a column of short lines three times as long."""
-    whole = plain(redact(text.strip()))
+    whole = escape_all(redact(text.strip()))
     return _shortened("\n".join(f"> {line}" for line in whole.splitlines()), limit)
 
 

@@ -13,8 +13,7 @@ with workflow.unsafe.imports_passed_through():
         MAX_REMINDERS,
         HandoverInput,
     )
-    from threadline.threads.display import format_utc
-    from threadline.threads.model import ButtonPress
+    from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow
 from threadline.threads.calls import attempt_despite_cancel, call_until_done

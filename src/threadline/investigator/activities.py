@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 import structlog
 from temporalio import activity
 
-from threadline.cases.contract import AgentActivities, TurnEnded, TurnRequest
-from threadline.cases.model import Action
+from threadline.cases.contract import AgentActivities, TurnRequest
+from threadline.cases.model import Action, TurnEnded
 from threadline.db.engine import Database
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.cancellation import run_to_end

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, MirrorErrorMessage, ResultMessage
 
 from threadline.investigator.cancellation import run_to_end
-from threadline.investigator.errors import TurnFailed, TurnInterrupted, classify
 from threadline.investigator.sandbox import Sandbox
-from threadline.investigator.stream import TurnMonitor
+from threadline.investigator.stream import TurnFailed, TurnInterrupted, TurnMonitor, classify
 
 INTERRUPT_GRACE = 0.4
 """Seconds that an interrupted CLI has to report its costs, and then to leave, before it is killed."""

@@ -20,14 +20,19 @@ from threadline.cases.outcome import (
 )
 from threadline.investigator import prompt as prompts
 from threadline.investigator.cli import CliSession
-from threadline.investigator.errors import SessionNotFound, TurnFailed, TurnInterrupted, raise_for_result
-from threadline.investigator.logs import Loki
 from threadline.investigator.policy import WorkspacePolicy
-from threadline.investigator.queries import ReadOnlyQueries
+from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.sandbox import Sandbox, find_cli
 from threadline.investigator.session_store import PostgresSessionStore, TurnSessionStore
 from threadline.investigator.store import TurnClaim, TurnOutcome
-from threadline.investigator.stream import SessionUsage, TurnMonitor
+from threadline.investigator.stream import (
+    SessionNotFound,
+    SessionUsage,
+    TurnFailed,
+    TurnInterrupted,
+    TurnMonitor,
+    raise_for_result,
+)
 from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, bug_server
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads.model import SenderType

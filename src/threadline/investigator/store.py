@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from threadline.cases.contract import TurnEnded
 from threadline.cases.model import (
     Action,
     CaseNotFound,
     ConversationPage,
     Entry,
     Service,
+    TurnEnded,
     WorkflowState,
     entry_of,
     page_of,

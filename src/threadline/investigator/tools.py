@@ -12,8 +12,7 @@ from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, cr
 from threadline.cases.model import ConversationPage, Entry, Service, Severity
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts
-from threadline.investigator.logs import Loki
-from threadline.investigator.queries import ReadOnlyQueries
+from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.privacy.redaction import redact, redact_value
 
 SERVER = "bug"

@@ -13,9 +13,8 @@ import structlog
 
 from threadline.errors import Permanent, Transient
 from threadline.forge import locks, remotes
-from threadline.forge.exports import Export
 from threadline.forge.git import Git
-from threadline.forge.mirrors import Mirrors
+from threadline.forge.mirrors import Export, Mirrors
 from threadline.investigator.cancellation import run_to_end
 
 ATTACHMENTS = "attachments"

@@ -6,11 +6,10 @@ See https://developers.openai.com/api/reference/resources/chat.
 import json
 from typing import Any
 
-from threadline.models.chat_model import Answer, Prompt, shown
-from threadline.models.model import Message, ModelReply, Role, ToolCall, Usage
+from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
 
 
-def body(prompt: Prompt, model: str) -> dict[str, Any]:
+def request_body(prompt: Prompt, model: str) -> dict[str, Any]:
     """The arguments of `chat.completions.create`: nothing that only OpenAI's own endpoint knows."""
     asked: dict[str, Any] = {
         "model": model,
@@ -32,7 +31,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.role is Role.TOOL:
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if not message.calls:
-        return {"role": message.role.value, "content": shown(message)}
+        return {"role": message.role.value, "content": text_with_author(message)}
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _readable(call.arguments)}}
         for call in message.calls
@@ -50,7 +49,7 @@ def _readable(arguments: str) -> str:
     return json.dumps({"unreadable": arguments})
 
 
-def read(completion: Any, model: str) -> Answer:
+def parse_response(completion: Any, model: str) -> Completion:
     """The answer in a finished completion of `model`."""
     choice = completion.choices[0]
     said, calls = choice.message, choice.message.tool_calls or ()
@@ -63,11 +62,11 @@ def read(completion: Any, model: str) -> Answer:
     )
 
 
-def _answer(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> Answer:
+def _answer(text: str, calls: tuple[ToolCall, ...], finished: str, used: Any, model: str) -> Completion:
     cut = finished == "length"
     # Only the last call can have been cut off; the tools that came whole were asked for all the same.
     whole = calls[:-1] if cut and calls and _readable(calls[-1].arguments) != calls[-1].arguments else calls
-    return Answer(ModelReply(text if text.strip() else "", whole), _usage(used, model), cut)
+    return Completion(ModelReply(text if text.strip() else "", whole), _usage(used, model), cut)
 
 
 def _usage(used: Any, model: str) -> Usage:

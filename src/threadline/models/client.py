@@ -2,24 +2,39 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import structlog
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, Timeout
 
+from threadline.errors import Transient
 from threadline.models import chat_completions as chat_api
 from threadline.models import responses as responses_api
-from threadline.models.chat_model import Answer, ChatModel, Prompt
-from threadline.models.errors import EXPECTED, is_endpoint_missing, is_reasoning_missing, reading, translate
-from threadline.models.model import ModelReply
+from threadline.models.errors import KNOWN_ERRORS, is_endpoint_missing, is_reasoning_missing, parse_errors, translate
+from threadline.models.model import (
+    Ask,
+    ChatModel,
+    Completion,
+    Message,
+    ModelReply,
+    Prompt,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    Usage,
+)
 from threadline.models.prices import Price, PriceList
 
 Api = Literal["auto", "responses", "chat"]
 OPENAI = "https://api.openai.com/v1"
 
 _CONNECT = 10.0
+LONGEST_REPLY = 1_500
+"""Tokens that the model may write, its thoughts included."""
+LONGEST_WAIT = 75.0
+"""Seconds for one answer: a few lines, for which somebody waits before anything else is done."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +67,20 @@ class OpenAIModel(ChatModel):
     async def close(self) -> None:
         await self._client.close()
 
-    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Answer:
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         """See `ChatModel.ask`."""
         try:
             async with asyncio.timeout(self._config.timeout):
                 answer = await self._ask(prompt)
-        except EXPECTED as exc:
+        except KNOWN_ERRORS as exc:
             raise translate(exc, attempt) from exc
-        usage = self._prices.priced(answer.usage)
+        usage = self._prices.with_cost(answer.usage)
         structlog.get_logger().info(
             "model_replied", tool_calls=len(answer.reply.calls), truncated=answer.cut, **vars(usage)
         )
-        return replace(answer, reply=_told_apart(answer.reply, prompt), usage=usage)
+        return replace(answer, reply=_with_unique_ids(answer.reply, prompt), usage=usage)
 
-    async def _ask(self, prompt: Prompt) -> Answer:
+    async def _ask(self, prompt: Prompt) -> Completion:
         if self._api == "chat":
             return await self._chat(prompt)
         try:
@@ -80,7 +95,7 @@ class OpenAIModel(ChatModel):
             self._api = "responses"
         return answer
 
-    async def _responses(self, prompt: Prompt) -> Answer:
+    async def _responses(self, prompt: Prompt) -> Completion:
         reasoning = self._reasoning  # as it is sent now: another call may find out meanwhile that there is none
         try:
             return await self._respond(prompt)
@@ -89,24 +104,24 @@ class OpenAIModel(ChatModel):
                 self._reasoning = False
             elif exc.code == "invalid_encrypted_content":
                 # The key belongs to another organisation by now: without its thoughts the dialogue still goes on.
-                prompt = _without_thoughts(prompt)
+                prompt = replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
             else:
                 raise
         return await self._respond(prompt)
 
-    async def _respond(self, prompt: Prompt) -> Answer:
+    async def _respond(self, prompt: Prompt) -> Completion:
         create: Any = self._client.responses.create
-        asked = responses_api.body(prompt, self._config.model, reasoning=self._reasoning)
-        with reading():
-            return responses_api.read(await create(**_untouched(asked)), self._config.model)
+        asked = responses_api.request_body(prompt, self._config.model, reasoning=self._reasoning)
+        with parse_errors():
+            return responses_api.parse_response(await create(**_untouched(asked)), self._config.model)
 
-    async def _chat(self, prompt: Prompt) -> Answer:
+    async def _chat(self, prompt: Prompt) -> Completion:
         create: Any = self._client.chat.completions.create
-        asked = chat_api.body(prompt, self._config.model)
+        asked = chat_api.request_body(prompt, self._config.model)
         if self._config.base_url.rstrip("/") == OPENAI:
             asked["store"] = False  # OpenAI may keep it otherwise; other endpoints may not know the word
-        with reading():
-            return chat_api.read(await create(**_untouched(asked)), self._config.model)
+        with parse_errors():
+            return chat_api.parse_response(await create(**_untouched(asked)), self._config.model)
 
 
 def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,13 +131,42 @@ def _untouched(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if name not in tools} | {"extra_body": tools}
 
 
-def _without_thoughts(prompt: Prompt) -> Prompt:
-    return replace(prompt, messages=tuple(replace(message, opaque="") for message in prompt.messages))
-
-
-def _told_apart(reply: ModelReply, prompt: Prompt) -> ModelReply:
+def _with_unique_ids(reply: ModelReply, prompt: Prompt) -> ModelReply:
     """With new ids for its calls where an endpoint numbers each reply's calls anew, or gives them none."""
     ids, taken = [call.id for call in reply.calls], {call.id for message in prompt.messages for call in message.calls}
     if all(ids) and len(set(ids)) == len(ids) and taken.isdisjoint(ids):
         return reply
     return replace(reply, calls=tuple(replace(call, id=f"call_{uuid.uuid4().hex}") for call in reply.calls), opaque="")
+
+
+def ask_structured(model: ChatModel, paid: list[Usage], attempt: int = 1, wait: float = LONGEST_WAIT) -> Ask:
+    """Ask this model.
+
+    Args:
+        paid: gets what each answer has used.
+        attempt: how often the same was asked, from 1 on; see `ChatModel.ask`.
+        wait: seconds for one answer.
+    """
+
+    async def ask(instructions: str, questions: Sequence[str], name: str, form: Mapping[str, Any]) -> str:
+        roles = (Role.USER, Role.ASSISTANT)
+        said = tuple(Message(roles[place % 2], each) for place, each in enumerate(questions))
+        prompt = Prompt(
+            instructions,
+            said,
+            tool_choice=ToolChoice.NONE,
+            max_output_tokens=LONGEST_REPLY,
+            form=ResponseFormat(name, form),
+        )
+        limit = asyncio.timeout(wait)
+        try:
+            async with limit:
+                answer = await model.ask(prompt, attempt=attempt)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise Transient(f"The model gave no {name} within {wait:g} seconds.") from error
+        paid.append(answer.usage)
+        return answer.reply.text
+
+    return ask

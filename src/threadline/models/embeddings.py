@@ -1,7 +1,7 @@
 """Models that turn texts into vectors: OpenAI's endpoint, and a small one whose weights come with its package."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +14,7 @@ from openai import AsyncOpenAI, Timeout
 
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OPENAI
-from threadline.models.errors import EXPECTED, reading, translate
+from threadline.models.errors import KNOWN_ERRORS, parse_errors, translate
 
 OPENAI_MODEL = "text-embedding-3-small"
 LOCAL_MODEL = "l2_supercat"
@@ -76,17 +76,18 @@ class OpenAIEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """See `Embedder.embed`."""
-        return [vector for batch in _batches(texts) for vector in await self._ask(batch)]
+        batches = [texts[begin : begin + _BATCH] for begin in range(0, len(texts), _BATCH)]
+        return [vector for batch in batches for vector in await self._ask(batch)]
 
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         try:
             async with asyncio.timeout(self._config.timeout):
-                with reading():
+                with parse_errors():
                     answer = await self._client.embeddings.create(
                         model=self.model, input=list(texts), encoding_format="float"
                     )
                     vectors = [[float(each) for each in one.embedding] for one in answer.data]
-        except EXPECTED as error:
+        except KNOWN_ERRORS as error:
             fault = translate(error, 1)
             raise fault if isinstance(fault, Transient) else Permanent(_REFUSED) from error
         if len(vectors) != len(texts) or not all(vectors):
@@ -157,8 +158,3 @@ async def open_embedder(
                 yield embedder
             finally:
                 await embedder.close()
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    for begin in range(0, len(texts), _BATCH):
-        yield texts[begin : begin + _BATCH]

@@ -41,23 +41,11 @@ _LONG = (
 )
 
 
-class RateLimited(Transient):
-    """Too many calls or tokens in a short time."""
-
-
-class ModelUnavailable(Transient):
-    """Overloaded, broken, too slow or out of reach."""
-
-
-class ModelRefused(Permanent):
-    """A person must mend a setting or the account."""
-
-
 class ContextTooLong(Permanent):
     """The prompt does not fit the model's window: asking again with less may help."""
 
 
-class AnswerBroken(Exception):
+class InvalidResponse(Exception):
     """An answer that came, and told of a failure by its `code`; some tell none."""
 
     def __init__(self, code: str = "") -> None:
@@ -65,14 +53,14 @@ class AnswerBroken(Exception):
         self.code = code
 
 
-EXPECTED = (OpenAIError, AnswerBroken, TimeoutError)
+KNOWN_ERRORS = (OpenAIError, InvalidResponse, TimeoutError)
 """What `translate` knows."""
 
 UNREADABLE = "unreadable"
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def parse_errors() -> Iterator[None]:
     """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
 
     Raises:
@@ -81,34 +69,29 @@ def reading() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError) as exc:
-        raise AnswerBroken(UNREADABLE) from exc
-
-
-def least_wait(attempt: int) -> float:
-    """Seconds to wait at least after a rate limit met attempt `attempt`, counted from 1: two, four, eight."""
-    return 2.0 ** min(max(attempt, 0), MOST_DOUBLINGS)
+        raise InvalidResponse(UNREADABLE) from exc
 
 
 def translate(error: Exception, attempt: int) -> Permanent | Transient:
     """Pick a side for what a call to the model's API raised.
 
     Args:
-        error: one of `EXPECTED`.
-        attempt: see `least_wait`.
+        error: one of `KNOWN_ERRORS`.
+        attempt: counted from 1; after a rate limit the least wait is two seconds, then four, then eight.
     """
     match error:
         case APIStatusError():
             return _answered(error, attempt)
         case APITimeoutError() | TimeoutError():
-            return ModelUnavailable("The model did not answer in time.")
+            return Transient("The model did not answer in time.")
         case APIConnectionError():
-            return ModelUnavailable("The model's API could not be reached: check the network and OPENAI_BASE_URL.")
+            return Transient("The model's API could not be reached: check the network and OPENAI_BASE_URL.")
         case APIError():
             return _told(error.code or str(error.type or ""), attempt)
-        case AnswerBroken():
+        case InvalidResponse():
             return _told(error.code, attempt)
         case _:
-            return ModelRefused(_KEY)
+            return Permanent(_KEY)
 
 
 def is_endpoint_missing(error: APIStatusError) -> bool:
@@ -124,11 +107,11 @@ def is_reasoning_missing(error: APIStatusError) -> bool:
 def _answered(error: APIStatusError, attempt: int) -> Permanent | Transient:
     status, pause = error.status_code, parse_retry_after(error.response.headers, datetime.now(UTC))
     if status == 402 or error.code == "insufficient_quota":
-        return ModelRefused(_QUOTA)
+        return Permanent(_QUOTA)
     if status == 429:
         return _limited(attempt, pause)
     if status in (408, 409, 425) or status >= 500:
-        return ModelUnavailable(f"The model's API failed or is overloaded (HTTP {status}).", retry_after=pause)
+        return Transient(f"The model's API failed or is overloaded (HTTP {status}).", retry_after=pause)
     return _refused(error)
 
 
@@ -136,32 +119,32 @@ def _refused(error: APIStatusError) -> Permanent:
     if _is_too_long(error):
         return ContextTooLong(_LONG)
     if error.status_code in (401, 403):
-        return ModelRefused(_KEY if error.status_code == 401 else _POWERS)
+        return Permanent(_KEY if error.status_code == 401 else _POWERS)
     if _is_model_unknown(error):
-        return ModelRefused(_MODEL)
-    return ModelRefused(_ADDRESS if error.status_code in (404, 405) else _INVALID)
+        return Permanent(_MODEL)
+    return Permanent(_ADDRESS if error.status_code in (404, 405) else _INVALID)
 
 
 def _told(code: str, attempt: int) -> Permanent | Transient:
     """For a code that came in an answer, where no status says more."""
     if code == UNREADABLE:
-        return ModelUnavailable("The answer of the model's API could not be read: check OPENAI_BASE_URL.")
+        return Transient("The answer of the model's API could not be read: check OPENAI_BASE_URL.")
     if code in ("rate_limit_exceeded", "rate_limit_error"):
         return _limited(attempt, None)
     if code == "insufficient_quota":
-        return ModelRefused(_QUOTA)
+        return Permanent(_QUOTA)
     if code == "context_length_exceeded":
         return ContextTooLong(_LONG)
     if code.startswith("invalid_"):
-        return ModelRefused(_INVALID)
+        return Permanent(_INVALID)
     if code.endswith(("_policy", "_policy_violation")):
-        return ModelRefused("The model's provider refused to answer this conversation: ask in other words.")
-    return ModelUnavailable("The model's answer broke off.")
+        return Permanent("The model's provider refused to answer this conversation: ask in other words.")
+    return Transient("The model's answer broke off.")
 
 
-def _limited(attempt: int, pause: float | None) -> RateLimited:
-    wait = max(least_wait(attempt), pause or 0.0)
-    return RateLimited("The rate limit of the model's API is reached.", retry_after=wait)
+def _limited(attempt: int, pause: float | None) -> Transient:
+    wait = max(2.0 ** min(max(attempt, 0), MOST_DOUBLINGS), pause or 0.0)
+    return Transient("The rate limit of the model's API is reached.", retry_after=wait)
 
 
 def _is_too_long(error: APIStatusError) -> bool:

@@ -1,11 +1,13 @@
-"""What passes between a person, a model and the tools: the values of a conversation, small enough to travel.
+"""What passes between a person, a model and the tools, and `ChatModel`, which is the same for each provider.
 
-All are frozen and become JSON and come back by pydantic. The transcript holds them whole; through a workflow travel a
-call without its arguments, a reply whose text is bounded, and of a tool's output one line.
+The values are frozen, become JSON and come back by pydantic. The transcript holds them whole; through a workflow travel
+a call without its arguments, a reply whose text is bounded, and of a tool's output one line.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, Protocol
 
 from threadline.errors import Permanent
 
@@ -127,6 +129,71 @@ class Usage:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class ResponseFormat:
+    """What an answer has to look like: `schema` is a JSON schema as strict structured outputs take it."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question to the model.
+
+    `tools` are OpenAI's function schemas in the flat form of the Responses API: name, description, parameters, strict.
+    Tools have the provider's names here, also in the calls of `messages`. `instructions` and `tools` stay the same,
+    byte for byte, for all calls of a turn, and `messages` only grow at their end: the provider's cache pays for what
+    was sent before. `cache_key` is equal for prompts that begin alike. `max_output_tokens`: what the model may write,
+    its thoughts included, where the API takes such a limit; 0: as much as it likes. `form`: the reply is JSON of it.
+    """
+
+    instructions: str
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    cache_key: str = ""
+    max_output_tokens: int = 0
+    form: ResponseFormat | None = None
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A reply, whose calls have ids that the prompt does not hold yet; `cut` when it ended at the model's limit."""
+
+    reply: ModelReply
+    usage: Usage = field(default_factory=Usage)
+    cut: bool = False
+
+
+class ChatModel(Protocol):
+    """A model that converses and calls tools."""
+
+    async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
+        """Ask once.
+
+        Args:
+            prompt: the question.
+            attempt: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
+
+        Raises:
+            Permanent | Transient: see `failures`.
+        """
+        ...
+
+
+def text_with_author(message: Message) -> str:
+    """A message's text as the model is shown it: with its author in front, where one is named."""
+    return f"{message.author}: {message.content}" if message.author else message.content
+
+
+Ask = Callable[[str, Sequence[str], str, Mapping[str, Any]], Awaitable[str]]
+"""A model that answers in a format; raises what the model raises.
+
+Its arguments: instructions; what was said so far, the model's own answers at odd places; the format's name; its schema.
+"""
 
 
 class StepFailed(Permanent):

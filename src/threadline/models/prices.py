@@ -53,7 +53,7 @@ class PriceList:
         self._prices = {**PRICES, **(overrides or {})}
         self._unknown: set[str] = set()
 
-    def priced(self, usage: Usage) -> Usage:
+    def with_cost(self, usage: Usage) -> Usage:
         """The same usage with its cost: 0 for a model without a price, which the log says once for each."""
         price = self._prices.get(usage.model) or self._prices.get(_SNAPSHOT.sub("", usage.model))
         if price is None:

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from threadline.models.chat_model import Answer, Prompt, shown
-from threadline.models.errors import AnswerBroken
-from threadline.models.model import Message, ModelReply, Role, ToolCall, Usage
+from threadline.models.errors import InvalidResponse
+from threadline.models.model import Completion, Message, ModelReply, Prompt, Role, ToolCall, Usage, text_with_author
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
@@ -20,7 +19,7 @@ _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 """What the API takes back of a reasoning item; it refuses a `status`."""
 
 
-def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any]:
+def request_body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any]:
     """The arguments of `responses.create`; without `reasoning` for models that refuse to encrypt theirs."""
     asked: dict[str, Any] = {
         "model": model,
@@ -35,8 +34,8 @@ def body(prompt: Prompt, model: str, *, reasoning: bool = True) -> dict[str, Any
         asked["tool_choice"] = prompt.tool_choice.value
     if prompt.cache_key:
         asked["prompt_cache_key"] = prompt.cache_key
-    if prompt.longest:
-        asked["max_output_tokens"] = prompt.longest
+    if prompt.max_output_tokens:
+        asked["max_output_tokens"] = prompt.max_output_tokens
     if form := prompt.form:
         asked["text"] = {"format": {"type": "json_schema", "name": form.name, "schema": form.schema, "strict": True}}
     return asked
@@ -51,7 +50,7 @@ def _items(message: Message, model: str) -> list[dict[str, Any]]:
         case Role.SYSTEM:
             return [{"role": "developer", "content": message.content}]
         case Role.USER:
-            return [{"role": "user", "content": shown(message)}]
+            return [{"role": "user", "content": text_with_author(message)}]
 
 
 def _own(message: Message, model: str) -> Iterator[dict[str, Any]]:
@@ -90,14 +89,14 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def read(response: Any, model: str) -> Answer:
+def parse_response(response: Any, model: str) -> Completion:
     """The answer in a finished response of `model`.
 
     Raises:
         AnswerBroken: the response tells of a failure.
     """
     if response.status in ("failed", "cancelled") or response.error:
-        raise AnswerBroken(str(response.error.code) if response.error else "")
+        raise InvalidResponse(str(response.error.code) if response.error else "")
     calls, texts, items = [], [], []
     for item in response.output:
         match item.type:
@@ -108,16 +107,13 @@ def read(response: Any, model: str) -> Answer:
                 texts.append("".join(_text(part) for part in item.content))
                 items.append({"type": "message", **({"phase": item.phase} if item.phase else {})})
             case "reasoning":
-                items.append(_thought(item.model_dump(mode="json", warnings=False)))
+                thought = item.model_dump(mode="json", warnings=False)
+                items.append({name: thought[name] for name in _REASONING if thought.get(name) is not None})
     goes_on = any(item["type"] == "reasoning" or "phase" in item for item in items)
     text = "\n\n".join(text for text in texts if text.strip())
     opaque = json.dumps({"model": model, "items": items}) if goes_on else ""
     cut = response.status == "incomplete"
-    return Answer(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
-
-
-def _thought(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: item[name] for name in _REASONING if item.get(name) is not None}
+    return Completion(ModelReply(text, tuple(calls), opaque=opaque), _usage(response.usage, model), cut)
 
 
 def _text(part: Any) -> str:

@@ -17,14 +17,22 @@ import structlog
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.memory import format_tool_patterns, recall_query
-from threadline.operator.model.memory import Memory, MemoryKind
 from threadline.operator.prompt import byte_size, redacted_json, redacted_line, truncate_bytes, wrap_in_tag
-from threadline.operator.store import MemoryStore
-from threadline.rfps.model import FACTS, Event, JournalEntry, OpportunityState, Rfp, RfpNotFound, TeamMember
+from threadline.operator.store import Memory, MemoryKind, MemoryStore
+from threadline.rfps.model import (
+    FACTS,
+    Event,
+    JournalEntry,
+    OpportunityState,
+    Rfp,
+    RfpNotFound,
+    TeamMember,
+    facts_from_document,
+)
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.slack import rich_text
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile, name_with_id
+from threadline.slack.text import text_of
 from threadline.slack.users import UserProfiles
 from threadline.threads.authors import AuthorPolicy, messages_before
 from threadline.tools.public_text import public_sentence
@@ -128,7 +136,7 @@ class PriorMessage:
 class Records:
     """What Postgres knows of a request. What was not asked for is None. `not_found` says why there is no RFP.
 
-    `own_patterns`, `team_patterns`: how tools succeeded, for whoever asks and for anybody of the team.
+    `patterns`: how tools succeeded, for whoever asks before those of others.
     """
 
     member: TeamMember | None = None
@@ -138,8 +146,7 @@ class Records:
     related: Sequence[Rfp] | None = None
     memories: Mapping[MemoryKind, Sequence[Memory]] = field(default_factory=dict)
     team: Sequence[TeamMember] | None = None
-    own_patterns: Sequence[Memory] = ()
-    team_patterns: Sequence[Memory] = ()
+    patterns: Sequence[Memory] = ()
     not_found: str = ""
 
 
@@ -191,21 +198,22 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
         Transient: the database is away.
     """
     team, rfp_id = request.thread.team, request.rfp_id
-    memory_store, rfps, members = MemoryStore(tx), RfpStore(tx), TeamMemberStore(tx)
-    query = recall_query(request.question)
-    channel, patterns = request.thread.channel, (MemoryKind.PROCEDURAL,)
-    # The ways that succeeded are told elsewhere: here the room is for the lessons.
-    memories = await memory_store.recall(team, query, channel=channel, with_successes=False, limit=_MEMORIES)
-    own = await memory_store.recall(
-        team, query, patterns, channel=channel, user_id=request.user_id, with_failures=False, limit=_PATTERNS
+    rfps, members = RfpStore(tx), TeamMemberStore(tx)
+    recalled = await MemoryStore(tx).recall_for_turn(
+        team,
+        recall_query(request.question),
+        channel=request.thread.channel,
+        user_id=request.user_id,
+        limit=_MEMORIES,
+        patterns=_PATTERNS,
     )
-    others = await memory_store.recall(team, query, patterns, channel=channel, with_failures=False, limit=_PATTERNS)
+    patterns = [each for each in recalled if each.is_pattern]
+    others = [each for each in recalled if not each.is_pattern]
     known = Records(
         member=(await members.of(team, [request.user_id])).get(request.user_id),
-        memories=memories,
+        memories={kind: [each for each in others if each.kind is kind] for kind in MemoryKind},
         team=await members.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,
-        own_patterns=own[MemoryKind.PROCEDURAL],
-        team_patterns=others[MemoryKind.PROCEDURAL],
+        patterns=sorted(patterns, key=lambda each: each.user_id != request.user_id),
     )
     if not rfp_id:
         return replace(known, related=await rfps.search(team, request.question, _RELATED))
@@ -218,7 +226,7 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
         state=state,
         journal=await rfps.journal(team, rfp_id, _RECENT),
         events=await rfps.events(team, rfp_id, _RECENT),
-        related=await rfps.related(team, rfp_id, _RELATED),
+        related=await rfps.related(team, rfp_id, facts_from_document(state.document), _RELATED),
     )
 
 
@@ -267,11 +275,10 @@ async def build_context(
     }
     made = await asyncio.gather(*(_within(timeout, name, layer) for name, layer in makers.items()))
     text, reports = fit_to_budget(sorted(made, key=lambda each: list(LayerName).index(each.name)), tokens * 4)
-    known = () if isinstance(records, str) else (records.own_patterns, records.team_patterns)
     return Context(
         text,
         tuple(reports.get(name) or LayerReport(name, missing=NOT_ASKED) for name in LayerName),
-        format_tool_patterns(*known, offered) if known else "",
+        "" if isinstance(records, str) else format_tool_patterns(records.patterns, offered),
     )
 
 
@@ -542,12 +549,12 @@ def _note(missing: int, layer: Layer) -> str:
     return f"({missing} {which} left out here{f': {layer.more} shows them' if layer.more else ''})"
 
 
-def _prior_message(message: Raw, users: Mapping[str, User | None]) -> PriorMessage:
+def _prior_message(message: RawMessage, users: Mapping[str, User | None]) -> PriorMessage:
     user_id = str(message.get("user") or "")
     user = users.get(user_id)
     author = name_with_id(user.name if user else "", user_id) or str(message.get("username") or "an app")
     files = (f"{each.get('name') or 'a file'} ({each['id']})" for each in message.get("files") or () if each.get("id"))
-    return PriorMessage(author, float(message["ts"]), rich_text.text_of(message), tuple(files))
+    return PriorMessage(author, float(message["ts"]), text_of(message), tuple(files))
 
 
 _TEAM_PATTERN = re.compile(

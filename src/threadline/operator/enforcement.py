@@ -5,48 +5,43 @@ result. A call that is tried again meets the state that it met at first, and so 
 docs/adr/0005-the-protocol-where-tools-run.md.
 """
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import structlog
 from pydantic import BaseModel
 
+from threadline.db.errors import translate_errors
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.model import protocol
-from threadline.operator.model.protocol import Permit, ProtocolState, Refusal, ToolRequest
-from threadline.rfps.model import RFP_ID, named_rfp
+from threadline.operator.model.protocol import ProtocolState, ToolRequest
+from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, NewEntry, named_rfp
+from threadline.rfps.store import RfpStore
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, Operation, ToolResult, error_result
+from threadline.tools.model import Author, ErrorCode, ToolResult, error_result
 from threadline.tools.registry import CORRELATION_ID, InvalidTool, Tool, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
 SPEECH = ("text", "question")
 """The parameters that hold what a speaking tool is to say; each has one of them."""
-_JOURNAL_TIMEOUT = 10.0
-"""Seconds for the entry that goes before words; without it they are not said."""
-
-
-@dataclass(frozen=True)
-class Speech:
-    """Words of a turn in which nothing was changed, on their way into the thread. `at`: seconds since 1970."""
-
-    rfp_id: str
-    words: str
-    operation: Operation
-    correlation_id: str
-    user_id: str
-    at: float
-
-
-Journal = Callable[[Speech], Awaitable[None]]
-"""Append one entry that tells what is said; for the same operation once, however often it is asked.
+Journal = Callable[[ToolContext, str, str], Awaitable[None]]
+"""Write an RFP's id and the words about it into its journal, once for each call.
 
 Raises `Permanent` when there is no such journal, and `Transient` when it cannot be reached.
 """
+
+
+async def journal_words(context: ToolContext, rfp_id: str, words: str) -> None:
+    """Write into an RFP's journal what is about to be said, in the transaction of the call that says it.
+
+    Raises:
+        RfpNotFound, InvalidEntry: nothing was written.
+    """
+    entry, author = NewEntry(words[:MAX_ENTRY], EntryKind.SAID), Author(context.user_id, context.correlation_id)
+    with translate_errors():
+        await RfpStore(context.tx).append_entry(context.change, rfp_id, entry, author)
 
 
 def check_tool_declarations(registry: ToolRegistry) -> None:
@@ -98,54 +93,40 @@ class OperatorProtocol(ToolPolicy):
         state: of the turn, as it was before the call.
     """
 
-    def __init__(self, state: ProtocolState, journal: Journal) -> None:
+    def __init__(self, state: ProtocolState, journal: Journal = journal_words) -> None:
         self._state = state
         self._journal = journal
 
     def check(self, invocation: Invocation) -> ToolResult | None:
-        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
-        if isinstance(verdict, Refusal):
-            return error_result(ErrorCode.PROTOCOL, verdict.message, verdict.suggestion)
-        return None
+        refusal = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
+        return error_result(ErrorCode.PROTOCOL, refusal.message, refusal.suggestion) if refusal else None
 
     async def prepare(self, invocation: Invocation) -> ToolResult | None:
-        verdict = protocol.check(self._state, _asked(invocation.tool, invocation.arguments))
-        if isinstance(verdict, Permit) and verdict.journal_in:
-            return await _journalled(self._journal, _speech(invocation, verdict.journal_in), invocation.context)
-        return None
+        rfp_id = protocol.journal_before_speech(self._state) if invocation.tool.kind is ToolKind.SPEAK else ""
+        if not rfp_id:
+            return None
+        given, context = invocation.arguments, invocation.context
+        words = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
+        try:
+            await self._journal(context, rfp_id, words)
+        except Permanent as refusal:
+            return error_result(ErrorCode.REFUSED, f"{_UNSAID} {refusal}")
+        except Transient as fault:
+            if can_wait(fault) and context.retries_left > 0:
+                raise NotDone(_UNSAID, retry_after=fault.retry_after) from fault
+        except Exception as error:
+            structlog.get_logger().exception("answer_not_journalled", rfp=rfp_id)
+            if context.retries_left > 0:
+                raise NotDone(_UNSAID) from error
+        else:
+            return None
+        return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
 
 
 def approved_call_policies(rfp_id: str) -> list[ToolPolicy]:
-    """Return the protocol for an approved call: its RFP counts as loaded, and it cannot post."""
+    """Return the protocol for an approved call: its RFP counts as loaded."""
     loaded = (rfp_id,) if rfp_id else ()
-    return [OperatorProtocol(ProtocolState(scope=rfp_id, loaded=loaded, did_load=bool(loaded)), _refuse_speech)]
-
-
-async def _refuse_speech(_: Speech) -> None:
-    raise Permanent("An approved action cannot post a message.")
-
-
-async def _journalled(journal: Journal, speech: Speech, context: ToolContext) -> ToolResult | None:
-    """Have the words written down; what came of the call when they cannot be.
-
-    Raises:
-        NotDone: they may be soon, and the call is tried again.
-    """
-    try:
-        async with asyncio.timeout(_JOURNAL_TIMEOUT):
-            await journal(speech)
-    except Permanent as refusal:
-        return error_result(ErrorCode.REFUSED, f"{_UNSAID} {refusal}")
-    except Transient as fault:
-        soon, wait = can_wait(fault), fault.retry_after
-    except Exception:  # noqa: BLE001 - logged; nothing was said, which is all that has to be known here
-        structlog.get_logger().exception("answer_not_journalled", rfp=speech.rfp_id)
-        soon, wait = True, None
-    else:
-        return None
-    if soon and context.retries_left > 0:
-        raise NotDone(_UNSAID, retry_after=wait)
-    return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)
+    return [OperatorProtocol(ProtocolState(scope=rfp_id, loaded=loaded, did_load=bool(loaded)))]
 
 
 def final_tool_text(arguments_: str) -> str:
@@ -156,13 +137,6 @@ def final_tool_text(arguments_: str) -> str:
         return ""
     said = (given.get(name) for name in SPEECH) if isinstance(given, dict) else ()
     return next((each.strip() for each in said if isinstance(each, str) and each.strip()), "")
-
-
-def _speech(invocation: Invocation, rfp_id: str) -> Speech:
-    given, context = invocation.arguments, invocation.context
-    said = next((str(getattr(given, name)) for name in SPEECH if getattr(given, name, None)), "")
-    at = context.clock().timestamp()
-    return Speech(rfp_id, said, context.operation, context.correlation_id, context.user_id, at)
 
 
 _UNKNOWN = (ErrorCode.OUTCOME_UNKNOWN, ErrorCode.TOOL_EXECUTION_FAILED)

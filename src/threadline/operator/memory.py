@@ -11,13 +11,16 @@ from datetime import datetime
 
 from threadline.conversations.model.conversation import ExecutionStatus, OutcomeKind
 from threadline.models.model import ToolKind
-from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, fact_to_remember, keys_of_facts
 from threadline.operator.prompt import redact_to_line, redacted_line
+from threadline.operator.store import Memory, MemoryKind, NewMemory, fact_keys
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.tools.model import ErrorCategory, ErrorCode
 from threadline.tools.registry import wire_name
 
+_QUESTION = 5_000
+"""Characters of a question, of which there are no more."""
+_REMEMBER = re.compile(r"\s*(?:please,?\s+)?remember(?:\s+that\b|\s*:)[\s,:]*(?P<what>\S.*)", re.IGNORECASE | re.DOTALL)
 MOST_FAILURES = 5
 MAX_PATTERNS = 5
 ARROW = " → "
@@ -96,7 +99,7 @@ _MOST_WORDS = 8
 
 
 @dataclass(frozen=True)
-class Used:
+class ToolUse:
     """A call of a tool in a turn. `code` names its error, if it had one. `tool` is its own name, empty for none."""
 
     tool: str
@@ -110,7 +113,7 @@ class Used:
 
 
 @dataclass(frozen=True)
-class TurnEnd:
+class EndedTurn:
     """A turn, once it is over. `said`: who wrote what in it, in order, without what was deleted since.
 
     `user_id` is who it was for, `rfp_id` what it was about; empty: nobody, nothing. `whole`: nothing that it has read
@@ -123,7 +126,7 @@ class TurnEnd:
     said: Sequence[tuple[str, str]]
     kind: OutcomeKind
     answer: str
-    used: Sequence[Used] = ()
+    used: Sequence[ToolUse] = ()
     rfp_id: str = ""
     whole: bool = True
 
@@ -132,17 +135,17 @@ class TurnEnd:
         return "\n".join(text for _, text in self.said)
 
 
-def memories(end: TurnEnd) -> list[tuple[str, NewMemory]]:
+def extract_memories(end: EndedTurn) -> list[tuple[str, NewMemory]]:
     """What is to be remembered of a turn, each under its key; the same turn gives the same keys."""
     if end.kind is OutcomeKind.SILENT or not end.request.strip():
         return []
     key = turn_id(end.thread, end.turn)
     told = (_pattern(end), _episode(end) if end.whole else None)
-    made = [*((key, each) for each in told if each), *zip(keys_of_facts(key), _facts(end), strict=False)]
+    made = [*((key, each) for each in told if each), *zip(fact_keys(key), _facts(end), strict=False)]
     return [*made, *((f"{key}:failed:{number}", each) for number, each in enumerate(_failures(end), start=1))]
 
 
-def kind_of_request(request: str) -> str:
+def request_kind(request: str) -> str:
     """The words of the list that a request has, in its order, such as "update status rfp"; never any other word."""
     found = dict[str, None]()
     for word in re.findall(r"[a-z]+", request[:_LOOKED_AT].lower()):
@@ -154,9 +157,18 @@ def kind_of_request(request: str) -> str:
     return " ".join(list(found)[:_MOST_WORDS]) or "request"
 
 
+def fact_to_remember(question: str) -> str:
+    """What is to be remembered, as it was said ("remember that …", "remember: …"); empty when that is not asked for.
+
+    "Remember to …" asks for a reminder, which is a job.
+    """
+    found = _REMEMBER.match(question[:_QUESTION])
+    return found["what"].strip() if found else ""
+
+
 def recall_query(question: str) -> str:
     """The words by which memories are sought for a question: the kind that it is of, and its own."""
-    return f"{kind_of_request(question)} {question}"
+    return f"{request_kind(question)} {question}"
 
 
 def error_class(code: str) -> str:
@@ -167,7 +179,7 @@ def error_class(code: str) -> str:
         return ErrorCategory.INTERNAL
 
 
-def _pattern(end: TurnEnd) -> NewMemory | None:
+def _pattern(end: EndedTurn) -> NewMemory | None:
     """The tools that led to an answer, in order; none where a change failed for good."""
     done = [each for each in end.used if each.succeeded]
     changed = {each.tool for each in done if not each.kind.read_only}
@@ -183,7 +195,7 @@ def _pattern(end: TurnEnd) -> NewMemory | None:
     return _procedural(end, ARROW.join(names[:MOST_TOOLS]), " ".join(dict.fromkeys(names)))
 
 
-def _failures(end: TurnEnd) -> list[NewMemory]:
+def _failures(end: EndedTurn) -> list[NewMemory]:
     """Each way in which a tool failed, once."""
     failed = dict.fromkeys((each.tool, each.status, each.code) for each in end.used if not each.succeeded)
     made = []
@@ -208,12 +220,12 @@ _ADVICE = {
 }
 
 
-def _procedural(end: TurnEnd, text: str, tools: str, failure: str = "") -> NewMemory:
-    cue = f"{kind_of_request(end.request)} | {tools}"
+def _procedural(end: EndedTurn, text: str, tools: str, failure: str = "") -> NewMemory:
+    cue = f"{request_kind(end.request)} | {tools}"
     return NewMemory(MemoryKind.PROCEDURAL, cue, text, user_id=end.user_id, error_class=failure)
 
 
-def _episode(end: TurnEnd) -> NewMemory:
+def _episode(end: EndedTurn) -> NewMemory:
     """What was asked, what was done for it, and how the answer began: for its own channel alone."""
     asked, answered = _said(end.request, _REQUEST), _said(end.answer, _ANSWER)
     changes = list(
@@ -231,7 +243,7 @@ def _episode(end: TurnEnd) -> NewMemory:
 _ENDED = {OutcomeKind.STOPPED: "Stopped by a person", OutcomeKind.FAILED: "It failed"}
 
 
-def _asked_by(end: TurnEnd) -> str:
+def _asked_by(end: EndedTurn) -> str:
     """Each with their own words; whoever wrote several messages in a row is named once."""
     spoken: list[tuple[str, str]] = []
     for user, words in end.said:
@@ -244,7 +256,7 @@ def _asked_by(end: TurnEnd) -> str:
     return " ".join(told[:_SPOKEN])
 
 
-def _facts(end: TurnEnd) -> list[NewMemory]:
+def _facts(end: EndedTurn) -> list[NewMemory]:
     """What each wanted to have remembered, in the channel in which they said so."""
     if end.kind in _WITHOUT_ANSWER:
         return []
@@ -272,15 +284,15 @@ class ToolPattern:
     at: datetime
 
 
-def format_tool_patterns(own: Sequence[Memory], others: Sequence[Memory], offered: Collection[str]) -> str:
-    """The likest patterns, a line each, of whoever asks before those of the team; empty when there is none.
+def format_tool_patterns(patterns: Sequence[Memory], offered: Collection[str]) -> str:
+    """The likest patterns, a line each; empty when there is none.
 
     Args:
-        own, others: procedural memories, the likest first; one may be in both.
+        patterns: memories of tools that succeeded, the likest first.
         offered: the tools' names, as the model sees them: what names another one is of no use any more.
     """
     lines = []
-    for each in _together([*own, *others]):
+    for each in _together(patterns):
         if set(each.tools) <= set(offered):
             often = "once" if each.times == 1 else f"{each.times} times"
             line = f"{each.kind}: {ARROW.join(each.tools)} ({often}, the last time on {each.at:%Y-%m-%d})"
@@ -291,11 +303,8 @@ def format_tool_patterns(own: Sequence[Memory], others: Sequence[Memory], offere
 def _together(memories: Sequence[Memory]) -> list[ToolPattern]:
     """Each pattern once, where it came first."""
     found: dict[str, list[Memory]] = {}
-    seen = set[Memory]()
     for each in memories:
-        if not each.error_class and each not in seen:
-            seen.add(each)
-            found.setdefault(each.text, []).append(each)
+        found.setdefault(each.text, []).append(each)
     return [
         ToolPattern(same[0].cue.split(" | ", 1)[0], tuple(text.split(ARROW)), len(same), max(each.at for each in same))
         for text, same in found.items()

@@ -18,8 +18,7 @@ from typing import Any
 import structlog
 
 from threadline.conversations.model.answers import NO_REPLY
-from threadline.models.chat_model import ChatModel, Prompt
-from threadline.models.model import Message, Role, ToolChoice, ToolKind, Usage
+from threadline.models.model import ChatModel, Message, Prompt, Role, ToolChoice, ToolKind, Usage
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.model import Thread
 from threadline.tools.registry import Tool
@@ -196,7 +195,7 @@ def _prompt(question: str, context: str, tools: Sequence[Tool]) -> Prompt:
     request = wrap_in_tag("request", escape_tags(question))
     asked = f"Tools: {names}\n\nWhat is known:\n{known}\n\nThe request:\n{request}"
     messages = (Message(Role.USER, asked),)
-    return Prompt(_text("analysis"), messages, tool_choice=ToolChoice.NONE, longest=MAX_ANALYSIS_TOKENS)
+    return Prompt(_text("analysis"), messages, tool_choice=ToolChoice.NONE, max_output_tokens=MAX_ANALYSIS_TOKENS)
 
 
 def _since(begun: float) -> int:

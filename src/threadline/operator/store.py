@@ -1,36 +1,96 @@
 """What the operator remembers of earlier turns, found by the words of a question."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, select, text
+from sqlalchemy import ColumnElement, Row, TextClause, delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.text_search import any_word, words_shared
 from threadline.db.values import storable, storable_key
-from threadline.operator.model.memory import Memory, MemoryKind, NewMemory, keys_of_facts
 from threadline.operator.tables import memories
 
+MOST_FACTS = 10
+"""That are remembered of one turn."""
 LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
 
 _ASKED = any_word(":question")
-_RECALL = text(f"""
+_PATTERN = "(m.kind = 'procedural' AND m.error_class = '')"
+"""The tools that led to an answer."""
+
+
+def _recall(partition: str, room: str) -> TextClause:
+    """The more of the question's words a memory has, the sooner it comes; of those that are as good, the newest."""
+    return text(f"""
 WITH found AS (
-    SELECT m.kind, m.cue, m.text, m.error_class, m.user_id, m.rfp_id, m.at, row_number() OVER (
-        PARTITION BY m.kind
+    SELECT m.kind, m.cue, m.text, m.error_class, m.user_id, m.rfp_id, m.at, {room} AS room, row_number() OVER (
+        PARTITION BY {partition}
         ORDER BY {words_shared("m.words", ":question")} DESC, ts_rank(m.words, {_ASKED}, 1) DESC, m.at DESC, m.id DESC
         ) AS place
     FROM memories m
     WHERE m.words @@ {_ASKED} AND m.team = :team AND m.kind = ANY(:kinds) AND m.channel IN ('', :channel)
-      AND (CAST(:user_id AS text) = '' OR m.user_id = :user_id) AND (:with_failures OR m.error_class = '')
-      AND (:with_successes OR m.kind <> 'procedural' OR m.error_class <> '')
 )
-SELECT * FROM found WHERE place <= :limit ORDER BY kind, place
-""")  # noqa: S608 - both parts are written in this package
-"""The more of the question's words a memory has, the sooner it comes; of those that are as good, the newest."""
+SELECT * FROM found WHERE place <= room ORDER BY kind, place
+""")  # noqa: S608 - all parts are written in this package
+
+
+_RECALL = _recall("m.kind", "CAST(:limit AS int)")
+_RECALL_FOR_TURN = _recall(
+    f"m.kind, {_PATTERN}, {_PATTERN} AND m.user_id = :user_id",
+    f"CASE WHEN {_PATTERN} THEN CAST(:patterns AS int) ELSE CAST(:limit AS int) END",
+)
+
+
+class MemoryKind(StrEnum):
+    EPISODIC = "episodic"
+    """What was asked and what came of it."""
+    SEMANTIC = "semantic"
+    """What is so, until somebody says otherwise."""
+    PROCEDURAL = "procedural"
+    """Which tools did it, or how they failed."""
+
+
+@dataclass(frozen=True)
+class NewMemory:
+    """`cue` is what it is found by first, such as the question.
+
+    `error_class` names the kind of failure that it tells of; empty when it went well. `channel` is the only place where
+    it may be told; empty for any in the team. `rfp_id`: what it is about, if anything.
+    """
+
+    kind: MemoryKind
+    cue: str
+    text: str
+    user_id: str = ""
+    channel: str = ""
+    rfp_id: str = ""
+    error_class: str = ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    kind: MemoryKind
+    cue: str
+    text: str
+    error_class: str
+    user_id: str
+    rfp_id: str
+    at: datetime
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it tells which tools led to an answer."""
+        return self.kind is MemoryKind.PROCEDURAL and not self.error_class
+
+
+def fact_keys(key: str) -> list[str]:
+    """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
+    return [key, *(f"{key}:said:{number}" for number in range(2, MOST_FACTS + 1))]
 
 
 class MemoryStore:
@@ -39,20 +99,23 @@ class MemoryStore:
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def remember(self, team: str, new: NewMemory, key: str, now: float) -> None:
-        """Keep it, once for each key and kind; without a text there is nothing to keep.
+    async def remember(self, team: str, new: Iterable[tuple[str, NewMemory]], now: float) -> None:
+        """Keep memories, each once for its key and kind; without a text there is nothing to keep.
 
         Args:
-            key: of what it tells, such as the turn's correlation id.
+            new: each with the key of what it tells, such as the turn's correlation id.
             now: seconds since 1970.
         """
-        told = storable(new.text).strip()[:LONGEST_TEXT]
-        if not told:
-            return
-        row = vars(new) | {"cue": storable(new.cue).strip()[:LONGEST_CUE], "text": told}
         when = datetime.fromtimestamp(now, UTC)
-        kept = insert(memories).values(team=team, key=storable_key(key), at=when, **row)
-        await self._connection.execute(kept.on_conflict_do_nothing())
+        rows = [
+            vars(memory)
+            | {"cue": storable(memory.cue).strip()[:LONGEST_CUE], "text": told}
+            | {"team": team, "key": storable_key(key), "at": when}
+            for key, memory in new
+            if (told := storable(memory.text).strip()[:LONGEST_TEXT])
+        ]
+        if rows:
+            await self._connection.execute(insert(memories).values(rows).on_conflict_do_nothing())
 
     async def recall(
         self,
@@ -61,37 +124,35 @@ class MemoryStore:
         kinds: Collection[MemoryKind] = tuple(MemoryKind),
         *,
         channel: str = "",
-        user_id: str = "",
-        with_failures: bool = True,
-        with_successes: bool = True,
         limit: int = 5,
     ) -> dict[MemoryKind, list[Memory]]:
         """What has the question's words in it, the likest first, of each kind at most `limit`; all kinds in one query.
 
         Args:
             channel: where it will be told; what belongs to another channel is not recalled.
-            user_id: whose memories alone are meant; empty for everybody's.
-            with_failures: whether what failed is recalled as well.
-            with_successes: whether the ways are recalled in which tools succeeded.
         """
-        given = {
-            "team": team,
-            "question": storable(question),
-            "kinds": list(kinds),
-            "channel": storable(channel),
-            "user_id": storable(user_id),
-            "with_failures": with_failures,
-            "with_successes": with_successes,
-            "limit": limit,
-        }
         recalled: dict[MemoryKind, list[Memory]] = {kind: [] for kind in kinds}
-        for row in await self._connection.execute(_RECALL, given):
-            recalled[MemoryKind(row.kind)].append(_memory(row))
+        for each in await self._recalled(_RECALL, team, question, kinds, channel, limit=limit):
+            recalled[each.kind].append(each)
         return recalled
 
-    async def forget_said(self, team: str, keys: Collection[str]) -> int:
+    async def recall_for_turn(
+        self, team: str, question: str, *, channel: str, user_id: str, limit: int, patterns: int
+    ) -> list[Memory]:
+        """As `recall`, with a room of their own for the ways in which tools succeeded: at most `patterns` of this user
+        and as many of others."""
+        room = {"user_id": storable(user_id), "limit": limit, "patterns": patterns}
+        return await self._recalled(_RECALL_FOR_TURN, team, question, tuple(MemoryKind), channel, **room)
+
+    async def _recalled(
+        self, query: TextClause, team: str, question: str, kinds: Collection[MemoryKind], channel: str, **room: object
+    ) -> list[Memory]:
+        given = {"team": team, "question": storable(question), "kinds": list(kinds), "channel": storable(channel)}
+        return [_memory(row) for row in await self._connection.execute(query, given | room)]
+
+    async def forget_user_content(self, team: str, keys: Collection[str]) -> int:
         """Forget what holds people's words, of what these keys tell; returns how much. How tools did stays."""
-        row, known = memories.c, [storable_key(each) for key in keys for each in keys_of_facts(key)]
+        row, known = memories.c, [storable_key(each) for key in keys for each in fact_keys(key)]
         said = (row.team == team, row.kind.in_((MemoryKind.EPISODIC, MemoryKind.SEMANTIC)), row.key.in_(known))
         return (await self._connection.execute(delete(memories).where(*said))).rowcount
 

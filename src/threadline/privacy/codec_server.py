@@ -3,8 +3,10 @@
 Protocol: https://docs.temporal.io/production-deployment/data-encryption
 """
 
+import asyncio
 import hashlib
 import hmac
+import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from http import HTTPStatus
@@ -14,7 +16,9 @@ from aiohttp import web
 from google.protobuf import json_format
 from temporalio.api.common.v1 import Payload, Payloads
 
+from threadline.errors import Permanent
 from threadline.privacy.encryption import DecryptionFailed, EncryptionCodec, is_encrypted, key_id_of
+from threadline.privacy.keys import KeyRing
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request: the UI sends a page of a history at once, of payloads that may have 2 MiB each."""
@@ -182,3 +186,42 @@ def _page(sentence: str, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     # In no frame and to no cache: the page takes a secret.
     headers = {"Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store"}
     return web.Response(text=_PAGE % sentence, content_type="text/html", status=status, headers=headers)
+
+
+async def serve(
+    host: str, port: int, keys: KeyRing | None, token: str, origins: Collection[str], stop: asyncio.Event
+) -> None:
+    """Serve until `stop`. `token` and `origins`: see `CodecAccess`.
+
+    Raises:
+        Permanent: there is no key, the address cannot be taken, or others could reach it and it asks for no token.
+    """
+    if keys is None:
+        raise Permanent("THREADLINE_PAYLOAD_KEYS is not set: without a key there is nothing to decrypt")
+    if not token and not _is_loopback(host):
+        raise Permanent(
+            f"THREADLINE_CODEC_TOKEN is not set, and {host} can be reached from other machines: set it (`openssl rand "
+            "-hex 24` makes one), or listen at 127.0.0.1"
+        )
+    server = CodecServer(EncryptionCodec(keys), CodecAccess(token, origins))
+    runner = web.AppRunner(server.application(), access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except (OSError, OverflowError) as error:
+            raise Permanent(
+                f"The codec server cannot listen at {host}:{port}: {error}. Choose another --http."
+            ) from error
+        _log.info("codec_ready", port=runner.addresses[0][1], token_required=bool(token))
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _is_loopback(host: str) -> bool:
+    """A name other than `localhost` may mean any address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

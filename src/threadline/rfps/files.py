@@ -37,7 +37,7 @@ from threadline.rfps.model import (
 )
 from threadline.rfps.store import RfpStore
 from threadline.slack import files
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.files import SharedFile
 from threadline.slack.history import History
 from threadline.slack.model import Thread
@@ -123,7 +123,7 @@ class RfpFiles:
     None for as often as one likes."""
 
     def __init__(
-        self, database: Database, slack: Slack, history: History, authors: AuthorPolicy, rate: Rate | None = None
+        self, database: Database, slack: SlackClient, history: History, authors: AuthorPolicy, rate: Rate | None = None
     ) -> None:
         self._database = database
         self._slack = slack
@@ -171,7 +171,7 @@ class RfpFiles:
             raise Transient("Loading and reading the file took too long, so no RFP was created.") from exc
 
     async def _load(self, thread: Thread, file_id: str) -> _LoadedFile:
-        shared = await files.look(self._slack.client, file_id)
+        shared = await files.file_info(self._slack.client, file_id)
         if not await self._is_shown(thread, shared):
             # Not its name either: who asks may not know that there is such a file.
             raise Permanent("This file is not shared in this channel: upload it in this thread, and ask again.")
@@ -202,7 +202,7 @@ class RfpFiles:
         return bool(counted)
 
     async def _messages_with_file(self, thread: Thread, file: SharedFile) -> AsyncGenerator[Mapping[str, Any], None]:
-        async with aclosing(self._history.thread(thread.channel, thread.ts, "0")) as shown:
+        async with aclosing(self._history.thread_messages(thread.channel, thread.ts, "0")) as shown:
             async for message in shown:
                 if any(each.get("id") == file.id for each in message.get("files") or ()):
                     yield message

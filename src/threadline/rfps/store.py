@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, or_, select, text, update
+from sqlalchemy import Column, ColumnElement, Row, Select, Table, delete, func, literal, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -196,10 +196,9 @@ class RfpStore:
         given = {"team": team, "words": storable(words).strip(), "limit": limit}
         return [_rfp(row) for row in await self._connection.execute(_SEARCH, given)]
 
-    async def related(self, team: str, rfp_id: str, limit: int = 5) -> list[Rfp]:
-        """Others of the same client, and others with a title like it. Raises `RfpNotFound`."""
-        rfp = await self.get(team, rfp_id)
-        given = {"team": team, "rfp_id": rfp.rfp_id, "title": rfp.title, "client": rfp.client, "limit": limit}
+    async def related(self, team: str, rfp_id: str, facts: RfpFacts, limit: int = 5) -> list[Rfp]:
+        """Others of the same client, and others with a title like it."""
+        given = {"team": team, "rfp_id": rfp_id, "title": facts.title, "client": facts.client, "limit": limit}
         return [_rfp(row) for row in await self._connection.execute(_RELATED, given)]
 
     async def bind(self, thread: Thread, rfp_id: str, user_id: str) -> RfpBinding:
@@ -235,11 +234,10 @@ class RfpStore:
 
     async def ensure_state_exists(self, team: str, rfp_id: str) -> OpportunityState:
         """The state, begun from what is known of the RFP where there is none yet. Raises `RfpNotFound`."""
-        rfp = await self.get(team, rfp_id)
-        query = _select_state(team, rfp.rfp_id)
+        query = _select_state(team, normalise_id(rfp_id))  # a deleted RFP has no state
         if found := (await self._connection.execute(query)).one_or_none():
             return _state(found)
-        await self._get(team, rfp.rfp_id, hold=True)
+        rfp = await self._get(team, rfp_id, hold=True)
         new = insert(opportunity_states).values(team=team, rfp_id=rfp.rfp_id, document=facts_to_document(rfp))
         await self._connection.execute(new.on_conflict_do_nothing())
         return _state((await self._connection.execute(query)).one())
@@ -333,22 +331,21 @@ class RfpStore:
     async def _append(self, table: Table, change: Change, rfp_id: str, author: Author, **values: Any) -> Row[Any]:
         """The row of an operation; one that was written before is found, also when its RFP was deleted since."""
         sought = normalise_id(rfp_id)
-        try:
-            await self.get(change.team, sought)
-        except RfpNotFound:
-            if (earlier := await self._of_operation(table, change.operation)) and earlier.rfp_id == sought:
-                return earlier
-            raise
         row = audit_values(change) | {
             "team": change.team,
             "rfp_id": sought,
             "user_id": author.user_id,
             "correlation_id": author.correlation_id,
             "at": _time(change),
+            **values,
         }
-        new = insert(table).values(row | values).on_conflict_do_nothing().returning(table)
+        columns = [literal(value, table.c[name].type) for name, value in row.items()]
+        of_rfp = select(*columns).where(*_is(rfps, change.team, sought), rfps.c.deleted_at.is_(None))
+        new = insert(table).from_select(list(row), of_rfp).on_conflict_do_nothing().returning(table)
         written = (await self._connection.execute(new)).one_or_none()
         written = written or await self._of_operation(table, change.operation)
+        if written is None:
+            await self.get(change.team, sought)
         if written is None or written.rfp_id != sought:
             raise CallIdReused(f"{change.operation.key} was used for another change: a new change needs its own call")
         return written

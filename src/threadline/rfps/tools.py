@@ -39,8 +39,8 @@ from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.tools.arguments import CorrelationId
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, RecordGroup, Risk, ToolResult
+from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
-from threadline.tools.rendering import counted, moment
 
 MAX_LISTED = 30
 """RFPs of one answer; further ones are found by words, a status or an owner."""

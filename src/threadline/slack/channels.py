@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from slack_sdk.errors import SlackApiError
 
 from threadline.errors import Permanent
-from threadline.slack.client import Slack
-from threadline.slack.errors import calling, error_name
+from threadline.slack.client import SlackClient, pages
+from threadline.slack.errors import error_name, translated
 
 _ID = re.compile(r"(?:<#)?([CDG][A-Z0-9]{2,40})(?:\|[^<>]*)?>?")
 _PAGE = 1000
@@ -23,7 +25,7 @@ class ChannelRefused(Permanent):
 class Channels:
     """Asks Slack each time, since people leave channels."""
 
-    def __init__(self, slack: Slack) -> None:
+    def __init__(self, slack: SlackClient) -> None:
         self._slack = slack
 
     async def admit(self, channel: str, user_id: str) -> str:
@@ -52,7 +54,7 @@ class Channels:
         return match[1]
 
     async def _info(self, channel: str) -> Mapping[str, Any]:
-        async with calling(f"channel {channel}"):
+        async with translated(f"channel {channel}"):
             try:
                 answer = await self._slack.client.conversations_info(channel=channel)
             except SlackApiError as exc:
@@ -73,13 +75,12 @@ class Channels:
         return await self._is_member(channel, user_id)
 
     async def _is_member(self, channel: str, user_id: str) -> bool:
-        cursor: str | None = None
-        for _ in range(_PAGES):
-            async with calling(f"channel {channel}"):
-                page = await self._slack.client.conversations_members(channel=channel, limit=_PAGE, cursor=cursor)
-            if user_id in (page.get("members") or ()):
-                return True
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                break
+        fetch, count = partial(self._slack.client.conversations_members, channel=channel, limit=_PAGE), 0
+        async with aclosing(pages(fetch, f"channel {channel}")) as found:
+            async for page in found:
+                count += 1
+                if user_id in (page.get("members") or ()):
+                    return True
+                if count == _PAGES:
+                    break
         return False

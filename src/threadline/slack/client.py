@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,11 +19,11 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from threadline.errors import Permanent, Transient
 from threadline.privacy.redaction import redact, redact_value
-from threadline.slack import rich_text
-from threadline.slack.errors import calling, error_name
+from threadline.slack.errors import error_name, translated
 from threadline.slack.model import FileRef, User
+from threadline.slack.text import text_of
 
-HTTP_TOTAL = 10.0
+CALL_TIMEOUT = 10.0
 """Seconds that one call may take, a wait for Slack's rate limit included: which `threads.outbox` relies on."""
 MAX_RETRY_AFTER = 5
 """The longest `Retry-After`, in seconds, that is worth holding a worker's slot for; Temporal waits for the rest."""
@@ -36,13 +37,13 @@ _TOKEN_REFUSED = frozenset(
 """What Slack says of a token that will not get better by itself: https://docs.slack.dev/reference/methods/auth.test"""
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
-_NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
+_NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
 
 
 class _Client(AsyncWebClient):
     """Ends each call in time: over a shared session the SDK passes its own timeout to nobody."""
 
-    total = HTTP_TOTAL
+    total = CALL_TIMEOUT
 
     async def api_call(self, api_method: str, **arguments: Any) -> AsyncSlackResponse:
         async with asyncio.timeout(self.total):
@@ -66,8 +67,8 @@ class _ShortPause(AsyncRateLimitErrorRetryHandler):
         return pause.isdecimal() and int(pause) <= MAX_RETRY_AFTER
 
 
-def make_client(
-    token: str, base_url: str | None, session: aiohttp.ClientSession, timeout: float = HTTP_TOTAL
+def make_web_client(
+    token: str, base_url: str | None, session: aiohttp.ClientSession, timeout: float = CALL_TIMEOUT
 ) -> AsyncWebClient:
     """A client that leaves retrying to Temporal.
 
@@ -110,7 +111,7 @@ class SlackMessage:
         return _payload({"metadata": self.metadata})
 
 
-class Slack:
+class SlackClient:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
 
     def __init__(self, client: AsyncWebClient) -> None:
@@ -128,7 +129,7 @@ class Slack:
 
         Not idempotent: `threads.outbox` makes it so.
         """
-        async with calling(f"channel {channel}"):
+        async with translated(f"channel {channel}"):
             answer = await self.client.chat_postMessage(
                 channel=channel,
                 text=redact(text),
@@ -142,7 +143,7 @@ class Slack:
 
     async def update(self, channel: str, ts: str, text: str, blocks: Sequence[Mapping[str, Any]]) -> bool:
         """Replace what a message of ours says; false when it is gone. Its metadata stays."""
-        async with calling(f"channel {channel}"):
+        async with translated(f"channel {channel}"):
             try:
                 shown = [redact_value(block) for block in blocks]
                 await self.client.chat_update(channel=channel, ts=ts, text=redact(text), blocks=shown)
@@ -152,18 +153,19 @@ class Slack:
                 return False
         return True
 
-    async def whisper(self, channel: str, user: str, text: str, thread_ts: str) -> None:
+    async def post_ephemeral(self, channel: str, user: str, text: str, thread_ts: str) -> None:
         """Say something in a thread that one person alone sees. Not idempotent."""
-        async with calling(f"channel {channel}"):
+        async with translated(f"channel {channel}"):
             await self.client.chat_postEphemeral(channel=channel, user=user, text=redact(text), thread_ts=thread_ts)
 
-    async def react(self, channel: str, ts: str, name: str) -> None:
+    async def add_reaction(self, channel: str, ts: str, name: str) -> None:
         """Put an emoji on a message; done as well when it is there, or the message is gone."""
-        await self._reaction(self.client.reactions_add, channel, ts, name)
-
-    async def unreact(self, channel: str, ts: str, name: str) -> None:
-        """Take an emoji of ours off a message; done as well when it is not there, or the message is gone."""
-        await self._reaction(self.client.reactions_remove, channel, ts, name)
+        async with translated(f"channel {channel}"):
+            try:
+                await self.client.reactions_add(channel=channel, timestamp=ts, name=name)
+            except SlackApiError as exc:
+                if error_name(exc) not in _NOTHING_TO_DO:
+                    raise
 
     async def find_post(self, channel: str, thread_ts: str | None, key: str, oldest: float) -> str | None:
         """The `ts` of our post with this key; None when there is none.
@@ -177,17 +179,15 @@ class Slack:
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        cursor: str | None = None
-        while True:
-            page = await messages_page(fetch, channel, oldest=f"{max(oldest, 0):.6f}", limit=_PAGE, cursor=cursor)
-            for message in page.get("messages") or ():
-                if _payload(message).get("key") == key:
-                    return str(message["ts"])
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                return None
+        window: dict[str, Any] = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE, "include_all_metadata": True}
+        async with aclosing(pages(fetch, f"channel {channel}", **window)) as found:
+            async for page in found:
+                for message in page.get("messages") or ():
+                    if _payload(message).get("key") == key:
+                        return str(message["ts"])
+        return None
 
-    async def message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
+    async def get_message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
         """The message at `ts`; None when it is gone.
 
         Args:
@@ -198,15 +198,14 @@ class Slack:
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts and thread_ts != ts:
             fetch = partial(self.client.conversations_replies, channel=channel, ts=thread_ts)
-        page = await messages_page(
-            fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2
-        )  # the root comes in any case
+        window = {"oldest": ts, "latest": ts, "inclusive": True, "limit": 2}  # the root comes in any case
+        page = await fetch_page(fetch, f"channel {channel}", include_all_metadata=True, **window)
         found = (raw for raw in page.get("messages") or () if raw.get("ts") == ts and raw.get("subtype") != "tombstone")
         return next((message_of(channel, raw) for raw in found), None)
 
     async def user(self, user: str) -> User | None:
         """Who a user is; None when Slack knows nobody of this id, or does not show them to the bot."""
-        async with calling(f"user {user}"):
+        async with translated(f"user {user}"):
             try:
                 answer = await self.client.users_info(user=user)
             except SlackApiError as exc:
@@ -230,16 +229,8 @@ class Slack:
 
         See https://docs.slack.dev/reference/methods/assistant.threads.setStatus.
         """
-        async with calling(f"channel {channel}"):
+        async with translated(f"channel {channel}"):
             await self.client.assistant_threads_setStatus(channel_id=channel, thread_ts=thread_ts, status=words)
-
-    async def _reaction(self, call: Callable[..., Any], channel: str, ts: str, name: str) -> None:
-        async with calling(f"channel {channel}"):
-            try:
-                await call(channel=channel, timestamp=ts, name=name)
-            except SlackApiError as exc:
-                if error_name(exc) not in _NOTHING_TO_DO:
-                    raise
 
 
 @dataclass(frozen=True)
@@ -280,17 +271,37 @@ async def identify(client: AsyncWebClient) -> BotIdentity:
     return BotIdentity(name=str(answer.get("user") or ""), **found)
 
 
-async def messages_page(fetch: Callable[..., Any], channel: str, **window: Any) -> Mapping[str, Any]:
-    """One page of messages; empty for a thread that is gone."""
-    async with calling(f"channel {channel}"):
+async def fetch_page(fetch: Callable[..., Any], where: str, **arguments: Any) -> Mapping[str, Any]:
+    """One page of a method of Slack's; empty for a thread that is gone. `where`: see `slack.errors.translated`."""
+    async with translated(where):
         try:
-            page = await fetch(include_all_metadata=True, **window)
+            page = await fetch(**arguments)
         except SlackApiError as exc:
             if error_name(exc) == "thread_not_found":
                 return {}
             raise
     data: Mapping[str, Any] = page.data
     return data
+
+
+async def pages(
+    fetch: Callable[..., Any], where: str, limiter: Callable[[], Awaitable[None]] | None = None, **arguments: Any
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    """Every page, by Slack's cursor. `limiter` is awaited before each call."""
+    cursor: str | None = None
+    while True:
+        if limiter:
+            await limiter()
+        page = await fetch_page(fetch, where, cursor=cursor, **arguments)
+        yield page
+        cursor = next_cursor(page)
+        if not cursor:
+            return
+
+
+def next_cursor(page: Mapping[str, Any]) -> str | None:
+    """The cursor of the page that follows; None on the last."""
+    return (page.get("response_metadata") or {}).get("next_cursor") or None
 
 
 def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -308,7 +319,7 @@ def message_of(channel: str, raw: Mapping[str, Any]) -> SlackMessage:
     return SlackMessage(
         channel=channel,
         ts=str(raw["ts"]),
-        text=rich_text.text_of(raw),
+        text=text_of(raw),
         thread_ts=str(raw.get("thread_ts") or ""),
         user=str(raw.get("user") or ""),
         bot_id=str(raw.get("bot_id") or ""),

@@ -49,12 +49,12 @@ _ADVICE = {
 }
 
 
-class Unshowable(Permanent):
+class BlocksRefused(Permanent):
     """Slack does not take the blocks of a message, of which it did nothing; it may take the text alone."""
 
 
 @asynccontextmanager
-async def calling(where: str) -> AsyncIterator[None]:
+async def translated(where: str) -> AsyncIterator[None]:
     """Around every call to Slack: whatever goes wrong inside comes out translated.
 
     Args:
@@ -107,7 +107,7 @@ def _answered(exc: SlackApiError, where: str) -> Permanent | Transient:
     if name:
         needed = _data(exc).get("needed") or "that this call needs"
         unknown = "Slack refused the call for {where}: {name}. Its reference page says what that means."
-        side = Unshowable if name in _UNSHOWABLE else Permanent
+        side = BlocksRefused if name in _UNSHOWABLE else Permanent
         return side(_ADVICE.get(name, unknown).format(where=where, name=name, needed=needed))
     if status < 300:
         return Transient(f"Slack's answer for {where} could not be read.")

@@ -1,22 +1,31 @@
-"""What people attach: fetched with the bot's token from Slack's own host alone, and only what an agent can read."""
+"""Files: what people attach, fetched from Slack's own host alone; and what the bot shows.
+
+Slack keeps no key with a file, so the title of one that the bot shows stands for a key: it is searched for in the
+thread before it is sent again; `threads.outbox.Outbox.share` does so.
+See https://docs.slack.dev/messaging/working-with-files#upload.
+"""
 
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from threadline.errors import Permanent, Transient
-from threadline.slack.errors import calling
+from threadline.errors import Permanent, Transient, before_a_change
+from threadline.slack.client import CALL_TIMEOUT, SlackClient, pages
+from threadline.slack.errors import translated
 
 MAX_BYTES = 10 * 1024 * 1024
 DOWNLOAD_TOTAL = 60.0
 """Seconds for one file."""
 
+_PAGE = 200
 _CHUNK = 64 * 1024
 _READABLE = re.compile(
     r"image/(?:png|jpeg|gif|webp)|text/(?!html)[\w.+-]+"
@@ -27,7 +36,7 @@ _UNSAFE = re.compile(r"[^\w .()+-]")
 
 
 @dataclass(frozen=True)
-class Downloaded:
+class DownloadedFile:
     """`name` is safe as a file's name: no folders, no leading dot, at most 120 characters."""
 
     name: str
@@ -53,14 +62,14 @@ class SharedFile:
     user: str = ""
 
 
-async def look(client: AsyncWebClient, file_id: str) -> SharedFile:
+async def file_info(client: AsyncWebClient, file_id: str) -> SharedFile:
     """What Slack says of a file; it is looked up anew, since an event may say no more of it than `check_file_info`.
 
     Raises:
         Permanent: the file is gone, or lies where the bot is not.
         Transient: Slack did not answer.
     """
-    async with calling(f"file {file_id}"):
+    async with translated(f"file {file_id}"):
         info: Mapping[str, Any] = (await client.files_info(file=file_id)).get("file") or {}
     return SharedFile(
         id=file_id,
@@ -80,7 +89,7 @@ async def fetch(
     """The bytes of a file; one that announces too many is not asked for, and of one that brings more, no more is read.
 
     Args:
-        client: made by `slack.client.make_client`; it lends its session, its token and its address.
+        client: made by `slack.client.make_web_client`; it lends its session, its token and its address.
         max_bytes: the largest file that is read.
         seconds: for all of it.
 
@@ -96,21 +105,21 @@ async def fetch(
         raise _too_large(file.name, max_bytes)
     if not _is_slacks_own(file.url, client.base_url):
         raise Permanent(f"{file.name} is kept outside Slack: upload the file itself.")
-    async with calling(f"file {file.id}"), asyncio.timeout(seconds):
+    async with translated(f"file {file.id}"), asyncio.timeout(seconds):
         return await _fetch(client, file.url, file.name, max_bytes)
 
 
-async def download(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> Downloaded:
+async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: int = MAX_BYTES) -> DownloadedFile:
     """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
 
     Raises:
         Permanent: it is of another kind; and as `look` and `fetch`.
         Transient: Slack did not answer.
     """
-    file = await look(client, file_id)
+    file = await file_info(client, file_id)
     if file.mode not in _HIDDEN and not _READABLE.fullmatch(file.mimetype):
         raise Permanent(f"{file.name} is of the kind {file.mimetype or 'unknown'}: attach an image or a text instead.")
-    return Downloaded(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
+    return DownloadedFile(file.name, file.mimetype, await fetch(client, file, max_bytes=max_bytes))
 
 
 def _places(info: Mapping[str, Any]) -> Iterator[str]:
@@ -128,7 +137,7 @@ def _is_slacks_own(url: str, base_url: str) -> bool:
 
 async def _fetch(client: AsyncWebClient, url: str, name: str, max_bytes: int) -> bytes:
     if client.session is None:
-        raise Permanent("The Slack client has no session: make it with slack.client.make_client.")
+        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
     headers = {"Authorization": f"Bearer {client.token}"}
     async with client.session.get(url, headers=headers, allow_redirects=False, proxy=client.proxy) as response:
         _check_response(response, name)
@@ -162,3 +171,66 @@ def _too_large(name: str, max_bytes: int) -> Permanent:
 def _name(info: Mapping[str, Any]) -> str:
     raw = str(info.get("name") or info.get("title") or "").replace("\\", "/").rsplit("/", 1)[-1]
     return _UNSAFE.sub("_", raw).lstrip(". ")[-120:] or "attachment"
+
+
+# ---- What the bot shows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FileUpload:
+    """`key` is a business key; `title`: no other file in this thread has it. `comment` stands beside the file."""
+
+    key: str
+    channel: str
+    thread_ts: str
+    name: str
+    title: str
+    comment: str
+    content: bytes
+
+
+async def upload_file(slack: SlackClient, upload: FileUpload) -> str:
+    """Show a file in its thread; returns Slack's id of it.
+
+    Raises:
+        Permanent: Slack refuses it; nothing is shown.
+        NotDone: nothing is shown for certain.
+        Transient: it may be shown, or come to be.
+    """
+    with before_a_change():  # nothing is shown before the last step
+        file_id = await _bring(slack, upload)
+    async with translated(f"channel {upload.channel}"):
+        await slack.client.files_completeUploadExternal(
+            files=[{"id": file_id, "title": upload.title}],
+            channel_id=upload.channel,
+            thread_ts=upload.thread_ts,
+            initial_comment=upload.comment,
+        )
+    return file_id
+
+
+async def _bring(slack: SlackClient, upload: FileUpload) -> str:
+    """The id of the file, which Slack has and nobody sees yet."""
+    client = slack.client
+    if client.session is None:
+        raise Permanent("The Slack client has no session: make it with slack.client.make_web_client.")
+    async with translated(f"channel {upload.channel}"):
+        place = await client.files_getUploadURLExternal(filename=upload.name, length=len(upload.content))
+        timeout = aiohttp.ClientTimeout(total=CALL_TIMEOUT)
+        sent = client.session.post(place["upload_url"], data=upload.content, proxy=client.proxy, timeout=timeout)
+        async with sent as answer:
+            if answer.status != 200:
+                raise Transient(f"Slack did not take the file {upload.name} (HTTP {answer.status}).")
+    return str(place["file_id"])
+
+
+async def find_file(slack: SlackClient, upload: FileUpload, oldest: float) -> str:
+    """The id of a file with this title in the thread; empty when there is none."""
+    fetch = partial(slack.client.conversations_replies, channel=upload.channel, ts=upload.thread_ts)
+    window: dict[str, Any] = {"oldest": f"{max(oldest, 0):.6f}", "limit": _PAGE}
+    async with aclosing(pages(fetch, f"channel {upload.channel}", **window)) as found:
+        async for page in found:
+            for file in (each for message in page.get("messages") or () for each in message.get("files") or ()):
+                if file.get("title") == upload.title and file.get("name") == upload.name:
+                    return str(file["id"])
+    return ""

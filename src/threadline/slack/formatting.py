@@ -10,11 +10,12 @@ blocks of a message, which that page does not say. Hence one Markdown block a me
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack import text_splitting as splitting
+from threadline.slack.model import FileRef
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -45,7 +46,7 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def neutralise(text: str, allowed: Collection[str] = ()) -> str:
+def escape_mentions(text: str, allowed: Collection[str] = ()) -> str:
     """Markdown by a model or a person, made to call nobody but the `allowed` user ids.
 
     Everything else stays to be read as it was written; doing it twice changes nothing.
@@ -65,20 +66,20 @@ def mention(identity: str) -> str:
     return f"<!subteam^{identity}>" if _USERGROUP.fullmatch(identity) else escape(identity)
 
 
-def plain(text: str) -> str:
+def escape_all(text: str) -> str:
     """Text that is not ours, inside mrkdwn, where it calls nobody."""
     return _BROADCAST.sub(f"@{_WORD_JOINER}", escape(text))
 
 
-def literal(text: str) -> str:
+def defuse_mentions(text: str) -> str:
     """Text that is not ours where Slack reads no markup, made to call nobody should it ever be read as such."""
     return _BROADCAST.sub(f"@{_WORD_JOINER}", _CALLING.sub(f"<{_WORD_JOINER}", text))
 
 
 def one_line(text: str, limit: int = TITLE_LIMIT) -> str:
-    """As `plain`, in one line of at most `limit` characters."""
+    """As `escape_all`, in one line of at most `limit` characters."""
     one = " ".join(text.split())
-    return plain(one if len(one) <= limit else one[: limit - 1] + "…")
+    return escape_all(one if len(one) <= limit else one[: limit - 1] + "…")
 
 
 def link(url: str, label: str) -> str:
@@ -92,7 +93,7 @@ def section(mrkdwn: str) -> Block:
 
 
 def markdown(text: str) -> Block:
-    """At most `PART_LIMIT` characters of Markdown that went through `neutralise`."""
+    """At most `PART_LIMIT` characters of Markdown that went through `escape_mentions`."""
     return {"type": "markdown", "text": text}
 
 
@@ -101,21 +102,21 @@ def context(mrkdwn: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
 
 
-_HALF = re.compile(r"\s\S{0,60}\Z|&\w{0,3}\Z")
+_CUT_END = re.compile(r"\s\S{0,60}\Z|&\w{0,3}\Z")
 """Of a word, or of an entity, at the end of what was cut."""
 
 
-def fallback(headline: str, body: str, called: str = "", limit: int = TEXT_LIMIT) -> str:
+def fallback_text(headline: str, body: str, called: str = "", limit: int = TEXT_LIMIT) -> str:
     """What a message says where its blocks are not shown: at most `limit` characters.
 
     Args:
         headline: plain text.
-        body: Markdown that went through `neutralise`.
+        body: Markdown that went through `escape_mentions`.
         called: live mentions.
     """
-    words = plain("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
+    words = escape_all("\n".join(filter(None, (headline, body.replace("&lt;", "<")))))
     whole = f"{called} {words}" if called else words
-    return whole if len(whole) <= limit else _HALF.sub("", whole[:limit])
+    return whole if len(whole) <= limit else _CUT_END.sub("", whole[:limit])
 
 
 def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
@@ -132,14 +133,14 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         headline: plain text, set in bold before the text.
     """
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
-    parts = split_markdown(neutralise(redact(text), mentions)) or [""]
+    parts = split_markdown(escape_mentions(redact(text), mentions)) or [""]
     headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{one_line(headline)}*" if headline else ""
     first = " ".join(filter(None, (called, bold)))
     return tuple(
         Rendered(
-            text=fallback(headline, part, called if number == 1 else ""),
+            text=fallback_text(headline, part, called if number == 1 else ""),
             blocks=(
                 *((section(first),) if first and number == 1 else ()),
                 *((markdown(part),) if part else ()),
@@ -147,3 +148,8 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         )
         for number, part in enumerate(parts, start=1)
     )
+
+
+def redact_files(files: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
+    """The references, without secrets in the files' names."""
+    return tuple(replace(file, name=redact(file.name)) for file in files)

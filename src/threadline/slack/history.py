@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from threadline.slack.client import Slack, messages_page
-from threadline.slack.errors import calling
+from threadline.slack.client import SlackClient, fetch_page, next_cursor, pages
 
 PAGE = 200
 BURST, PER_SECOND = 30.0, 50 / 60
@@ -17,7 +17,8 @@ BURST, PER_SECOND = 30.0, 50 / 60
 What it refuses all the same comes back as `Transient` with the pause that Slack names.
 """
 
-Raw = Mapping[str, Any]
+RawMessage = Mapping[str, Any]
+"""A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
 
 
 @dataclass
@@ -44,61 +45,49 @@ class RateLimiter:
 class History:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
 
-    def __init__(self, slack: Slack, limiter: RateLimiter | None = None) -> None:
+    def __init__(self, slack: SlackClient, limiter: RateLimiter | None = None) -> None:
         self._slack = slack
         self._limiter = limiter or RateLimiter()
 
-    async def page(self, channel: str, oldest: str, latest: str) -> tuple[list[Raw], bool]:
+    async def channel_page(self, channel: str, oldest: str, latest: str) -> tuple[list[RawMessage], bool]:
         """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.
 
         With it, whether older messages follow: Slack may show fewer than were asked for, or none, although there are.
         """
         fetch = partial(self._slack.client.conversations_history, channel=channel)
-        shown, cursor, more = list[Raw](), None, True
-        while more and not shown:
-            await self._limiter.acquire()
-            page = await messages_page(fetch, channel, oldest=oldest, latest=latest, limit=PAGE, cursor=cursor)
-            shown, cursor = list(page.get("messages") or ()), _next_cursor(page)
-            more = bool(cursor or (shown and page.get("has_more")))
-        return shown, more
+        async with aclosing(self._pages(fetch, channel, oldest=oldest, latest=latest)) as found:
+            async for page in found:
+                if shown := list(page.get("messages") or ()):
+                    return shown, bool(next_cursor(page) or page.get("has_more"))
+        return [], False
 
-    async def channels(self) -> list[str]:
+    async def bot_channels(self) -> list[str]:
         """Every channel, group message and direct message that the bot is part of and nobody has archived."""
-        found, cursor = list[str](), None
-        while True:
-            await self._limiter.acquire()
-            async with calling("the list of its channels"):
-                page = await self._slack.client.users_conversations(
-                    types="public_channel,private_channel,mpim,im", exclude_archived=True, limit=PAGE, cursor=cursor
-                )
-            found += [str(channel["id"]) for channel in page.get("channels") or ()]
-            cursor = (page.get("response_metadata") or {}).get("next_cursor")
-            if not cursor:
-                return found
+        fetch, which = self._slack.client.users_conversations, "public_channel,private_channel,mpim,im"
+        found = pages(
+            fetch, "the list of its channels", self._limiter.acquire, types=which, exclude_archived=True, limit=PAGE
+        )
+        return [str(channel["id"]) async for page in found for channel in page.get("channels") or ()]
 
-    async def shows(self, channel: str, ts: str) -> bool:
+    async def exists(self, channel: str, ts: str) -> bool:
         """Whether a message is there, in whichever thread: Slack finds a reply by its own timestamp."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=ts)
         await self._limiter.acquire()
-        page = await messages_page(fetch, channel, oldest=ts, latest=ts, inclusive=True, limit=2)
+        page = await fetch_page(fetch, f"channel {channel}", oldest=ts, latest=ts, inclusive=True, limit=2)
         found = page.get("messages") or ()
         return any(message.get("ts") == ts and message.get("subtype") != "tombstone" for message in found)
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[Raw, None]:
+    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         """A thread's root, whatever its age, and its replies since `oldest`; nothing when the thread is gone."""
         fetch = partial(self._slack.client.conversations_replies, channel=channel, ts=root)
-        seen, cursor = set[str](), None
-        while True:
-            await self._limiter.acquire()
-            page = await messages_page(fetch, channel, oldest=oldest, limit=PAGE, cursor=cursor)
-            for message in page.get("messages") or ():
-                if message["ts"] not in seen:  # the root comes with every page
-                    seen.add(message["ts"])
-                    yield message
-            cursor = _next_cursor(page)
-            if not cursor:
-                return
+        seen = set[str]()
+        async with aclosing(self._pages(fetch, channel, oldest=oldest)) as found:
+            async for page in found:
+                for message in page.get("messages") or ():
+                    if message["ts"] not in seen:  # the root comes with every page
+                        seen.add(message["ts"])
+                        yield message
 
-
-def _next_cursor(page: Raw) -> str | None:
-    return (page.get("response_metadata") or {}).get("next_cursor") or None
+    def _pages(self, fetch: Callable[..., Any], channel: str, **window: Any) -> AsyncGenerator[RawMessage, None]:
+        window |= {"include_all_metadata": True, "limit": PAGE}
+        return pages(fetch, f"channel {channel}", self._limiter.acquire, **window)

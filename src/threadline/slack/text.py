@@ -1,14 +1,21 @@
-"""Text in Slack's own form: mentions, plain words, and the links to messages.
+"""Text in Slack's own form: of a message, wherever in its JSON it is hidden; mentions, plain words, and permalinks.
 
 No function here takes longer than in proportion to the text. No pattern runs over a `<` or a `:` into the next one, and
 none begins within blanks: 40,000 characters of any of these cost no more than others.
 """
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from threadline.errors import Permanent
+from threadline.slack.model import clean_text
+
+_INDENT = "    "
+_MAX_INDENT = 8
+"""Slack's own limit of a list's depth; it gives nesting as a number, so nothing here recurses."""
 
 _INVISIBLE = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u2060-\u206f"
@@ -114,3 +121,99 @@ def _split_link(plain: str) -> tuple[str, str]:
     except ValueError:
         return "", ""
     return (link.path, link.query) if link.scheme in ("https", "http") else ("", "")
+
+
+# ---- The JSON of a message -------------------------------------------------------------------------------------------
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a Slack message: its words, then those of what it shares; storable and at most 40,000 characters.
+
+    A message without words of its own is given those of any attachment, since something is better than nothing.
+    """
+    words = words_of(message)
+    attached = [
+        string_field(item, "text") or string_field(item, "fallback")
+        for item in objects(message.get("attachments"))
+        if item.get("is_share") or not words
+    ]
+    return clean_text("\n".join(part for part in (words, *attached) if part.strip()))
+
+
+def words_of(message: Mapping[str, Any]) -> str:
+    """The author's own words: `text`, or the rich text blocks where it is missing or blank.
+
+    Attachments do not count: Slack adds them afterwards when it unfurls a link, and that is no edit.
+    """
+    text = string_field(message, "text")
+    if text.strip():
+        return text
+    blocks = (block for block in objects(message.get("blocks")) if block.get("type") == "rich_text")
+    return "\n".join(line for block in blocks for line in _lines(block))
+
+
+def string_field(source: Mapping[str, Any], name: str) -> str:
+    """The field if it is a string, made storable; else nothing."""
+    value = source.get(name)
+    return clean_text(value) if isinstance(value, str) else ""
+
+
+def objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The objects of a JSON array; nothing when it is something else."""
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
+
+
+def _lines(block: Mapping[str, Any]) -> Iterator[str]:
+    for element in objects(block.get("elements")):
+        match element.get("type"):
+            case "rich_text_list":
+                yield from _list(element)
+            case "rich_text_quote":
+                yield from (f"&gt; {line}" for line in _inline(element).splitlines())
+            case "rich_text_preformatted":
+                yield f"```\n{_inline(element)}\n```"
+            case _:
+                yield _inline(element)
+
+
+def _list(element: Mapping[str, Any]) -> Iterator[str]:
+    indent = _INDENT * min(int_field(element, "indent"), _MAX_INDENT)
+    ordered = element.get("style") == "ordered"
+    for number, item in enumerate(objects(element.get("elements")), start=int_field(element, "offset") + 1):
+        yield f"{indent}{f'{number}.' if ordered else '•'} {_inline(item)}"
+
+
+def _inline(element: Mapping[str, Any]) -> str:
+    return "".join(_piece(piece) for piece in objects(element.get("elements")))
+
+
+def _piece(piece: Mapping[str, Any]) -> str:
+    write = _PIECES.get(string_field(piece, "type"))
+    return write(piece) if write else _escaped(string_field(piece, "text") or string_field(piece, "fallback"))
+
+
+def _link(piece: Mapping[str, Any]) -> str:
+    url, label = string_field(piece, "url"), _escaped(string_field(piece, "text"))
+    return f"<{url}|{label}>" if label and label != url else f"<{url}>"
+
+
+_PIECES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "link": _link,
+    "user": lambda piece: f"<@{string_field(piece, 'user_id')}>",
+    "channel": lambda piece: f"<#{string_field(piece, 'channel_id')}>",
+    "usergroup": lambda piece: f"<!subteam^{string_field(piece, 'usergroup_id')}>",
+    "broadcast": lambda piece: f"<!{string_field(piece, 'range')}>",
+    "emoji": lambda piece: f":{string_field(piece, 'name')}:",
+    "color": lambda piece: string_field(piece, "value"),
+}
+
+
+def _escaped(text: str) -> str:
+    """Escape as Slack does in `text`, so that a reader need not know which of the two it was given."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def int_field(source: Mapping[str, Any], name: str) -> int:
+    """The field if it is a whole number from 0 on; else 0."""
+    value = source.get(name)
+    return value if isinstance(value, int) and value >= 0 else 0

@@ -33,7 +33,7 @@ class UserDirectory:
     Failures are not cached.
 
     Args:
-        fetch: asks Slack, as `Slack.user`.
+        fetch: asks Slack, as `SlackClient.user`.
         clock: seconds, rising.
     """
 

@@ -6,7 +6,7 @@ import structlog
 from temporalio import activity
 
 from threadline.db.engine import Database
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.contract import ForwardedReply, PrivateReply, ThreadActivities
 from threadline.threads.message_table import log_quarantined, redact_message
@@ -30,7 +30,7 @@ class LiveThreadActivities(ThreadActivities):
     def __init__(
         self,
         database: Database,
-        slack: Slack,
+        slack: SlackClient,
         bot_user: str,
         workflows: WorkflowClient,
         starts: Mapping[str, Start],
@@ -61,14 +61,14 @@ class LiveThreadActivities(ThreadActivities):
 
     @activity.defn
     async def reply_privately(self, reply: PrivateReply) -> None:
-        await self._slack.whisper(reply.channel, reply.user_id, reply.text, reply.thread_ts)
+        await self._slack.post_ephemeral(reply.channel, reply.user_id, reply.text, reply.thread_ts)
 
     async def _owner_of(self, thread: Thread) -> ThreadOwner | None:
         """By the registry, else by the metadata of our own root: it was posted, and its registration was lost."""
         async with self._database.begin() as tx:
             if known := await ThreadStore(tx).owner(thread):
                 return known
-        root = await self._slack.message(thread.channel, thread.ts)
+        root = await self._slack.get_message(thread.channel, thread.ts)
         if root is None or root.user != self._bot_user:
             return None  # only our own metadata says whose thread it is
         owner = owner_in(root.payload)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import structlog
 
 from threadline.errors import Permanent, Transient
-from threadline.slack.history import History, Raw
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import AuthorRefusal, Thread, User, refusal_of
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import IncomingMessage, MessageKind
@@ -81,8 +81,8 @@ class AuthorPolicy:
         return refusal_of(await self._users.get(user_id), thread.team) is None
 
     async def filter_messages(
-        self, thread: Thread, messages: Sequence[Raw]
-    ) -> tuple[list[Raw], dict[str, User | None]]:
+        self, thread: Thread, messages: Sequence[RawMessage]
+    ) -> tuple[list[RawMessage], dict[str, User | None]]:
         """Those messages of a thread's history that count, and the users who wrote in it, by their ids.
 
         A user about whom Slack does not answer is None, and does not count outside of the open channels.
@@ -106,7 +106,7 @@ class AuthorPolicy:
                 _log.info("user_lookup_failed", user=user_id, reason=str(error))
                 return None
 
-    def _counts(self, thread: Thread, message: Raw, users: Mapping[str, User | None]) -> bool:
+    def _counts(self, thread: Thread, message: RawMessage, users: Mapping[str, User | None]) -> bool:
         """Whether it is by an app of this workspace, or by a full member."""
         if thread.channel in self._open_channels:
             return True
@@ -117,7 +117,7 @@ class AuthorPolicy:
 
 async def messages_before(
     history: History, authors: AuthorPolicy, thread: Thread, before: float
-) -> tuple[list[Raw], dict[str, User | None]]:
+) -> tuple[list[RawMessage], dict[str, User | None]]:
     """What counts of what was said in a thread before a moment (seconds since 1970), oldest first, and who wrote in it.
 
     Slack's history always has the root first. With it come the last messages before the moment.
@@ -125,8 +125,8 @@ async def messages_before(
     Raises:
         Permanent | Transient: Slack did not show the thread.
     """
-    root, last, read = list[Raw](), deque[Raw](maxlen=MAX_PRIOR_MESSAGES - 1), 0
-    async with aclosing(history.thread(thread.channel, thread.ts, "0")) as messages:
+    root, last, read = list[RawMessage](), deque[RawMessage](maxlen=MAX_PRIOR_MESSAGES - 1), 0
+    async with aclosing(history.thread_messages(thread.channel, thread.ts, "0")) as messages:
         async for message in messages:
             read += 1
             if float(message["ts"]) >= before or read > _MAX_READ:
@@ -136,11 +136,11 @@ async def messages_before(
     return await authors.filter_messages(thread, [*root, *last])
 
 
-def _user_id(message: Raw) -> str:
+def _user_id(message: RawMessage) -> str:
     return str(message.get("user") or "")
 
 
-def _app_team(message: Raw) -> str:
+def _app_team(message: RawMessage) -> str:
     """The workspace of an app's message, as far as the message says."""
     profile = message.get("bot_profile") or {}
     return str(profile.get("team_id") or message.get("user_team") or message.get("team") or "")

@@ -10,11 +10,10 @@ from temporalio import activity
 
 from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent
-from threadline.slack.history import History
+from threadline.slack.history import History, RawMessage
 from threadline.threads.catch_up_store import CatchUpStore, CatchUpThread, FollowedChannel, RootState
 from threadline.threads.comparison import (
     MissedEvent,
-    RawMessage,
     ThreadDifference,
     ThreadSource,
     compare,
@@ -144,7 +143,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     async def _member_channels(self) -> list[str] | None:
         """Where the bot is, but for the channels of cases; None when it may not ask, and then it reads what it knew."""
         try:
-            return [channel for channel in await self._history.channels() if channel not in self._case_channels]
+            return [channel for channel in await self._history.bot_channels() if channel not in self._case_channels]
         except Permanent as error:
             _log.error("bot_channels_unknown", reason=str(error), hint="Run `threadline doctor`.")
             return None
@@ -152,7 +151,7 @@ class LiveCatchUpActivities(CatchUpActivities):
     @activity.defn
     async def read_history_page(self, request: PageRequest) -> str:
         window = request.window
-        page, more = await self._history.page(window.channel, window.oldest, request.latest)
+        page, more = await self._history.channel_page(window.channel, window.oldest, request.latest)
         roots = [message for message in page if message.get("thread_ts") in (None, "", message["ts"])]
         async with self._database.begin() as tx:
             store = self._store(tx)
@@ -214,7 +213,10 @@ class LiveCatchUpActivities(CatchUpActivities):
                 found[thread] = await self._compare(thread, plan)
             except Exception as error:  # noqa: BLE001 - whatever it is, it must not keep the others from being looked at
                 if isinstance(error, Permanent) and plan.scope is LookScope.CONVERSATIONS:
-                    found[thread] = _unreachable(thread, error)
+                    # People take the bot out of channels: that it cannot read there any more is nobody's fault.
+                    place = {"channel": thread.channel, "thread_ts": thread.thread_ts}
+                    _log.info("conversation_unreachable", reason=str(error), **place)
+                    found[thread] = ThreadDifference([])
                 else:
                     await self._leave_out([thread], plan, error)
         try:
@@ -337,12 +339,6 @@ def _by_owner(threads: Sequence[CatchUpThread]) -> list[list[CatchUpThread]]:
         key = thread.owner.workflow_id if thread.owner else f"{thread.channel}:{thread.thread_ts}"
         groups.setdefault(key, []).append(thread)
     return list(groups.values())
-
-
-def _unreachable(thread: CatchUpThread, error: Permanent) -> ThreadDifference:
-    """People take the bot out of channels: that it cannot read there any more is nobody's fault."""
-    _log.info("conversation_unreachable", channel=thread.channel, thread_ts=thread.thread_ts, reason=str(error))
-    return ThreadDifference([])
 
 
 def _root_state(root: RawMessage) -> RootState:

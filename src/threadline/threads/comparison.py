@@ -14,18 +14,14 @@ from temporalio import activity
 
 from threadline.db.engine import Database, Query, Transaction
 from threadline.privacy.redaction import redact
-from threadline.slack import rich_text
-from threadline.slack.history import History
+from threadline.slack.history import History, RawMessage
 from threadline.slack.model import clean_text
-from threadline.slack.text import mentions_in
+from threadline.slack.text import mentions_in, text_of, words_of
 from threadline.threads.catch_up_store import CatchUpThread
 from threadline.threads.contract import LookScope
 from threadline.threads.message_table import StoredMessage
 from threadline.threads.model import SenderType, deletion_id, edit_id, message_id
 from threadline.threads.store import ThreadStore
-
-RawMessage = Mapping[str, Any]
-"""A message as Slack's history shows it: https://docs.slack.dev/reference/methods/conversations.history."""
 
 
 class ThreadSource(ABC):
@@ -54,7 +50,7 @@ class ThreadSource(ABC):
 
     def text(self, message: RawMessage) -> str:
         """The message's text as it is stored, but for secrets."""
-        return rich_text.text_of(message)
+        return text_of(message)
 
     @abstractmethod
     async def find_messages(
@@ -126,7 +122,7 @@ async def compare(
 
 async def _list_thread(history: History, channel: str, root: str, oldest: Decimal) -> list[RawMessage]:
     listed = []
-    async for message in history.thread(channel, root, f"{oldest:.6f}"):
+    async for message in history.thread_messages(channel, root, f"{oldest:.6f}"):
         activity.heartbeat()
         listed.append(message)
     return listed
@@ -189,7 +185,7 @@ async def _deleted_messages(
 async def _is_in_slack(history: History, message: StoredMessage) -> bool:
     """Ask before each deletion: one that is inferred from a wrong list takes somebody's words for good."""
     activity.heartbeat()
-    return await history.shows(message.channel, message.slack_ts)
+    return await history.exists(message.channel, message.slack_ts)
 
 
 def _as_stored(text: str) -> str:
@@ -245,7 +241,7 @@ def is_direct(channel: str) -> bool:
 
 def mentions_user(user: str, message: RawMessage) -> bool:
     """Whether a message, as Slack's history shows it, mentions a user."""
-    return user in mentions_in(rich_text.words_of(message))
+    return user in mentions_in(words_of(message))
 
 
 def _channel(channel: str) -> Mapping[str, str]:

@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError
 from threadline.db.engine import Transaction
 from threadline.db.errors import first_line, is_value_refused
 from threadline.privacy.redaction import redact
+from threadline.slack.formatting import redact_files
 from threadline.slack.model import FileRef, Thread, clean_text
-from threadline.slack.redaction import redact_files
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine
 

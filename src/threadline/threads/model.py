@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -281,3 +282,8 @@ class ButtonState:
         """Keep a press unless it was delivered before."""
         if is_new(self.seen, press.key, MAX_SEEN_PRESSES):
             self.presses.append(press)
+
+
+def format_utc(at: float) -> str:
+    """Seconds since 1970 as people read it in Temporal's UI and in queries."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

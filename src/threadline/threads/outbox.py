@@ -2,7 +2,7 @@
 
 A key is claimed in the database, sent with the message's metadata, and then marked as posted. Whoever finds a claim
 whose lease ran out searches Slack for the key before it sends again, and only after the slowest send could have
-arrived. The times depend on each other: one call ends within `HTTP_TOTAL` (10 s), an activity's attempt within its
+arrived. The times depend on each other: one call ends within `CALL_TIMEOUT` (10 s), an activity's attempt within its
 start-to-close (30 s), a claim holds for `CLAIM_LEASE` (45 s).
 
 A message is still posted twice when Slack stores it later than `LATE_ARRIVAL` seconds after the call was given up
@@ -21,10 +21,10 @@ import structlog
 
 from threadline.db.engine import Database, Transaction
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.slack.client import HTTP_TOTAL, POST_EVENT, Slack
-from threadline.slack.errors import Unshowable
+from threadline.slack.client import CALL_TIMEOUT, POST_EVENT, SlackClient
+from threadline.slack.errors import BlocksRefused
+from threadline.slack.files import FileUpload, find_file, upload_file
 from threadline.slack.formatting import Rendered
-from threadline.slack.uploads import FileUpload, find_file, upload_file
 from threadline.threads.model import ThreadOwner
 from threadline.threads.store import PostClaim, PostStore, ThreadStore
 
@@ -77,7 +77,7 @@ class Outbox:
         clock: seconds since 1970.
     """
 
-    def __init__(self, slack: Slack, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, slack: SlackClient, database: Database, clock: Callable[[], float] = time.time) -> None:
         self._slack = slack
         self._database = database
         self._clock = clock
@@ -154,7 +154,7 @@ class Outbox:
 
     async def _find(self, post: Post, claim: PostClaim, find: Callable[[float], Awaitable[str | None]]) -> str:
         late = LATE_ARRIVAL if post.thread_ts else LATE_ROOT_ARRIVAL
-        if self._clock() < (may_search := claim.claimed_at + HTTP_TOTAL + late):
+        if self._clock() < (may_search := claim.claimed_at + CALL_TIMEOUT + late):
             raise self._too_early(post, may_search)
         if found := await find(claim.claimed_at - CLOCK_SKEW):
             await self._record(post, found)
@@ -169,12 +169,12 @@ class Outbox:
     async def _send(self, part: Post, rendered: Rendered) -> str:
         """Send the message; as text alone where Slack does not take its blocks, since that is better than nothing.
 
-        That is a second call: its answer, if it is lost on the way, is searched for `HTTP_TOTAL` seconds too early.
+        That is a second call: its answer, if it is lost on the way, is searched for `CALL_TIMEOUT` seconds too early.
         """
         metadata = {"event_type": POST_EVENT, "event_payload": _payload(part)}
         try:
             return await self._slack.post(part.channel, rendered.text, rendered.blocks, part.thread_ts, metadata)
-        except Unshowable:
+        except BlocksRefused:
             _log.exception("blocks_refused", key=part.key)
             return await self._slack.post(part.channel, rendered.text, (), part.thread_ts, metadata)
 
@@ -214,11 +214,11 @@ def _payload(post: Post) -> Mapping[str, Any]:
     return payload
 
 
-async def add_reactions(slack: Slack, name: str, items: Iterable[tuple[str, str]]) -> None:
+async def add_reactions(slack: SlackClient, name: str, items: Iterable[tuple[str, str]]) -> None:
     """Put one emoji on messages, (channel, ts) each. Cosmetic: what fails is left out; without Slack, all the rest."""
     for channel, ts in items:
         try:
-            await slack.react(channel, ts, name)
+            await slack.add_reaction(channel, ts, name)
         except (Permanent, Transient) as error:
             _log.info("reaction_failed", name=name, reason=str(error))
             if isinstance(error, Transient):

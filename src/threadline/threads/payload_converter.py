@@ -6,8 +6,9 @@ same value. So a default that is empty is a promise to the histories there are: 
 another name. Defaults that say something are always written, and may change.
 
 Temporal makes a payload converter for each workflow, and pydantic builds a schema for each type that a converter meets:
-5 ms and 100 kB a type, for every workflow anew. It is passed through the sandbox (`shared_modules.py`). A
-class of a module that is not may be one workflow's own, and must go with it.
+5 ms and 100 kB a type, for every workflow anew. This module and those of
+`SHARED_MODULES` are passed through the sandbox. A class of any other module may be one workflow's own, and must go with
+it.
 """
 
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -24,8 +25,55 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
-from threadline.threads.shared_modules import SHARED_MODULES
+SHARED_MODULES = frozenset(
+    {
+        "threadline.appointments.model",
+        "threadline.approvals.contract",
+        "threadline.approvals.model",
+        "threadline.cases.audience",
+        "threadline.cases.contract",
+        "threadline.cases.model",
+        "threadline.conversations.contract",
+        "threadline.conversations.model.answers",
+        "threadline.conversations.model.conversation",
+        "threadline.db.rate_limit_rules",
+        "threadline.decisions.model",
+        "threadline.errors",
+        "threadline.estimates.model",
+        "threadline.handovers.contract",
+        "threadline.handovers.model",
+        "threadline.jobs.contract",
+        "threadline.jobs.cron",
+        "threadline.jobs.model",
+        "threadline.jobs.times",
+        "threadline.knowledge.model",
+        "threadline.models.model",
+        "threadline.operator.model.protocol",
+        "threadline.operator.model.routing",
+        "threadline.privacy.redaction",
+        "threadline.privacy.secret_rules",
+        "threadline.rfps.model",
+        "threadline.sales.model",
+        "threadline.slack.model",
+        "threadline.slack.text",
+        "threadline.slack.text_splitting",
+        "threadline.threads.activity_options",
+        "threadline.threads.contract",
+        "threadline.threads.model",
+        "threadline.threads.payload_converter",
+        "threadline.threads.phrases",
+        "threadline.threads.retrying",
+        "threadline.tools.model",
+        "threadline.tools.public_text",
+        "threadline.trackers.model",
+    }
+)
+"""Modules of which a process has one copy: the workflow sandbox passes them through.
 
+They hold values and rules alone. The sandbox would load them again for each workflow, at fifteen times the memory and
+time. The ruff ban on clocks, random numbers and loggers covers each of them, since a workflow runs their code as its
+own.
+"""
 _adapter = cache(TypeAdapter)
 
 

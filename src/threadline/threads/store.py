@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, Table, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.sql.selectable import LateralFromClause
 
@@ -27,7 +27,7 @@ class ThreadStore:
 
     async def owner(self, thread: Thread) -> ThreadOwner | None:
         """Whose thread it is; None when it is nobody's, or not yet. The gateway's one indexed read."""
-        query = select(threads.c.workflow_id, threads.c.kind).where(_is(thread))
+        query = select(threads.c.workflow_id, threads.c.kind).where(_in(thread, threads))
         row = (await self._tx.execute(query)).one_or_none()
         return ThreadOwner(row.workflow_id, row.kind) if row else None
 
@@ -85,8 +85,8 @@ def first_thread(workflow_id: ColumnElement[str], kind: str) -> LateralFromClaus
     return query.order_by(threads.c.thread_ts).limit(1).lateral()
 
 
-def _is(thread: Thread) -> ColumnElement[bool]:
-    row = threads.c
+def _in(thread: Thread, table: Table) -> ColumnElement[bool]:
+    row = table.c
     return (row.team == thread.team) & (row.channel == thread.channel) & (row.thread_ts == thread.ts)
 
 
@@ -122,7 +122,7 @@ class ThreadBindingStore:
         row = {"record_id": record_id, "bound_by": user_id}
         if await self._bind_new(thread, kind, row):
             return None
-        here = (*_binding_of(thread), thread_bindings.c.kind == kind)
+        here = (_in(thread, thread_bindings), thread_bindings.c.kind == kind)
         # Held, so that of two who name another at once each hears what stood there in between.
         query = select(thread_bindings.c.record_id).where(*here).with_for_update()
         before = (await self._tx.execute(query)).scalar_one()
@@ -138,7 +138,7 @@ class ThreadBindingStore:
     async def of(self, thread: Thread) -> dict[str, str]:
         """The records that a thread is about, by kind."""
         row = thread_bindings.c
-        rows = await self._tx.execute(select(row.kind, row.record_id).where(*_binding_of(thread)))
+        rows = await self._tx.execute(select(row.kind, row.record_id).where(_in(thread, thread_bindings)))
         return {each.kind: each.record_id for each in rows}
 
     async def threads_of(self, team: str, kind: str, record_id: str, limit: int = 20) -> list[Thread]:
@@ -284,8 +284,3 @@ class Quarantine:
         row = quarantine.c
         old = select(row.id).where(row.created_at < func.to_timestamp(before)).limit(limit)
         return len((await self._tx.execute(delete(quarantine).where(row.id.in_(old)).returning(row.id))).all())
-
-
-def _binding_of(thread: Thread) -> tuple[ColumnElement[bool], ...]:
-    row = thread_bindings.c
-    return row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts

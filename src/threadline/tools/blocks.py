@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from threadline.privacy.redaction import redact
-from threadline.slack.formatting import Block, context, link, literal, plain, section
+from threadline.slack.formatting import Block, context, defuse_mentions, escape_all, link, section
 from threadline.slack.text import is_blank
 
 MOST_GROUPS = 10
@@ -231,22 +231,24 @@ def _values(columns: Sequence[str], row: _Row) -> list[str]:
 
 
 def _linked(text: str, url: str) -> str:
-    return link(url, plain(text)) if url else plain(text)
+    return link(url, escape_all(text)) if url else escape_all(text)
 
 
 def _lines(title: str, values: Sequence[Sequence[str]], rows: Sequence[_Row]) -> tuple[Block, ...]:
     """A line for each record; empty when they are too long for one section."""
     lines = [
-        f"• {' · '.join([_linked(first, row.url), *map(plain, others)])}"
+        f"• {' · '.join([_linked(first, row.url), *map(escape_all, others)])}"
         for (first, *others), row in zip(values, rows, strict=True)
     ]
-    text = "\n".join([f"*{plain(title)}*", *lines])
+    text = "\n".join([f"*{escape_all(title)}*", *lines])
     return (section(text),) if len(text) <= MOST_TEXT else ()
 
 
 def _fields(columns: Sequence[str], values: Sequence[str]) -> list[Block]:
     pairs = zip(columns, values, strict=True)
-    fields = [{"type": "mrkdwn", "text": f"*{plain(format_label(name))}*\n{plain(text)}"} for name, text in pairs]
+    fields = [
+        {"type": "mrkdwn", "text": f"*{escape_all(format_label(name))}*\n{escape_all(text)}"} for name, text in pairs
+    ]
     pieces = (fields[start : start + MOST_FIELDS] for start in range(0, len(fields), MOST_FIELDS))
     return [{"type": "section", "fields": piece} for piece in pieces]
 
@@ -255,11 +257,11 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[li
     """The table, and how many records it leaves out; no table where nothing is filled."""
     if not columns:
         return [], 0
-    labels = [literal(format_label(name)) for name in columns]
+    labels = [defuse_mentions(format_label(name)) for name in columns]
     room = MOST_CHARACTERS - sum(map(len, labels))
     table = [[_cell(each, bold=True) for each in labels]]
     for row in rows[:MOST_ROWS]:
-        values = [literal(text) for text in _values(columns, row)]
+        values = [defuse_mentions(text) for text in _values(columns, row)]
         room -= sum(map(len, values))
         if room < 0:
             break

@@ -1,8 +1,9 @@
-"""Any result made small, storable and free of secrets, which says what was cut from it."""
+"""Any result made small, storable and free of secrets, which says what was cut from it, and the wording of its text."""
 
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import datetime
 from itertools import islice
 from math import isfinite
 from typing import Any
@@ -218,3 +219,13 @@ def _size(value: Any) -> int:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def counted(count: int, one: str, many: str = "", *, more: bool = False) -> str:
+    """`3 RFPs`. `more`: there are further ones."""
+    return f"{'more than ' if more else ''}{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def moment(at: datetime) -> str:
+    """ISO 8601 with its zone."""
+    return at.isoformat(timespec="minutes")

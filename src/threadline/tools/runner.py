@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -26,7 +26,6 @@ from threadline.tools.arguments import (
     with_value,
 )
 from threadline.tools.context import Requester, ToolContext
-from threadline.tools.ledger import Intent, ToolLedger
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.output import fit_json, fit_result
 from threadline.tools.public_text import public_sentence
@@ -39,7 +38,7 @@ from threadline.tools.registry import (
     ToolRegistry,
     ToolSuccess,
 )
-from threadline.tools.store import LoggedCall
+from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
 MAX_CALLS = 20
 """Of one reply that are executed; the model is told that the others were not."""
@@ -169,13 +168,14 @@ class ToolRunner:
         tool, context = invocation.tool, invocation.context
         try:
             async with self._ledger.transaction() as tx:
-                await self._ledger.limit(tx, tool.timeout + _OVERTIME)
-                begun = await record.begin(tx)
+                begun = await record.begin(tx, tool.timeout + _OVERTIME)
                 if isinstance(begun, ToolResult):
                     return begun
                 within = replace(context, transaction=tx, change_rate=self._ledger.rate)
-                result = await self._make(replace(invocation, context=within)) if begun.new else _interrupted()
-                return await record.finish(tx, await _fit(result))
+                result = await self._make_whole(replace(invocation, context=within)) if begun.new else _interrupted()
+                return await record.finish(tx, result)
+        except _Undone as undone:
+            result = undone.result
         except _TimedOut:
             said = f"There was no answer within {tool.timeout:g} seconds, and nothing was changed."
             result = error_result(ErrorCode.TOOL_TIMEOUT, said)
@@ -185,7 +185,7 @@ class ToolRunner:
             result = _unavailable(tool, fault)
         except InternalError as bug:
             result = _failed(tool, bug)
-        async with self._ledger.transaction() as tx:  # the first one is rolled back, or its connection is lost
+        async with self._ledger.transaction() as tx:  # the first one is rolled back: a failed call leaves nothing
             return await record.finish(tx, result)
 
     async def _run_remote(
@@ -194,7 +194,7 @@ class ToolRunner:
         """A change is recorded before it is made. An attempt that finds such an intent looks the effect up."""
         async with self._ledger.transaction() as tx:
             begun = await record.begin(tx)
-        if isinstance(begun, Intent) and not begun.new:
+        if isinstance(begun, CallIntent) and not begun.new:
             if found := await _find_effect(parsed, record.context, begun):
                 return await record.finish_remote(found)
             # Two transactions: the first holds the record that another attempt may be about to make.
@@ -202,7 +202,7 @@ class ToolRunner:
                 await self._ledger.withdraw(tx, record.call, begun)
             async with self._ledger.transaction() as tx:
                 begun = await record.begin(tx)
-            if isinstance(begun, Intent) and not begun.new:
+            if isinstance(begun, CallIntent) and not begun.new:
                 raise Transient("Another attempt of this call is under way.")
         if isinstance(begun, ToolResult):
             return begun
@@ -222,6 +222,17 @@ class ToolRunner:
             )
             result = error_result(code, said + more)
         return await record.finish_remote(await _fit(result))
+
+    async def _make_whole(self, invocation: Invocation) -> ToolResult:
+        """Make a local call, or nothing of it.
+
+        Raises:
+            _Undone: it has ended in an error.
+        """
+        result = await _fit(await self._make(invocation))
+        if result.error:
+            raise _Undone(result)
+        return result
 
     async def _make(self, invocation: Invocation) -> ToolResult:
         for policy in self._policies:
@@ -268,6 +279,13 @@ class ToolRunner:
         )
 
 
+class _Undone(Exception):
+    """A local call has ended in an error: its transaction is rolled back, and `result` recorded in another."""
+
+    def __init__(self, result: ToolResult) -> None:
+        self.result = result
+
+
 class _TimedOut(Exception):
     """The tool has used up its time. No `TimeoutError`, which a transaction takes for a database that is away."""
 
@@ -289,9 +307,9 @@ class _Record:
     has_open_side_effects: bool = False
     """The call is on record as a success, and nobody was told of it yet."""
 
-    async def begin(self, tx: Transaction) -> ToolResult | Intent:
+    async def begin(self, tx: Transaction, seconds: float | None = None) -> ToolResult | CallIntent:
         self.call = replace(self.call, now=self.context.clock().timestamp())
-        begun = await self.ledger.begin(tx, self.call, self.refusal)
+        begun = await self.ledger.begin(tx, self.call, self.refusal, seconds)
         if isinstance(begun, ToolResult):
             await self.on_result(tx, begun)
         elif begun.result:
@@ -307,18 +325,18 @@ class _Record:
 
     async def finish_remote(self, result: ToolResult) -> ToolResult:
         """Keep the result also when nobody can be told of it: what was done elsewhere cannot be rolled back."""
-        async with self.ledger.transaction() as tx:
-            kept = await self._keep(tx, result)
-            if self.has_open_side_effects:
-                return kept
-            try:
-                async with _savepoint(tx):
+        kept = None
+        try:
+            async with self.ledger.transaction() as tx:
+                kept = await self._keep(tx, result)
+                if not self.has_open_side_effects:
                     await self.on_result(tx, kept)
-            except Exception as error:  # noqa: BLE001 - raised again once the result is kept
-                untold = error
-            else:
                 return kept
-        raise untold
+        except Exception:
+            if kept:
+                async with self.ledger.transaction() as tx:
+                    await self._keep(tx, result)
+            raise
 
     async def _keep(self, tx: Transaction, result: ToolResult) -> ToolResult:
         now, milliseconds = self.context.clock().timestamp(), round((monotonic() - self.start) * 1000)
@@ -377,10 +395,8 @@ async def _perform(invocation: Invocation) -> ToolResult:
     """
     tool, context = invocation.tool, invocation.context
     try:
-        async with _undone_on_error(context.transaction) as undo:
+        with nullcontext() if tool.remote else translate_errors():
             answer = await tool.call(context, invocation.arguments)
-            if isinstance(answer, ToolResult) and answer.error:
-                await undo()
     except Transient as fault:
         if not tool.remote or (context.retries_left > 0 and can_wait(fault) and (not tool.mutating or tool.look_up)):
             raise
@@ -395,38 +411,7 @@ async def _perform(invocation: Invocation) -> ToolResult:
     return answer if isinstance(answer, ToolResult) else ToolResult(data=answer)
 
 
-@asynccontextmanager
-async def _savepoint(tx: Transaction | None) -> AsyncIterator[None]:
-    async with _undone_on_error(tx):
-        yield
-
-
-@asynccontextmanager
-async def _undone_on_error(tx: Transaction | None) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Roll back what a local tool does within this block when it raises, and when `undo` is called.
-
-    Raises:
-        Transient, Permanent: what the database has raised.
-    """
-    if tx is None:
-        yield _keep
-        return
-    with translate_errors():
-        savepoint = await tx.begin_nested()
-        try:
-            yield savepoint.rollback
-            if savepoint.is_active:
-                await savepoint.commit()
-        except Exception:
-            await savepoint.rollback()
-            raise
-
-
-async def _keep() -> None:
-    pass
-
-
-async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: Intent) -> ToolResult | None:
+async def _find_effect(parsed: Invocation | ToolResult, context: ToolContext, intent: CallIntent) -> ToolResult | None:
     """Return what an earlier attempt did, or that nobody knows; None when it certainly did nothing.
 
     Raises:

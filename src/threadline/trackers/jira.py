@@ -17,7 +17,7 @@ import structlog
 from pydantic import SecretStr
 
 from threadline.errors import NotDone, Permanent, Transient, before_a_change, parse_retry_after
-from threadline.privacy.quoting import quotable
+from threadline.privacy.redaction import quotable
 from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketDetails, TicketQuery
 
 Json = dict[str, Any]

@@ -14,8 +14,7 @@ from pydantic import SecretStr
 from threadline.db.agent_role import agent_database
 from threadline.errors import Permanent
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.logs import Loki
-from threadline.investigator.queries import ReadOnlyQueries
+from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.runner import Investigator, InvestigatorConfig
 from threadline.investigator.sandbox import own_temporary_folder
 from threadline.investigator.store import AgentStore
@@ -42,10 +41,7 @@ def _holds_secret(kind: Any) -> bool:
 def _secrets(groups: Iterable[type[SettingsGroup]]) -> frozenset[str]:
     """The variables of the groups' secret settings."""
     return frozenset(
-        str(field.validation_alias or f"{group.model_config.get('env_prefix', '')}{name}").upper()
-        for group in groups
-        for name, field in group.model_fields.items()
-        if _holds_secret(field.annotation)
+        variable for group in groups for variable, field in group.variables().items() if _holds_secret(field.annotation)
     )
 
 
@@ -69,10 +65,10 @@ async def agent_activities(
     Raises:
         Permanent: a login could do more than it may.
     """
-    url = settings.database_url.get_secret_value()
+    url = settings.agent_database_url.get_secret_value()
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(own_temporary_folder(repository.workspace_root))
-        database = await opened.enter_async_context(agent_database(url, pool_size=2 * settings.slots + 2))
+        database = await opened.enter_async_context(agent_database(url, pool_size=2 * settings.agent_slots + 2))
         session = await opened.enter_async_context(aiohttp.ClientSession())
         queries = None
         if settings.query_databases:
@@ -80,7 +76,7 @@ async def agent_activities(
             queries = ReadOnlyQueries(sources, views=settings.query_views, own=[url])
             await queries.check()
         logs = Loki(session, settings.loki_url, settings.loki_selector) if settings.loki_url else None
-        config = InvestigatorConfig(settings.model, settings.api_key.get_secret_value(), settings.base_url)
+        config = InvestigatorConfig(settings.investigator_model, settings.api_key.get_secret_value(), settings.base_url)
         if alone:
             hide_secrets()
         workspaces = Workspaces(repository.workspace_root, repository.repo)

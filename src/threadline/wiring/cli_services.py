@@ -10,7 +10,7 @@ from threadline.settings import DatabaseSettings, SlackSettings
 @asynccontextmanager
 async def open_database() -> AsyncIterator[Database]:
     """The database for one command, which asks one thing at a time."""
-    database = Database(DatabaseSettings.read().url.get_secret_value(), pool_size=1, application="threadline-cli")
+    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
     try:
         yield database
     finally:
@@ -25,6 +25,6 @@ async def cli_database(team: str) -> AsyncIterator[tuple[Database, str]]:
 
     async with open_database() as database:
         if not team:
-            async with slack_client(SlackSettings.read()) as web:
+            async with slack_client(SlackSettings.load()) as web:
                 team = (await identify(web)).team_id
         yield database, team

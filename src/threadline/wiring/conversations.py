@@ -46,7 +46,7 @@ from threadline.settings import (
     MailSettings,
     OpenAISettings,
 )
-from threadline.slack.client import Slack
+from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
 from threadline.slack.users import UserDirectory, UserProfiles
@@ -55,8 +55,8 @@ from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
-from threadline.tools.ledger import PostgresToolLedger
 from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import PostgresToolLedger
 from threadline.wiring.integrations import configured_embedder, open_integrations
 from threadline.wiring.toolset_list import TOOLS
 
@@ -67,12 +67,12 @@ _log = structlog.get_logger(__name__)
 class ConversationFeatureSettings:
     """Read before anything is connected to."""
 
-    model: OpenAISettings = field(default_factory=OpenAISettings.read)
-    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings.read)
-    conversation: ConversationSettings = field(default_factory=ConversationSettings.read)
-    approval: ApprovalSettings = field(default_factory=ApprovalSettings.read)
-    decision: DecisionSettings = field(default_factory=DecisionSettings.read)
-    mail: MailSettings = field(default_factory=MailSettings.read)
+    model: OpenAISettings = field(default_factory=OpenAISettings.load)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings.load)
+    conversation: ConversationSettings = field(default_factory=ConversationSettings.load)
+    approval: ApprovalSettings = field(default_factory=ApprovalSettings.load)
+    decision: DecisionSettings = field(default_factory=DecisionSettings.load)
+    mail: MailSettings = field(default_factory=MailSettings.load)
 
     def __post_init__(self) -> None:
         decision_rules(self.decision)  # a wrong variant is told before anything is connected to
@@ -111,7 +111,7 @@ class ConversationOptions:
 async def open_conversations(
     settings: ConversationFeatureSettings,
     database: Database,
-    slack: Slack,
+    slack: SlackClient,
     history: History,
     users: UserDirectory,
     outbox: Outbox,
@@ -139,13 +139,13 @@ async def open_conversations(
             services = services.with_service(Embedder, embedder)
         services = services.with_service(ThreadReader, SlackThreadReader(history, authors))
         mail = settings.mail
-        email = EmailSettings(fits_on_card, mail.sender, mail.domains, mail.free, rate)
+        email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, mail.email_risk, rate)
         services = services.with_service(EmailSettings, email)
         uploads = Outbox(slack, database)
-        invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.sender)
+        invitations = SlackInvitationSender(database, users, uploads, find_contact, mail.smtp_from)
         services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, RfpFiles(database, slack, history, authors, rate))
-        approving = ApprovalRules(settings.approval.approvers, settings.approval.expiry)
+        approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
         if options.workflows:
             services = services.with_service(Proposals, PostgresProposals(database, approving, options.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
@@ -217,7 +217,14 @@ async def _model(settings: OpenAISettings) -> AsyncIterator[OpenAIModel | None]:
         _log.warning("model_not_configured", hint="Set OPENAI_API_KEY. Until then, the bot does not answer mentions.")
         yield None
         return
-    config = OpenAIConfig(settings.model, key, settings.base_url, settings.api, settings.timeout, settings.prices)
+    config = OpenAIConfig(
+        settings.openai_model,
+        key,
+        settings.base_url,
+        settings.openai_api,
+        settings.openai_timeout,
+        settings.openai_prices,
+    )
     model = OpenAIModel(config)
     try:
         yield model

@@ -17,21 +17,17 @@ from threadline.approvals.activities import LiveApprovalActivities
 from threadline.approvals.contract import ApprovalActivities
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.sweep import OpenApprovals
-from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.activities import LiveCaseActivities
 from threadline.cases.catch_up import CaseThreads
 from threadline.cases.contract import CaseActivities, CasePostActivities, case_start
 from threadline.cases.model import CaseLimits, CaseReaders, Service
 from threadline.cases.posts import CaseChannels, LiveCasePostActivities
-from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
-from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities
 from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.sweep import OpenConversations
-from threadline.conversations.workflow import ConversationWorkflow
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Limits
@@ -43,29 +39,25 @@ from threadline.handovers.activities import HandoverSettings, LiveHandoverActivi
 from threadline.handovers.catch_up import HandoverThreads
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.sweep import OpenHandovers
-from threadline.handovers.workflow import HandoverWorkflow
 from threadline.jobs.activities import LiveJobActivities
 from threadline.jobs.contract import JobActivities
 from threadline.jobs.model import ChannelAdmission, JobRunner
 from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
-from threadline.jobs.workflow import AgentJobWorkflow
 from threadline.operator.store import MemoryStore
 from threadline.sales.store import EmailDraftStore
 from threadline.settings import (
     CaseSettings,
-    CatchUpSettings,
     ChannelSettings,
     ConversationSettings,
     DatabaseSettings,
-    DeploymentSettings,
     ForgeSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
 )
 from threadline.slack.channels import Channels
-from threadline.slack.client import BotIdentity, Slack, identify
+from threadline.slack.client import BotIdentity, SlackClient, identify
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
 from threadline.slack.users import UserDirectory
@@ -78,7 +70,6 @@ from threadline.threads.contract import CatchUpActivities, SweepActivities, Thre
 from threadline.threads.outbox import Outbox
 from threadline.threads.store import Quarantine
 from threadline.threads.sweep import LiveSweepActivities, Sweep
-from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.store import ToolExecutionStore
@@ -101,15 +92,13 @@ _log = structlog.get_logger(__name__)
 class CoreSettings:
     """Read before anything is connected to, so that what is missing is said at once."""
 
-    stored: DatabaseSettings = field(default_factory=DatabaseSettings.read)
-    slack: SlackSettings = field(default_factory=SlackSettings.read)
-    channels: ChannelSettings = field(default_factory=ChannelSettings.read)
-    case: CaseSettings = field(default_factory=CaseSettings.read)
-    catch_up: CatchUpSettings = field(default_factory=CatchUpSettings.read)
-    repository: RepositorySettings = field(default_factory=RepositorySettings.read)
-    forge: ForgeSettings = field(default_factory=ForgeSettings.read)
-    worker: WorkerSettings = field(default_factory=WorkerSettings.read)
-    deployment: DeploymentSettings = field(default_factory=DeploymentSettings.read)
+    stored: DatabaseSettings = field(default_factory=DatabaseSettings.load)
+    slack: SlackSettings = field(default_factory=SlackSettings.load)
+    channels: ChannelSettings = field(default_factory=ChannelSettings.load)
+    case: CaseSettings = field(default_factory=CaseSettings.load)
+    repository: RepositorySettings = field(default_factory=RepositorySettings.load)
+    forge: ForgeSettings = field(default_factory=ForgeSettings.load)
+    worker: WorkerSettings = field(default_factory=WorkerSettings.load)
     conversations: ConversationFeatureSettings = field(default_factory=ConversationFeatureSettings)
 
 
@@ -119,7 +108,7 @@ class CoreDeps:
 
     database: Database
     temporal: Client
-    slack: Slack
+    slack: SlackClient
     history: History
     users: UserDirectory
     authors: AuthorPolicy
@@ -156,15 +145,11 @@ class Feature:
 
     Args:
         activities: pairs of the object that has them, and their contract.
-        workflows: as in `temporal.WORKFLOWS`, which the replayer and the doctor read without a connection.
-        sources: its kinds of threads, for the catch-up; as in `thread_sources`.
         sweeps: what must hold of its rows.
         prune: how long its records are kept.
     """
 
     activities: Sequence[tuple[object, type]] = ()
-    workflows: Sequence[type] = ()
-    sources: Sequence[ThreadSource] = ()
     sweeps: Sequence[Sweep[Any]] = ()
     prune: Sequence[Prune] = ()
 
@@ -183,7 +168,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
     try:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
-            slack = Slack(web)
+            slack = SlackClient(web)
             identity = await identify(web)
             users = UserDirectory(slack.user)
             authors = AuthorPolicy(users, settings.channels.external_people)
@@ -246,8 +231,6 @@ def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Fe
     live = LiveCaseActivities(database, deps.slack, posts, pull_requests, limits=limits, bot_user=channels.bot_user)
     return Feature(
         [(live, CaseActivities), (posts, CasePostActivities)],
-        [BugInvestigationWorkflow, SLATrackingWorkflow],
-        [CaseThreads()],
         [
             OpenCases(database, workflows),
             SlaClocks(database, workflows, channels.targets, len(channels.tiers)),
@@ -263,8 +246,6 @@ def conversations(deps: CoreDeps, talk: ConversationParts, settings: Conversatio
         [
             (talk.activities, ConversationActivities),
         ],
-        [ConversationWorkflow],
-        [ConversationThreads(deps.case_channels.bot_user)],
         [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
         [
             Prune("conversations", kept, lambda tx, before: ConversationStore(tx).prune(before)),
@@ -285,8 +266,6 @@ def live_handover_activities(deps: CoreDeps, remind_every: float) -> LiveHandove
 def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
     return Feature(
         [(live, HandoverActivities)],
-        [HandoverWorkflow],
-        [HandoverThreads()],
         [OpenHandovers(deps.database, deps.workflows)],
     )
 
@@ -296,7 +275,6 @@ def approvals(deps: CoreDeps, talk: ConversationParts, settings: ConversationSet
     kept = settings.conversation_retention_days * _DAY
     return Feature(
         [(live, ApprovalActivities)],
-        [ApprovalWorkflow],
         sweeps=[OpenApprovals(deps.database, deps.workflows)],
         prune=[Prune("proposed actions", kept, lambda tx, before: ApprovalStore(tx).prune(before))],
     )
@@ -307,7 +285,6 @@ def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: Conver
     live = LiveJobActivities(deps.database, deps.outbox, channels, deps.router, runner)
     return Feature(
         [(live, JobActivities)],
-        [AgentJobWorkflow],
         sweeps=[MissingJobWorkflows(runner)],
         prune=[Prune("jobs", kept, lambda tx, before: JobStore(tx).delete_older_than(before))],
     )
@@ -330,7 +307,7 @@ def threads(
         database,
         deps.history,
         deps.router.handle,
-        [source for each in features for source in each.sources],
+        thread_sources(bot_user),
         case_channels(channels),
         team=deps.case_channels.team,
         bot_user_id=bot_user,
@@ -344,7 +321,6 @@ def threads(
             (LiveSweepActivities(database, all_sweeps(features)), SweepActivities),
             (threads, ThreadActivities),
         ],
-        [CatchUpWorkflow, SweepWorkflow, RouteReplyWorkflow],
         prune=[
             Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
             Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
@@ -400,7 +376,7 @@ async def _prune(database: Database, prune: Prune, now: float) -> int:
 
 
 def thread_sources(bot_user_id: str) -> tuple[ThreadSource, ...]:
-    """Every kind of thread that the catch-up compares, as the features bring them: doctor reads them without a worker.
+    """Every kind of thread that the catch-up compares.
 
     The first of a scope has the threads that nobody owns yet.
     """

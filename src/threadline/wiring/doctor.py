@@ -24,7 +24,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
-from threadline.cases.store.sweeps import CaseSweepStore
+from threadline.cases.store.lists import CaseLists
 from threadline.db import migrate
 from threadline.db.agent_role import agent_database, excess_privileges
 from threadline.db.engine import Database
@@ -36,15 +36,15 @@ from threadline.investigator.sandbox import find_cli
 from threadline.settings import (
     AgentSettings,
     ApprovalSettings,
-    CatchUpSettings,
     ChannelSettings,
     DatabaseSettings,
     OpenAISettings,
     RepositorySettings,
     SlackSettings,
+    WorkerSettings,
 )
-from threadline.slack.client import Slack
-from threadline.slack.errors import calling
+from threadline.slack.client import SlackClient
+from threadline.slack.errors import translated
 from threadline.threads.catch_up import unstored_messages
 from threadline.threads.catch_up_store import CatchUpStore, FollowedChannel
 from threadline.threads.contract import CATCH_UP_ID, LOOK_BACK, SWEEP_ID
@@ -53,7 +53,7 @@ from threadline.threads.store import Quarantine
 from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import case_channels, slack_client, watched_channels
 from threadline.wiring.integrations import check_integrations
-from threadline.wiring.temporal import WORKFLOWS, missing_search_attributes, temporal_client
+from threadline.wiring.temporal import WORKFLOWS, check_search_attributes, temporal_client
 
 SCOPES = frozenset(
     {
@@ -128,20 +128,20 @@ class DoctorConnections:
 
     async def slack(self) -> AsyncWebClient:
         if self._slack is None:
-            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.read()))
+            self._slack = await self._opened.enter_async_context(slack_client(SlackSettings.load()))
         return self._slack
 
     async def identity(self) -> AsyncSlackResponse:
         """Slack's answer to `auth.test`, with its headers."""
         if self._identity is None:
             slack = await self.slack()
-            async with calling("auth.test"):
+            async with translated("auth.test"):
                 self._identity = await slack.auth_test()
         return self._identity
 
     def database(self) -> Database:
         if self._database is None:
-            url = DatabaseSettings.read().url.get_secret_value()
+            url = DatabaseSettings.load().url.get_secret_value()
             self._database = Database(url, pool_size=1, application="threadline-doctor")
             self._opened.push_async_callback(self._database.dispose)
         return self._database
@@ -169,7 +169,7 @@ async def run_checks() -> list[Check]:
         "repositories": _repositories,
         "model": _model,
         "conversations' model": _conversation_model,
-        "tools": _tools,
+        "tools": lambda _: check_integrations(),
         "approvals": _approvers,
         "history": _retention,
         "clocks": _clocks,
@@ -193,7 +193,7 @@ async def _checked(name: str, check: Callable[[DoctorConnections], Awaitable[str
 
 
 async def _database(at: DoctorConnections) -> str:
-    if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.read().url.get_secret_value()):
+    if not await asyncio.to_thread(migrate.is_current, DatabaseSettings.load().url.get_secret_value()):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
     async with at.database().connect() as connection:
         version = str((await connection.exec_driver_sql("SHOW server_version")).scalar_one())
@@ -212,7 +212,7 @@ def check_postgres_version(version: str) -> str:
 
 
 async def _agents_database(_: DoctorConnections) -> str:
-    async with agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database:
+    async with agent_database(AgentSettings.load().agent_database_url.get_secret_value(), pool_size=1) as database:
         if found := await excess_privileges(database):
             raise Permanent(f"The agents' login has rights that it must not have: {'; '.join(found)}. Revoke them.")
         return "reachable, with the restricted role and no extra rights"
@@ -232,8 +232,7 @@ async def _quarantine(at: DoctorConnections) -> str:
 
 async def _temporal(at: DoctorConnections) -> str:
     client = await at.temporal()
-    if missing := await missing_search_attributes(client):
-        raise Permanent(f"The namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}.")
+    await check_search_attributes(client)
     return f"namespace {client.namespace!r} is reachable and has its search attributes"
 
 
@@ -245,7 +244,8 @@ async def check_task_queues(client: Client) -> str:
     """Raises `Permanent` for a queue that nobody serves, or that is served by builds which get nothing to do."""
     for queue, name, kind in _NEEDED:
         found = await _describe(client, queue, kind)
-        pollers = [poller for poller in found.pollers if _is_alive(poller)]
+        alive = time.time() - _POLLER_TIMEOUT
+        pollers = [poller for poller in found.pollers if poller.last_access_time.seconds > alive]
         if not pollers:
             raise Permanent(f"No worker serves the queue {queue!r}: start `threadline worker --queue {name}`.")
         _check_builds(queue, found, pollers)
@@ -283,10 +283,6 @@ async def _describe(client: Client, queue: str, kind: "TaskQueueType.ValueType")
     return await client.workflow_service.describe_task_queue(request)
 
 
-def _is_alive(poller: PollerInfo) -> bool:
-    return time.time() - poller.last_access_time.seconds < _POLLER_TIMEOUT
-
-
 def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequence[PollerInfo]) -> None:
     """With worker versioning, Temporal gives work to the current build alone."""
     options = [poller.deployment_options for poller in pollers]
@@ -307,7 +303,7 @@ def _check_builds(queue: str, found: DescribeTaskQueueResponse, pollers: Sequenc
 
 
 async def _sweep(at: DoctorConnections) -> str:
-    return await check_sweep(await at.temporal(), CatchUpSettings.read().interval)
+    return await check_sweep(await at.temporal(), WorkerSettings.load().catch_up_interval)
 
 
 async def check_sweep(client: Client, interval: float) -> str:
@@ -327,16 +323,15 @@ async def check_sweep(client: Client, interval: float) -> str:
             if isinstance(each.action, ScheduleActionExecutionStartWorkflow):
                 handle = client.get_workflow_handle(each.action.workflow_id)
                 if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
-                    return _swept(each.action.workflow_id, str(await handle.result()))
+                    result = str(await handle.result())
+                    if "failed" in result or "not started" in result:
+                        raise Permanent(
+                            f"{handle.id} ended with {result!r}: see its failed activities in Temporal's UI."
+                        )
+                    return f"the last one ended with {result!r}"
     except RPCError as error:
         raise Permanent(f"Temporal did not report the sweep ({error.message}): is a core worker started?") from error
     return "the first one has begun"
-
-
-def _swept(workflow_id: str, result: str) -> str:
-    if "failed" in result or "not started" in result:
-        raise Permanent(f"{workflow_id} ended with {result!r}: see its failed activities in Temporal's UI.")
-    return f"the last one ended with {result!r}"
 
 
 async def _retention(at: DoctorConnections) -> str:
@@ -364,7 +359,7 @@ async def _slack(at: DoctorConnections) -> str:
 
 
 async def _channels(at: DoctorConnections) -> str:
-    channels = ChannelSettings.read()
+    channels = ChannelSettings.load()
     named = {
         "THREADLINE_REPORTS_CHANNEL": channels.reports_channel,
         "THREADLINE_SUMMARIES_CHANNEL": channels.summaries_channel,
@@ -389,7 +384,7 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
         Permanent: the bot is not in it.
     """
     slack = await at.slack()
-    async with calling(channel):
+    async with translated(channel):
         about = (await slack.conversations_info(channel=channel))["channel"]
     if not about.get("is_member"):
         raise Permanent(f"The bot is not in #{about.get('name')} ({variable}): invite it there.")
@@ -397,11 +392,11 @@ async def _shared_channel_name(at: DoctorConnections, variable: str, channel: st
 
 
 async def _approvers(at: DoctorConnections) -> str:
-    named = ApprovalSettings.read().approvers
-    return await check_approvers(Slack(await at.slack()), named)
+    named = ApprovalSettings.load().approvers
+    return await check_approvers(SlackClient(await at.slack()), named)
 
 
-async def check_approvers(slack: Slack, named: Sequence[str]) -> str:
+async def check_approvers(slack: SlackClient, named: Sequence[str]) -> str:
     """Those who may approve proposals are people whom Slack knows. That there are none is said, and no fault."""
     if not named:
         return "no approvers: proposals of medium or high risk are refused until THREADLINE_APPROVERS names someone"
@@ -419,13 +414,13 @@ async def _catch_up(at: DoctorConnections) -> str:
 
 async def check_catch_up(database: Database, team: str, bot_user_id: str) -> str:
     """Raises `Permanent` when a channel cannot be read, no pass has ended for long, or what was found stays undone."""
-    channels, interval = ChannelSettings.read(), CatchUpSettings.read().interval
+    channels, interval = ChannelSettings.load(), WorkerSettings.load().catch_up_interval
     async with database.begin() as tx:
         store = CatchUpStore(tx, team)
         followed = {each.channel: each for each in await store.channels()}
         failed = await store.failed_threads(time.time() - LOOK_BACK, _SHOWN)
         unstored = await unstored_messages(tx, team, thread_sources(bot_user_id), _SHOWN)
-        unsaid = await CaseSweepStore(tx).missing_answers(_LATE * interval, _SHOWN)
+        unsaid = await CaseLists(tx).missing_answers(_LATE * interval, _SHOWN)
     _check_channels(followed, channels, interval)
     if failed:
         listed = ", ".join(f"{root} in {place} ({error})" for place, root, error in failed)
@@ -467,13 +462,9 @@ def _check_channels(followed: Mapping[str, FollowedChannel], channels: ChannelSe
 # ---- Code, models and this machine -----------------------------------------------------------------------------------
 
 
-async def _tools(_: DoctorConnections) -> str:
-    return await check_integrations()
-
-
 async def _repositories(_: DoctorConnections) -> str:
     """Each of them answers, with the credentials in its address."""
-    named = remotes.repositories_by_name(RepositorySettings.read().repo)
+    named = remotes.repositories_by_name(RepositorySettings.load().repo)
     git = Git()
     with tempfile.TemporaryDirectory() as folder:
         await git.init(Path(folder) / "look.git")
@@ -492,31 +483,31 @@ async def _repositories(_: DoctorConnections) -> str:
 
 async def _model(_: DoctorConnections) -> str:
     """The key alone: a call would cost something."""
-    settings = AgentSettings.read()
+    settings = AgentSettings.load()
     if not settings.api_key.get_secret_value().strip():
         raise Permanent("ANTHROPIC_API_KEY is empty: without it no case is investigated.")
-    return f"{settings.model}, with a key (not tested, since a call costs money)"
+    return f"{settings.investigator_model}, with a key (not tested, since a call costs money)"
 
 
 async def _conversation_model(_: DoctorConnections) -> str:
-    return check_conversation_model(OpenAISettings.read())
+    return check_conversation_model(OpenAISettings.load())
 
 
 def check_conversation_model(settings: OpenAISettings) -> str:
     """The key of the model that answers mentions: a call would cost something."""
     if settings.api_key is None or not settings.api_key.get_secret_value().strip():
         raise Permanent("OPENAI_API_KEY is not set: the bot tells people who mention it that it cannot answer yet.")
-    return f"{settings.model}, with a key (not tested, since a call costs money)"
+    return f"{settings.openai_model}, with a key (not tested, since a call costs money)"
 
 
 async def _clocks(at: DoctorConnections) -> str:
     """This machine's clock against Slack's and Postgres'."""
     slack = await at.slack()
-    async with calling("auth.test"):
+    async with translated("auth.test"):
         date = (await slack.auth_test()).headers.get("date", "")
     ahead = {"Slack's": time.time() - parsedate_to_datetime(date).timestamp()} if date else {}
     async with (
-        agent_database(AgentSettings.read().database_url.get_secret_value(), pool_size=1) as database,
+        agent_database(AgentSettings.load().agent_database_url.get_secret_value(), pool_size=1) as database,
         database.connect() as connection,
     ):
         now = await connection.exec_driver_sql("SELECT extract(epoch FROM clock_timestamp())")
@@ -538,7 +529,7 @@ def check_clocks(ahead: dict[str, float]) -> str:
 
 async def _workspaces(_: DoctorConnections) -> str:
     """The folder of the agents' files, when its worker runs on this machine."""
-    return await asyncio.to_thread(check_folder, RepositorySettings.read().workspace_root)
+    return await asyncio.to_thread(check_folder, RepositorySettings.load().workspace_root)
 
 
 def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:

@@ -18,7 +18,7 @@ from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLooku
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.settings import ChannelSettings, DatabaseSettings, LogSettings, SlackSettings
-from threadline.slack.client import BotIdentity, Slack, identify, make_client
+from threadline.slack.client import BotIdentity, SlackClient, identify, make_web_client
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
@@ -43,16 +43,16 @@ class DatabaseThreadLookup(ThreadLookup):
         async with self._database.begin() as tx:
             return await ConversationStore(tx).thread_of_message(team, channel, ts)
 
-    async def working_in(self, team: str, channel: str) -> Thread | None:
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         async with self._database.begin() as tx:
-            return await Talked(tx).working_in(team, channel)
+            return await Talked(tx).active_in_channel(team, channel)
 
 
 @asynccontextmanager
 async def slack_client(settings: SlackSettings) -> AsyncIterator[AsyncWebClient]:
     """Slack's client over the process's one HTTP session."""
     async with aiohttp.ClientSession() as session:
-        yield make_client(settings.bot_token.get_secret_value(), settings.api_url, session)
+        yield make_web_client(settings.bot_token.get_secret_value(), settings.api_url, session)
 
 
 def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingConfig:
@@ -100,15 +100,15 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
         Permanent: a setting is missing or wrong.
         Transient: Slack cannot be reached to ask who the bot is.
     """
-    telemetry.configure_logging(LogSettings.read().level)
-    slack, channels, stored = SlackSettings.read(), ChannelSettings.read(), DatabaseSettings.read()
+    telemetry.configure_logging(LogSettings.load().log_level)
+    slack, channels, stored = SlackSettings.load(), ChannelSettings.load(), DatabaseSettings.load()
     config = _config(address, slack)
     database = Database(stored.url.get_secret_value(), pool_size=4, application="threadline-gateway")
     temporal = await temporal_client(retry_config=TEMPORAL_RETRIES, stop=stop)
     try:
         async with slack_client(slack) as client:
             identity = await identify(client)
-            users = UserDirectory(Slack(client).user)
+            users = UserDirectory(SlackClient(client).user)
             await check_user_lookup(users, identity.user_id)
             authors = AuthorPolicy(users, channels.external_people)
             requester = CatchUpRequester(temporal, watched_channels(channels))

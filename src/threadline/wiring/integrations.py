@@ -30,11 +30,11 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
     """
     services = services or Services()
     async with AsyncExitStack() as opened:
-        if client := await _jira(opened, JiraSettings.read()):
+        if client := await _jira(opened, JiraSettings.load()):
             services = services.with_service(JiraClient, client)
-        if builds := _actions(CiSettings.read(), ForgeSettings.read()):
+        if builds := _actions(CiSettings.load(), ForgeSettings.load()):
             services = services.with_service(Actions, builds)
-        if mailer := _mailer(MailSettings.read()):
+        if mailer := _mailer(MailSettings.load()):
             services = services.with_service(Mailer, mailer)
         yield services
 
@@ -45,11 +45,11 @@ def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextMana
     Raises:
         Permanent: a setting is wrong, or the local model is not installed. Also when it is opened.
     """
-    if settings.kind != "openai":
-        return open_embedder(settings.kind, settings.model)
-    openai = OpenAISettings.read()
+    if settings.embeddings != "openai":
+        return open_embedder(settings.embeddings, settings.embeddings_model)
+    openai = OpenAISettings.load()
     key = openai.api_key.get_secret_value().strip() if openai.api_key else ""
-    return open_embedder(settings.kind, settings.model, api_key=key, base_url=openai.base_url)
+    return open_embedder(settings.embeddings, settings.embeddings_model, api_key=key, base_url=openai.base_url)
 
 
 async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> JiraClient | None:
@@ -76,11 +76,11 @@ def _actions(settings: CiSettings, forge: ForgeSettings) -> Actions | None:
 
 
 def _mailer(settings: MailSettings) -> Mailer | None:
-    if settings.server is None:
+    if settings.smtp_url is None:
         return None
     from threadline.sales.smtp import SmtpMailer
 
-    return SmtpMailer(settings.server)
+    return SmtpMailer(settings.smtp_url)
 
 
 async def check_integrations() -> str:

@@ -53,8 +53,8 @@ from threadline.threads.contract import (
     ThreadActivities,
 )
 from threadline.threads.model import CORE_QUEUE
+from threadline.threads.payload_converter import SHARED_MODULES
 from threadline.threads.payload_converter import data_converter as plain_converter
-from threadline.threads.shared_modules import SHARED_MODULES
 from threadline.threads.workflow import CatchUpWorkflow, RouteReplyWorkflow, SweepWorkflow
 
 CONTRACTS = (
@@ -132,7 +132,7 @@ async def _unless(stop: asyncio.Event, seeking: Coroutine[Any, Any, Client]) -> 
 
 async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     config: dict[str, Any] = {"target_host": "localhost:7233", **ClientConfig.load_client_connect_config()}
-    converter = data_converter(PayloadSettings.read().keys)
+    converter = data_converter(PayloadSettings.load().payload_keys)
     for attempt in range(1, tries + 1):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -147,8 +147,8 @@ async def _seek(retry_config: RetryConfig | None, tries: int) -> Client:
     raise AssertionError("unreachable")
 
 
-async def missing_search_attributes(client: Client) -> list[str]:
-    """Those that workflows set and the namespace lacks: with one missing, every workflow task would fail for ever."""
+async def check_search_attributes(client: Client) -> None:
+    """Raises `Permanent` when the namespace lacks one that workflows set: every workflow task would fail for ever."""
     request = ListSearchAttributesRequest(namespace=client.namespace)
     try:
         known = await client.operator_service.list_search_attributes(request)
@@ -157,7 +157,12 @@ async def missing_search_attributes(client: Client) -> list[str]:
             f"Temporal refuses the namespace {client.namespace!r} (TEMPORAL_NAMESPACE): {error.message}"
         ) from error
     keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
-    return [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]
+    if missing := [name for name in SEARCH_ATTRIBUTES if known.custom_attributes.get(name) != keyword]:
+        create = " ".join(f"--name {name} --type Keyword" for name in missing)
+        raise Permanent(
+            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            f"run `temporal operator search-attribute create {create}`."
+        )
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
@@ -168,7 +173,9 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 def replayer(runtime: Runtime | None = None) -> Replayer:
     """Replays histories against the workflows as they are now."""
     # What fails here is told to who asked, in words that are not encrypted.
-    converter = replace(data_converter(PayloadSettings.read().keys), failure_converter_class=DefaultFailureConverter)
+    converter = replace(
+        data_converter(PayloadSettings.load().payload_keys), failure_converter_class=DefaultFailureConverter
+    )
     return Replayer(workflows=WORKFLOWS, data_converter=converter, workflow_runner=workflow_runner(), runtime=runtime)
 
 

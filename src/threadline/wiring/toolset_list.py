@@ -10,7 +10,6 @@ from threadline.conversations import thread_tool
 from threadline.estimates import tools as estimates_tools
 from threadline.jobs import tools as jobs_tools
 from threadline.knowledge import tools as knowledge_tools
-from threadline.operator import speaking_tools
 from threadline.operator import tools as operator_tools
 from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
@@ -32,7 +31,6 @@ _TOOLSETS = (
     rfps_files,
     rfps_tools,
     thread_tool,
-    speaking_tools,
 )
 
 TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)

@@ -13,9 +13,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from threadline import telemetry
 from threadline.cases.contract import AgentActivities
-from threadline.db import migrate
-from threadline.errors import Permanent
-from threadline.settings import AgentSettings, DatabaseSettings, LogSettings, RepositorySettings
+from threadline.settings import AgentSettings, LogSettings, RepositorySettings
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
@@ -33,8 +31,8 @@ from threadline.wiring.temporal import (
     CONTRACTS,
     WORKFLOWS,
     activities_of,
+    check_search_attributes,
     ensure_schedule,
-    missing_search_attributes,
     temporal_client,
     workflow_runner,
 )
@@ -48,11 +46,6 @@ CANCELLED_WITHIN = timedelta(seconds=5)
 """A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
 
 
-async def upgrade_database() -> None:
-    """Bring the database at `DATABASE_URL` to the newest schema."""
-    await asyncio.to_thread(migrate.upgrade, DatabaseSettings.read().url.get_secret_value())
-
-
 async def run_worker(queue: str, stop: asyncio.Event) -> None:
     """Work until `stop`, then finish what is under way.
 
@@ -62,13 +55,13 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
     Raises:
         Permanent: a setting is missing or wrong, or something it needs is not as it must be.
     """
-    telemetry.configure_logging(LogSettings.read().level)
+    telemetry.configure_logging(LogSettings.load().log_level)
     async with AsyncExitStack() as opened:
         opened.push_async_callback(telemetry.flush_callbacks)
         workers: list[Worker] = []
         # The agents' part first: it looks at the environment, and takes the secrets out of it that are read by then.
         if queue in ("agents", "all"):
-            settings, repository = AgentSettings.read(), RepositorySettings.read()
+            settings, repository = AgentSettings.load(), RepositorySettings.load()
             if queue == "agents":
                 refuse_secrets()
             agents_client = await temporal_client(stop=stop)
@@ -76,11 +69,11 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
                 agent_activities(settings, repository, alone=queue == "agents")
             )
             served = activities_of(investigating, AgentActivities)
-            workers.append(_agent_worker(agents_client, served, settings.slots))
+            workers.append(_agent_worker(agents_client, served, settings.agent_slots))
         if queue in ("core", "all"):
             core = CoreSettings()
             client = await temporal_client(stop=stop)
-            await _check_temporal(client)
+            await check_search_attributes(client)
             deps = await opened.enter_async_context(connect_core(core, client))
             features = await opened.enter_async_context(core_features(core, deps))
             await opened.enter_async_context(prune_periodically(deps.database, features))
@@ -88,7 +81,7 @@ async def run_worker(queue: str, stop: asyncio.Event) -> None:
         for worker in workers:
             await opened.enter_async_context(worker)
         if queue in ("core", "all"):
-            await ensure_schedule(client, core.catch_up.interval, [each.name for each in all_sweeps(features)])
+            await ensure_schedule(client, core.worker.catch_up_interval, [each.name for each in all_sweeps(features)])
         _log.info("worker_ready", queue=queue)
         await stop.wait()
         _log.info("worker_stopping", queue=queue)
@@ -110,7 +103,7 @@ def _core_worker(deps: CoreDeps, features: Sequence[Feature], settings: CoreSett
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,
         # Else a workflow waits ten seconds for a worker that was killed.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        deployment_config=deployment_config(settings.deployment.deployment, settings.deployment.build_id),
+        deployment_config=deployment_config(settings.worker.deployment, settings.worker.build_id),
     )
 
 
@@ -140,12 +133,3 @@ def _agent_worker(client: Client, activities: list[Callable[..., Any]], slots: i
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,
     )
-
-
-async def _check_temporal(client: Client) -> None:
-    if missing := await missing_search_attributes(client):
-        create = " ".join(f"--name {name} --type Keyword" for name in missing)
-        raise Permanent(
-            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
-            f"run `temporal operator search-attribute create {create}`."
-        )

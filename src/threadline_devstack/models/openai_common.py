@@ -1,4 +1,4 @@
-"""What OpenAI's two APIs have in common on the wire: the key, errors, tools, and streams of events.
+"""What OpenAI's two APIs have in common on the wire: the key, errors, tools, and messages in Anthropic's form.
 
 Shapes: https://developers.openai.com/api/reference and …/docs/guides/error-codes.
 """
@@ -10,55 +10,26 @@ from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
-from threadline_devstack.models.anthropic import BrokenOff
 from threadline_devstack.models.request import ModelRequest, read
-from threadline_devstack.models.script import ScriptFailure, ScriptReply
-
-BEGUN = ScriptReply("I am looking into this, and the first thing that I see is")
-"""What a reply that breaks off has said until then."""
+from threadline_devstack.models.script import ScriptFailure
+from threadline_devstack.models.wire import Json, RequestRefused
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PATTERN = "it must match ^[a-zA-Z0-9_-]{1,64}$."
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _CODES = {429: "rate_limit_exceeded", 401: "invalid_api_key"}
-
-
-class OpenAIRefusal(ValueError):
-    """The request breaks a rule of the API; `code` and `param` are its names for that."""
-
-    def __init__(self, message: str, *, code: str = "", param: str = "") -> None:
-        super().__init__(message)
-        self.code, self.param = code, param
-
-    @property
-    def failure(self) -> ScriptFailure:
-        return ScriptFailure(400, str(self), code=self.code, param=self.param)
+_NOTES = ("system", "developer")
 
 
 def key(request: Request) -> str:
     return request.headers.get("authorization", "").removeprefix("Bearer ")
 
 
-def error(failure: ScriptFailure) -> Response:
-    headers = {} if failure.retry_after is None else {"retry-after": f"{failure.retry_after:g}"}
-    return JSONResponse({"error": error_body(failure)}, failure.status, headers)
-
-
-def error_body(failure: ScriptFailure) -> dict[str, Any]:
+def error(failure: ScriptFailure) -> Json:
     kind = _KINDS.get(failure.status, "server_error" if failure.status >= 500 else "invalid_request_error")
     code = failure.code or _CODES.get(failure.status)
-    return {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}
-
-
-_NOTES = ("system", "developer")
-
-
-def broken_off(body: Mapping[str, Any]) -> Response:
-    """The beginning of an answer, and then a closed connection."""
-    text = json.dumps(body)
-    return BrokenOff(text[: len(text) // 2], media_type="application/json")
+    return {"error": {"message": failure.message, "type": kind, "param": failure.param or None, "code": code}}
 
 
 def conversation(
@@ -83,16 +54,21 @@ def conversation(
         form: what the answer is to look like: name, schema, strict.
 
     Raises:
-        Refused: the tools break the rules of strict mode or of names.
+        RequestRefused: the tools break the rules of strict mode or of names.
     """
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise OpenAIRefusal("You must provide a model parameter.", param="model")
+        raise RequestRefused("You must provide a model parameter.", param="model")
     if body.get("stream"):
-        raise OpenAIRefusal("The sandbox does not stream over this API.", param="stream")
+        raise RequestRefused("The sandbox does not stream over this API.", param="stream")
     for function in functions:
-        _check(function)
-    if form:
-        _check_form(form)
+        if not _NAME.fullmatch(function["name"]):
+            raise RequestRefused(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
+        if function.get("strict"):
+            _check_strict(function["name"], function.get("parameters") or {})
+    if form and not _NAME.fullmatch(str(form.get("name"))):
+        raise RequestRefused(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
+    if form and form.get("strict"):
+        _check_strict(form["name"], form.get("schema") or {})
     tools = [{"name": each["name"], "input_schema": each.get("parameters") or {}} for each in functions]
     asked = read({"model": body["model"], "system": system, "tools": tools, "messages": messages})
     return replace(
@@ -100,9 +76,8 @@ def conversation(
         messages=wire,
         api=api,
         tool_choice=str(body.get("tool_choice") or "auto"),
-        descriptions={each["name"]: str(each.get("description") or "") for each in functions},
         notes=tuple(text(each.get("content")) for each in wire if each.get("role") in _NOTES),
-        form=str(form["name"]) if form else "",
+        schema_name=str(form["name"]) if form else "",
         head=json.dumps([body["model"], body.get("instructions"), body.get("tools")]),
     )
 
@@ -118,10 +93,10 @@ def used(call_id: str, name: str, arguments: str) -> dict[str, Any]:
     """A call in Anthropic's form.
 
     Raises:
-        Refused: no tool may have such a name, and no call in what was said before.
+        RequestRefused: no tool may have such a name, and no call in what was said before.
     """
     if not _NAME.fullmatch(name):
-        raise OpenAIRefusal(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
+        raise RequestRefused(f"Invalid name of a call {name!r}: {_PATTERN}", code="invalid_value", param="input")
     try:
         given = json.loads(arguments)
     except ValueError:
@@ -150,23 +125,11 @@ def _is_error(output: str) -> bool:
     return isinstance(told, dict) and (bool(told.get("error")) or told.get("success") is False)
 
 
-def _check(function: Mapping[str, Any]) -> None:
-    if not _NAME.fullmatch(function["name"]):
-        raise OpenAIRefusal(f"Invalid tool name {function['name']!r}: {_PATTERN}", param="tools")
-    if function.get("strict"):
-        _check_strict(function["name"], function.get("parameters") or {})
-
-
-def _check_form(form: Mapping[str, Any]) -> None:
-    """The rules of structured outputs: https://developers.openai.com/api/docs/guides/structured-outputs."""
-    if not _NAME.fullmatch(str(form.get("name"))):
-        raise OpenAIRefusal(f"Invalid name of a format {form.get('name')!r}: {_PATTERN}", param="text.format.name")
-    if form.get("strict"):
-        _check_strict(form["name"], form.get("schema") or {})
-
-
 def _check_strict(name: str, schema: Any) -> None:
-    """Strict mode's rules for objects: https://developers.openai.com/api/docs/guides/function-calling."""
+    """Strict mode's rules for objects, of tools and of structured outputs.
+
+    https://developers.openai.com/api/docs/guides/function-calling and …/guides/structured-outputs.
+    """
     if isinstance(schema, list):
         for each in schema:
             _check_strict(name, each)
@@ -176,7 +139,7 @@ def _check_strict(name: str, schema: Any) -> None:
     if schema.get("type") == "object":
         open_to_more = schema.get("additionalProperties") is not False
         if open_to_more or set(schema.get("required", ())) != set(properties):
-            raise OpenAIRefusal(
+            raise RequestRefused(
                 f"Invalid schema for function {name!r}: strict mode wants additionalProperties false, and every "
                 "property required.",
                 code="invalid_function_parameters",

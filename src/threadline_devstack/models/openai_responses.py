@@ -12,79 +12,62 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
-
-from threadline_devstack.models import openai_common as openai_wire
-from threadline_devstack.models.openai_common import OpenAIRefusal
+from threadline_devstack.models import openai_common
 from threadline_devstack.models.request import ModelRequest
-from threadline_devstack.models.script import ScriptAnswer, ScriptFailure, ScriptInterruption, ScriptReply
+from threadline_devstack.models.script import ScriptReply
+from threadline_devstack.models.wire import Json, RequestRefused, Wire
 
 _REASONS = re.compile(r"(gpt-[5-9]|o\d)")
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
-def read(body: Mapping[str, Any]) -> ModelRequest | ScriptFailure:
-    """Read the body of `POST /v1/responses`; a Failure where it breaks a rule of the API.
-
-    Raises:
-        ValueError, KeyError, TypeError or AttributeError: the body is no such request.
-    """
+def read(body: Json) -> ModelRequest:
+    """Read the body of `POST /v1/responses`; raises what `Wire.read` does."""
     given = body["input"]
     items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
-    try:
-        _check_storing(body)
-        _check_reasoning(body, items)
-        _check_calls(items)
-        return openai_wire.conversation(
-            body,
-            api="responses",
-            system=str(body.get("instructions") or ""),
-            wire=items,
-            messages=[message for item in items if (message := _message(item))],
-            functions=list(body.get("tools") or ()),
-            form=_form(body),
-        )
-    except OpenAIRefusal as refused:
-        return refused.failure
+    if body.get("store") is not False:
+        raise RequestRefused("The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store")
+    _check_reasoning(body, items)
+    _check_calls(items)
+    form = (body.get("text") or {}).get("format") or {}
+    return openai_common.conversation(
+        body,
+        api="responses",
+        system=str(body.get("instructions") or ""),
+        wire=items,
+        messages=[message for item in items if (message := _message(item))],
+        functions=list(body.get("tools") or ()),
+        form=form if form.get("type") == "json_schema" else None,
+    )
 
 
-def _form(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    asked = (body.get("text") or {}).get("format") or {}
-    return asked if asked.get("type") == "json_schema" else None
-
-
-def _message(item: Mapping[str, Any]) -> dict[str, Any] | None:
+def _message(item: Mapping[str, Any]) -> Json | None:
     match item.get("type", "message"):
         case "function_call":
-            return openai_wire.used(item["call_id"], item["name"], item["arguments"])
+            return openai_common.used(item["call_id"], item["name"], item["arguments"])
         case "function_call_output":
-            return openai_wire.returned(item["call_id"], openai_wire.text(item["output"]))
+            return openai_common.returned(item["call_id"], openai_common.text(item["output"]))
         case "reasoning":
             return None
         case "message":
-            return openai_wire.said(item["role"], openai_wire.text(item["content"]))
+            return openai_common.said(item["role"], openai_common.text(item["content"]))
         case other:
-            raise OpenAIRefusal(f"Invalid value: {other!r}.", code="invalid_value", param="input")
-
-
-def _check_storing(body: Mapping[str, Any]) -> None:
-    if body.get("store") is not False:
-        raise OpenAIRefusal("The sandbox keeps nothing: send store=false, and the whole dialogue.", param="store")
+            raise RequestRefused(f"Invalid value: {other!r}.", code="invalid_value", param="input")
 
 
 def _check_reasoning(body: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> None:
     if _ENCRYPTED in (body.get("include") or ()) and not _REASONS.match(str(body.get("model"))):
-        raise OpenAIRefusal("Encrypted content is not supported with this model.", param="include")
+        raise RequestRefused("Encrypted content is not supported with this model.", param="include")
     followers = [*items[1:], {"role": "user"}]
     for item, follower in zip(items, followers, strict=True):
         if item.get("type") != "reasoning":
             continue
         if item.get("encrypted_content") is None:
-            raise OpenAIRefusal(f"Item with id {item['id']!r} not found: nothing is stored.", param="input")
+            raise RequestRefused(f"Item with id {item['id']!r} not found: nothing is stored.", param="input")
         if item["encrypted_content"].partition(".")[0] != _seal(str(body.get("model"))):
-            raise OpenAIRefusal("The encrypted content could not be verified.", code="invalid_encrypted_content")
+            raise RequestRefused("The encrypted content could not be verified.", code="invalid_encrypted_content")
         if follower.get("type") not in ("reasoning", "function_call") and follower.get("role") != "assistant":
-            raise OpenAIRefusal(f"Item {item['id']!r} of type 'reasoning' came without its required following item.")
+            raise RequestRefused(f"Item {item['id']!r} of type 'reasoning' came without its required following item.")
 
 
 def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
@@ -95,28 +78,18 @@ def _check_calls(items: Sequence[Mapping[str, Any]]) -> None:
             called.add(item["call_id"])
         if item.get("type") == "function_call_output":
             if item["call_id"] not in called:
-                raise OpenAIRefusal(f"No tool call found for function call output with call_id {item['call_id']}.")
+                raise RequestRefused(f"No tool call found for function call output with call_id {item['call_id']}.")
             answered.add(item["call_id"])
     if missing := sorted(called - answered):
-        raise OpenAIRefusal(f"No tool output found for function call {missing[0]}.", param="input")
-
-
-def render(answer: ScriptAnswer, asked: ModelRequest) -> Response:
-    match answer:
-        case ScriptFailure():
-            return openai_wire.error(answer)
-        case ScriptInterruption():
-            return openai_wire.broken_off(_response(openai_wire.BEGUN, asked))
-        case ScriptReply():
-            return JSONResponse(_response(answer, asked))
+        raise RequestRefused(f"No tool output found for function call {missing[0]}.", param="input")
 
 
 def _seal(model: str) -> str:
     return base64.urlsafe_b64encode(model.encode()).decode().rstrip("=")
 
 
-def _response(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
-    output = list(_output(reply, asked))
+def _response(reply: ScriptReply, request: ModelRequest) -> Json:
+    output = list(_output(reply, request))
     outgoing = 1 + len(json.dumps(output)) // 4
     return {
         "id": f"resp_{uuid.uuid4().hex}",
@@ -125,27 +98,27 @@ def _response(reply: ScriptReply, asked: ModelRequest) -> dict[str, Any]:
         "status": "completed",
         "error": None,
         "incomplete_details": None,
-        "instructions": asked.system,
-        "model": asked.model,
+        "instructions": request.system,
+        "model": request.model,
         "output": output,
         "parallel_tool_calls": True,
         "store": False,
-        "tool_choice": asked.tool_choice,
+        "tool_choice": request.tool_choice,
         "tools": [],
         "usage": {
-            "input_tokens": asked.tokens,
-            "input_tokens_details": {"cached_tokens": asked.cached, "cache_write_tokens": 0},
+            "input_tokens": request.tokens,
+            "input_tokens_details": {"cached_tokens": request.cached, "cache_write_tokens": 0},
             "output_tokens": outgoing,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": asked.tokens + outgoing,
+            "total_tokens": request.tokens + outgoing,
         },
     }
 
 
-def _output(reply: ScriptReply, asked: ModelRequest) -> Iterator[dict[str, Any]]:
-    reasons = bool(_REASONS.match(asked.model))
+def _output(reply: ScriptReply, request: ModelRequest) -> Iterator[Json]:
+    reasons = bool(_REASONS.match(request.model))
     if reasons:
-        thought = f"{_seal(asked.model)}.{asked.fingerprint}"
+        thought = f"{_seal(request.model)}.{request.fingerprint}"
         yield {"type": "reasoning", "id": f"rs_{uuid.uuid4().hex}", "summary": [], "encrypted_content": thought}
     if reply.text or not reply.calls:
         phase = {"phase": "commentary" if reply.calls else "final_answer"} if reasons else {}
@@ -156,3 +129,6 @@ def _output(reply: ScriptReply, asked: ModelRequest) -> Iterator[dict[str, Any]]
         ids = {"id": f"fc_{uuid.uuid4().hex}", "call_id": f"call_{uuid.uuid4().hex}"}
         given = json.dumps(arguments)
         yield {"type": "function_call", **ids, "name": name, "arguments": given, "status": "completed"}
+
+
+WIRE = Wire(openai_common.key, read, _response, openai_common.error)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
@@ -44,9 +44,9 @@ class ModelRequest:
     input schema of each tool on offer; `messages` the wire's own messages, for tests; `fingerprint` is equal for two
     requests that ask for the same step, also when another process asks again; `workspace` is the caller's own
     folder, as its reminders name it (empty when they do not). `api` is the wire it came over: `messages`, `responses`
-    or `chat`. Over OpenAI's two wires alone: `descriptions` what each tool says of itself, `notes` what the caller put
-    amid the dialogue in its own name, `form` the name of the schema that the answer is to have, `head` the constant
-    beginning that a provider would cache, `cached` the tokens that an earlier request would have paid for.
+    or `chat`. Over OpenAI's two wires alone: `notes` what the caller put amid the dialogue in its own name,
+    `schema_name` that of the form which the answer is to have, `head` the constant beginning that a provider would
+    cache, `cached` the tokens that an earlier request would have paid for.
     """
 
     model: str
@@ -61,9 +61,8 @@ class ModelRequest:
     workspace: str
     api: str = "messages"
     tool_choice: str = "auto"
-    descriptions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    form: str = ""
+    schema_name: str = ""
     head: str = ""
     cached: int = 0
 

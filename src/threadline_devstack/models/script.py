@@ -102,21 +102,17 @@ class Holds:
         async with self._changed:
             await self._changed.wait_for(lambda: self._waiting[name] == 0)
 
-    def overview(self) -> dict[str, object]:
-        """`armed` and `released`: sorted names; `waiting`: how many replies wait at each name."""
-        return {
-            "armed": sorted(self._armed),
-            "released": sorted(self._released),
-            "waiting": {name: count for name, count in self._waiting.items() if count},
-        }
+    def waiting(self, name: str) -> bool:
+        """Whether a reply waits at `name`."""
+        return self._waiting[name] > 0
 
 
 class ScriptTurn:
     """What a script is given.
 
-    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `break_off`, `sse_error`) do nothing
-    while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on, whoever
-    asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
+    Every step is awaited. Steps that only have an effect (`hold`, `slow`, `error`, `disconnect`, `sse_error`) do
+    nothing while recorded steps still follow. `asked` counts how often the step that is due was asked for, from 1 on,
+    whoever asks: a script that fails once says `if turn.asked == 1: await turn.error(529)`.
     """
 
     def __init__(self, conversation: ModelRequest, holds: Holds, asked: int = 1) -> None:
@@ -126,7 +122,6 @@ class ScriptTurn:
         self.system = conversation.system
         self.notes = conversation.notes
         self.tools = conversation.tools
-        self.descriptions = conversation.descriptions
         self.tool_choice = conversation.tool_choice
         self.bug_id = conversation.bug_id
         self.workspace = conversation.workspace
@@ -175,7 +170,7 @@ class ScriptTurn:
         if self.live:
             raise StepReached(ScriptFailure(status, message or ScriptFailure.message, retry_after))
 
-    async def break_off(self) -> None:
+    async def disconnect(self) -> None:
         """Close the connection in the middle of the reply."""
         if self.live:
             raise StepReached(ScriptInterruption())

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import aiohttp
 from starlette.applications import Starlette
@@ -13,15 +13,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 
 from threadline_devstack import server
+from threadline_devstack.processes import HOST
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.control import Control
-from threadline_devstack.slack.delivery import EventDeliveries
+from threadline_devstack.slack.delivery import EventDeliveries, SignedHttp
 from threadline_devstack.slack.faults import SlackFaults
 from threadline_devstack.slack.interactions import Interactions
 from threadline_devstack.slack.methods import METHODS
-from threadline_devstack.slack.model import SlackRefusal
+from threadline_devstack.slack.model import Json, SlackRefusal
 from threadline_devstack.slack.page import Page
-from threadline_devstack.slack.signed_http import SignedHttp
 from threadline_devstack.slack.socket_mode import SocketConnections
 from threadline_devstack.slack.web_api import WebApi
 from threadline_devstack.slack.workspace import SlackWorkspace, populate
@@ -65,7 +64,7 @@ class SlackSandbox:
         http = SignedHttp(session, identity.SIGNING_SECRET)
         self.deliveries = EventDeliveries(self.workspace, self.sockets, http, self.faults, **options)
         self._interactions = Interactions(self.workspace, clock)
-        self._page = Page(self.workspace, self.faults)
+        self._page = Page(self.workspace, self.faults, self.click)
         self.app = self._routes()
 
     @classmethod
@@ -79,7 +78,7 @@ class SlackSandbox:
             OSError: the port is taken.
         """
         with server.bound(port) as listener:
-            url = f"http://{server.HOST}:{listener.getsockname()[1]}"
+            url = f"http://{HOST}:{listener.getsockname()[1]}"
             async with aiohttp.ClientSession() as session:
                 sandbox = cls(url, session, clock=clock, **options)
                 async with server.serving(sandbox.app, listener):
@@ -104,7 +103,19 @@ class SlackSandbox:
     async def click(self, user: str, channel: str, ts: str, action_id: str) -> bool:
         """`user` presses a button of the bot's; whether the app acknowledged it in time."""
         payload = self._interactions.click(user, channel, ts, action_id)
-        return await self.deliveries.interact(payload) is not None
+        return await self.deliveries.interact(payload)
+
+    def say(self, user: str, channel: str, text: str, *, thread: str = "", **more: Any) -> str:
+        """`user` writes; returns the message's `ts`. `more`: as for `SlackWorkspace.post`."""
+        return self.workspace.post(channel, user, text, thread_ts=thread, **more).ts
+
+    def messages(self, channel: str) -> list[Json]:
+        """What a channel and its threads hold, as Slack's JSON with metadata, oldest first."""
+        return [each.as_slack(include_metadata=True) for each in self.workspace.channel(channel).messages.values()]
+
+    def thread(self, channel: str, root: str) -> list[Json]:
+        """The root and its replies, in order."""
+        return [each for each in self.messages(channel) if root in (each["ts"], each.get("thread_ts"))]
 
     async def close(self) -> None:
         """Stop deliveries, end the streams of open pages, cut the connections."""
@@ -115,14 +126,12 @@ class SlackSandbox:
     def _routes(self) -> Starlette:
         methods = {name: partial(method, self.workspace) for name, method in METHODS.items()}
         web_api = WebApi(methods, self.faults, self.url)
-        control = Control(self.workspace, self.deliveries, self.sockets, self.faults, self._interactions)
         return server.guarded(
             [
                 Route("/api/{method}", web_api.endpoint, methods=["GET", "POST"]),
                 WebSocketRoute("/link/", self.sockets.serve),
                 Route("/upload/v1/{ticket}", self._receive_upload, methods=["POST", "PUT"]),
                 Route("/actions/{team}/{ticket}", self._receive_response, methods=["POST"]),
-                *control.routes(),
                 *self._page.routes(),
             ]
         )

@@ -1,16 +1,25 @@
-"""Deliveries: what happens in the workspace becomes events for the app, is sent, and sent again until acknowledged."""
+"""Deliveries: what happens in the workspace becomes events for the app, is sent, and sent again until acknowledged.
+
+They go by Socket Mode, or as signed HTTP: https://docs.slack.dev/apis/events-api.
+"""
 
 import asyncio
+import hashlib
+import hmac
+import json
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 from uuid import uuid4
+
+import aiohttp
 
 from threadline_devstack.slack import events
 from threadline_devstack.slack.faults import DeliveryPlan, SlackFaults
 from threadline_devstack.slack.identity import BOT_USER
 from threadline_devstack.slack.model import Json
-from threadline_devstack.slack.signed_http import DeliveryAnswer, SignedHttp
 from threadline_devstack.slack.socket_mode import SocketConnections
 from threadline_devstack.slack.workspace import SlackWorkspace
 
@@ -20,6 +29,9 @@ RETRY_DELAYS = (0.0, 60.0, 300.0)
 
 SUBSCRIPTIONS = frozenset({"app_mention", "message", "reaction_added", "reaction_removed"})
 """The types of events that the app has asked for; Slack sends no others."""
+
+MAX_REDIRECTS = 2
+_AGENT = "Slackbot 1.0 (+https://api.slack.com/robots)"
 
 KEPT = 10_000
 """Deliveries that are remembered for whoever asks; older ones are forgotten."""
@@ -39,6 +51,57 @@ class EventDelivery:
     event_ts: str = ""
     attempts: int = 0
     outcome: str = "pending"
+
+
+@dataclass(frozen=True)
+class DeliveryAnswer:
+    """What became of one request: `failure` is Slack's `x-slack-retry-reason`, empty when it was taken."""
+
+    failure: str
+    may_retry: bool = True
+
+
+def sign(secret: str, body: bytes, timestamp: int) -> dict[str, str]:
+    """The two headers by which a receiver knows Slack.
+
+    Source: https://docs.slack.dev/authentication/verifying-requests-from-slack.
+    """
+    digest = hmac.new(secret.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
+    return {"X-Slack-Request-Timestamp": str(timestamp), "X-Slack-Signature": f"v0={digest}"}
+
+
+class SignedHttp:
+    """Posts to the app's request URL."""
+
+    def __init__(self, session: aiohttp.ClientSession, secret: str) -> None:
+        self._session = session
+        self._secret = secret
+
+    async def send_event(self, url: str, payload: Json, attempt: int, reason: str, timeout: float) -> DeliveryAnswer:
+        """One delivery of an event; `attempt` above 0 adds the headers of a retry, whose reason is `reason`."""
+        again = {"X-Slack-Retry-Num": str(attempt), "X-Slack-Retry-Reason": reason} if attempt else {}
+        return await self._send(url, json.dumps(payload).encode(), "application/json", again, timeout)
+
+    async def send_interaction(self, url: str, payload: Json, timeout: float) -> DeliveryAnswer:
+        body = urlencode({"payload": json.dumps(payload)}).encode()
+        return await self._send(url, body, "application/x-www-form-urlencoded", {}, timeout)
+
+    async def _send(self, url: str, body: bytes, kind: str, more: dict[str, str], timeout: float) -> DeliveryAnswer:
+        # The receiver compares with its own clock, so this is the wall's time whatever clock the workspace runs on.
+        headers = {"Content-Type": kind, "User-Agent": _AGENT} | more | sign(self._secret, body, int(time.time()))
+        limit = aiohttp.ClientTimeout(total=timeout)
+        try:
+            async with self._session.post(
+                url, data=body, headers=headers, timeout=limit, max_redirects=MAX_REDIRECTS
+            ) as response:
+                may_retry = response.headers.get("X-Slack-No-Retry") != "1"
+                return DeliveryAnswer("" if 200 <= response.status < 300 else "http_error", may_retry)
+        except TimeoutError:
+            return DeliveryAnswer("http_timeout")
+        except aiohttp.TooManyRedirects:
+            return DeliveryAnswer("too_many_redirects")
+        except aiohttp.ClientError:
+            return DeliveryAnswer("connection_failed")
 
 
 class EventDeliveries:
@@ -77,20 +140,17 @@ class EventDeliveries:
             plan = DeliveryPlan() if events.author(each) == BOT_USER else self._faults.next_delivery()
             self._take(callback, plan)
 
-    async def interact(self, payload: Json) -> Json | None:
-        """Send an interaction once; Slack does not repeat them.
-
-        Returns:
-            The payload of the acknowledgement, such as a modal's errors (empty where the app sent none), or None when
-            the app did not acknowledge in time.
-        """
+    async def interact(self, payload: Json) -> bool:
+        """Send an interaction once; Slack does not repeat them. Whether the app acknowledged it in time."""
         if self.request_url:
             answer = await self._http.send_interaction(self.request_url, payload, self._ack_timeout)
-            return None if answer.failure else answer.payload
+            return not answer.failure
         return await self._sockets.deliver("interactive", payload, 0, "", self._ack_timeout)
 
-    async def verify_url(self) -> bool:
-        return bool(self.request_url) and await self._http.verify(self.request_url, self._ack_timeout)
+    @property
+    def pending(self) -> int:
+        """Events that the app has not acknowledged yet and may still get."""
+        return sum(delivery.outcome == "pending" for delivery in self.log)
 
     async def settled(self, timeout: float = 10.0) -> None:
         """Wait until nothing is on its way (an event held for reordering does not count).
@@ -156,7 +216,7 @@ class EventDeliveries:
         if self.request_url:
             return await self._http.send_event(self.request_url, callback, attempt, reason, self._ack_timeout)
         taken = await self._sockets.deliver("events_api", callback, attempt, reason, self._ack_timeout)
-        return DeliveryAnswer("timeout" if taken is None else "")
+        return DeliveryAnswer("" if taken else "timeout")
 
 
 def _delivery(callback: Json, outcome: str = "pending") -> EventDelivery:

@@ -2,9 +2,7 @@
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-
-from threadline_devstack.slack.model import SlackRefusal
+from typing import Literal, Protocol
 
 CallFaultKind = Literal["rate_limited", "error_before", "error_after", "slow", "short", "login", "refused"]
 
@@ -57,14 +55,6 @@ class SlackFaults:
         self._holds = 0
         self._delays: deque[float] = deque()
         self._calls: defaultdict[str, deque[CallFault]] = defaultdict(deque)
-
-    def order(self, fault: str, **more: Any) -> None:
-        """One of the orders below by its name, with its arguments; what the control API takes."""
-        orders = ("duplicate", "drop", "delay", "reorder", "rate_limit", "fail_before", "fail_after", "refuse", "slow")
-        known = (*orders, "short", "login_page")
-        if fault not in known:
-            raise SlackRefusal("unknown_fault", known=sorted(known))
-        getattr(self, fault)(**more)
 
     def duplicate(self, count: int = 1, copies: int = 2) -> None:
         """The next `count` events are delivered `copies` times, with the same event id."""

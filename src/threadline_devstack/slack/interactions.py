@@ -1,4 +1,4 @@
-"""Clicks on buttons: the payload that the app gets, its `trigger_id`, and the `response_url` it may answer to.
+"""Clicks on buttons: the payload that the app gets, and the `response_url` it may answer to.
 
 Source: https://docs.slack.dev/interactivity/handling-user-interaction.
 """
@@ -15,10 +15,6 @@ from threadline_devstack.slack.workspace import SlackWorkspace
 USES = 5
 LIFETIME = 30 * 60.0
 """A `response_url` may be used this often, for this many seconds."""
-TRIGGER_LIFETIME = 3.0
-"""Seconds within which the app may spend a trigger."""
-TRIGGERS_KEPT = 1_000
-"""Triggers that are remembered, spent and expired ones among them: the app is told which of the two its own is."""
 
 
 @dataclass
@@ -31,50 +27,10 @@ class ResponseUrl:
     uses: int = 0
 
 
-@dataclass
-class Trigger:
-    user: str
-    expires: float
-    spent: bool = False
-
-
-class Triggers:
-    """The triggers of interactions: each lets the app open one view for the person who acted."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._triggers: dict[str, Trigger] = {}
-
-    def issue(self, user: str) -> str:
-        """A new `trigger_id` for what `user` did."""
-        trigger_id = f"{uuid4().int % 10**13}.{uuid4().hex}"
-        self._triggers[trigger_id] = Trigger(user, self._clock() + TRIGGER_LIFETIME)
-        if len(self._triggers) > TRIGGERS_KEPT:
-            del self._triggers[next(iter(self._triggers))]
-        return trigger_id
-
-    def spend(self, trigger_id: str) -> str:
-        """Use a trigger up. Returns the person whose interaction it came from.
-
-        Raises:
-            Refused: `invalid_trigger_id`, `exchanged_trigger_id` or `expired_trigger_id`.
-        """
-        trigger = self._triggers.get(trigger_id)
-        if trigger is None:
-            raise SlackRefusal("invalid_trigger_id")
-        if trigger.spent:
-            raise SlackRefusal("exchanged_trigger_id")
-        if self._clock() > trigger.expires:
-            raise SlackRefusal("expired_trigger_id")
-        trigger.spent = True
-        return trigger.user
-
-
 class Interactions:
-    """People's interactions with the bot's messages; `triggers` are those that the interactions made."""
+    """People's interactions with the bot's messages."""
 
     def __init__(self, workspace: SlackWorkspace, clock: Callable[[], float]) -> None:
-        self.triggers = Triggers(clock)
         self._workspace = workspace
         self._clock = clock
         self._urls: dict[str, ResponseUrl] = {}
@@ -98,7 +54,7 @@ class Interactions:
             "token": "sandbox-verification-token",
             "container": {"type": "message", "message_ts": ts, "channel_id": place.id, "is_ephemeral": False}
             | ({"thread_ts": message.thread_ts} if message.thread_ts else {}),
-            "trigger_id": self.triggers.issue(user),
+            "trigger_id": f"{uuid4().int % 10**13}.{uuid4().hex}",
             "team": {"id": TEAM, "domain": TEAM_DOMAIN},
             "enterprise": None,
             "is_enterprise_install": False,

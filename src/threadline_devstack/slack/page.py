@@ -1,19 +1,30 @@
-"""What a browser sees: the chat page with its live stream, and the files of the workspace."""
+"""What a browser sees: the chat page with its live stream, the JSON by which people act there, and files.
+
+`/control/state` gives the workspace, `/control/…` takes an action: `{"ok": true, …}`, or 400 with `{"ok": false,
+"error": …}` for what cannot be done.
+"""
 
 import asyncio
+import base64
+import binascii
+import inspect
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib import resources
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from threadline_devstack.slack.faults import DOWNLOAD, SlackFaults
-from threadline_devstack.slack.identity import BOT_TOKEN
-from threadline_devstack.slack.model import Json
+from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER
+from threadline_devstack.slack.model import Json, SlackRefusal
 from threadline_devstack.slack.web_api import bearer
 from threadline_devstack.slack.workspace import SlackWorkspace
+
+Click = Callable[[str, str, str, str], Awaitable[bool]]
+"""A person presses a button of a message: user, channel, `ts`, action id; whether the app acknowledged it in time."""
 
 _KINDS = {
     "index.html": "text/html",
@@ -28,18 +39,28 @@ _BEAT = 15.0
 
 
 class Page:
-    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults) -> None:
-        self._workspace = workspace
-        self._faults = faults
+    def __init__(self, workspace: SlackWorkspace, faults: SlackFaults, click: Click) -> None:
+        self._workspace, self._faults, self._click = workspace, faults, click
         self._streams: set[asyncio.Queue[Json | None]] = set()
         workspace.listeners.append(self._tell)
 
     def routes(self) -> list[Route]:
+        actions: dict[str, Callable[..., Any]] = {
+            "messages": self._post,
+            "messages/edit": self._edit,
+            "messages/delete": self._delete,
+            "reactions": self._react,
+            "reactions/remove": self._unreact,
+            "files": self._upload,
+            "clicks": self._press,
+            "channels/direct": self._open_direct,
+        }
         return [
+            *(Route(f"/control/{path}", _endpoint(action), methods=["POST"]) for path, action in actions.items()),
+            Route("/control/state", self._state),
             Route("/", self.asset),
             Route("/pages/{name}", self.asset),
             Route("/stream", self.stream),
-            Route("/healthz", self.health),
             Route("/files-pri/{key}/download/{name}", self.download),
             Route("/files-pri/{key}/{name}", self.download),
             Route("/pages/files/{file}", self.show_file),
@@ -49,9 +70,6 @@ class Page:
         """End every stream: a server that stops waits for them."""
         for queue in self._streams:
             queue.put_nowait(None)
-
-    async def health(self, request: Request) -> Response:
-        return JSONResponse({"ok": True})
 
     async def asset(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -90,6 +108,58 @@ class Page:
         headers = {"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"}
         return Response(file.content, media_type=file.mimetype, headers=headers)
 
+    async def _state(self, request: Request) -> Response:
+        """Users, channels with their messages (reactions among them), ephemeral messages, and the bot's statuses."""
+        channels = [
+            place.as_slack()
+            | {"members": place.members}
+            | {"messages": [message.as_slack(include_metadata=True) for message in place.messages.values()]}
+            for place in self._workspace.channels.values()
+        ]
+        people = [user.as_slack() for user in self._workspace.users.values()]
+        extra = {"ephemerals": self._workspace.ephemerals, "statuses": self._workspace.statuses()}
+        return JSONResponse({"bot_user": BOT_USER, "users": people, "channels": channels} | extra)
+
+    def _post(
+        self,
+        channel: str,
+        user: str,
+        text: str = "",
+        thread_ts: str = "",
+        broadcast: bool = False,
+        files: Sequence[str] = (),
+    ) -> Json:
+        """`files`: their ids."""
+        more: Json = {"thread_ts": thread_ts, "broadcast": broadcast, "files": files}
+        return {"ts": self._workspace.post(channel, user, text, **more).ts}
+
+    def _edit(self, channel: str, ts: str, text: str, user: str) -> None:
+        self._workspace.edit(channel, ts, text, by=user)
+
+    def _delete(self, channel: str, ts: str, user: str) -> None:
+        self._workspace.delete(channel, ts, by=user)
+
+    def _react(self, channel: str, ts: str, user: str, name: str) -> None:
+        self._workspace.react(channel, ts, user, name)
+
+    def _unreact(self, channel: str, ts: str, user: str, name: str) -> None:
+        self._workspace.unreact(channel, ts, user, name)
+
+    def _upload(self, user: str, name: str, content_base64: str, mimetype: str = "") -> Json:
+        """A file that a message may then show by its id."""
+        try:
+            content = base64.b64decode(content_base64, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise SlackRefusal("invalid_content_base64") from None
+        file = self._workspace.add_file(name, self._workspace.user(user).id, content, mimetype)
+        return {"file": file.as_slack()}
+
+    async def _press(self, user: str, channel: str, ts: str, action_id: str) -> Json:
+        return {"acknowledged": await self._click(user, channel, ts, action_id)}
+
+    def _open_direct(self, user: str) -> Json:
+        return {"channel": self._workspace.open_im(user).as_slack()}
+
     def _tell(self, event: Json) -> None:
         for queue in self._streams:
             queue.put_nowait(event)
@@ -110,3 +180,20 @@ class Page:
                 yield f"data: {json.dumps(event)}\n\n"
         finally:
             self._streams.discard(queue)
+
+
+def _endpoint(action: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
+    """An action takes the fields of the JSON by their names, and returns those of the answer."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            given: Any = json.loads(await request.body() or b"{}")
+            inspect.signature(action).bind(**given)
+            done = action(**given)
+            return JSONResponse({"ok": True} | ((await done if isinstance(done, Awaitable) else done) or {}))
+        except SlackRefusal as refused:
+            return JSONResponse({"ok": False, "error": refused.error} | refused.details, status_code=400)
+        except (TypeError, ValueError) as wrong:
+            return JSONResponse({"ok": False, "error": f"unreadable arguments: {wrong}"}, status_code=400)
+
+    return endpoint

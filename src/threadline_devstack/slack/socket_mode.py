@@ -35,7 +35,7 @@ class SocketConnections:
     def __init__(self) -> None:
         self._open: deque[WebSocket] = deque()
         self._draining: set[WebSocket] = set()
-        self._unanswered: dict[str, asyncio.Future[Json]] = {}
+        self._unanswered: dict[str, asyncio.Future[None]] = {}
         self._arrival = asyncio.Event()
 
     @property
@@ -64,7 +64,7 @@ class SocketConnections:
         finally:
             self._forget(socket)
 
-    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> Json | None:
+    async def deliver(self, kind: str, payload: Json, attempt: int, reason: str, timeout: float) -> bool:
         """Send one envelope and wait for its acknowledgement.
 
         Args:
@@ -75,20 +75,19 @@ class SocketConnections:
             timeout: seconds for a connection to be there and for the answer to come; Slack's are 3.
 
         Returns:
-            The payload of the acknowledgement (empty where it has none), or None when it was not acknowledged. The
-            answer may come over another connection than the envelope went by: a client that was told to reconnect
-            answers over its new one.
+            Whether it was acknowledged. The answer may come over another connection than the envelope went by: a client
+            that was told to reconnect answers over its new one.
         """
         envelope_id = str(uuid4())
         envelope: Json = {
             "envelope_id": envelope_id,
             "type": kind,
             "payload": payload,
-            "accepts_response_payload": kind == "interactive",
+            "accepts_response_payload": False,
         }
         if kind == "events_api":
             envelope |= {"retry_attempt": attempt, "retry_reason": reason}
-        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unanswered[envelope_id] = answer
         try:
             async with asyncio.timeout(timeout):
@@ -98,10 +97,11 @@ class SocketConnections:
                 socket = self._open[0]
                 self._open.rotate(-1)
                 await socket.send_json(envelope)
-                return await answer
+                await answer
+                return True
         except (TimeoutError, WebSocketDisconnect, RuntimeError):
             # RuntimeError is Starlette's word for sending on a connection whose end it has not told us of yet.
-            return None
+            return False
         finally:
             del self._unanswered[envelope_id]
 
@@ -125,12 +125,12 @@ class SocketConnections:
     def _answered(self, text: str) -> None:
         try:
             told = json.loads(text)
-            envelope_id, payload = told.get("envelope_id"), told.get("payload")
+            envelope_id = told.get("envelope_id")
         except (ValueError, AttributeError):
             return
         answer = self._unanswered.get(envelope_id)
         if answer is not None and not answer.done():
-            answer.set_result(payload if isinstance(payload, dict) else {})
+            answer.set_result(None)
 
     def _forget(self, socket: WebSocket) -> None:
         self._draining.discard(socket)

@@ -4,7 +4,6 @@ A step is one verb with its arguments; the verbs are the public methods of `Verb
 when something in it does not happen, or is not as it says.
 """
 
-import base64
 import inspect
 from collections.abc import Sequence
 from functools import cache
@@ -124,17 +123,13 @@ class Verbs:
     async def say(self, by: str, text: str, thread: str, save: str = "") -> None:
         """Somebody writes in a thread; the message is known as `save` then."""
         channel, root = self._thread(thread)
-        self._sent[save] = await self._scene.slack.say(_PEOPLE[by], channel, text, thread=root)
+        self._sent[save] = self._scene.slack.say(_PEOPLE[by], channel, text, thread=root)
 
     async def mention(self, by: str, text: str, save: str, files: dict[str, str] | None = None) -> None:
         """Somebody speaks to the bot in #general, with files by name; the thread is known as `save` then."""
-        uploaded = []
-        for name, content in (files or {}).items():
-            encoded = base64.b64encode(content.encode()).decode()
-            given = await self._scene.slack.post("files", user=_PEOPLE[by], name=name, content_base64=encoded)
-            uploaded.append(given["file"]["id"])
-        more = {"files": uploaded} if uploaded else {}
-        self._threads[save] = (self._scene.channel, await self._scene.mention(_PEOPLE[by], text, **more))
+        add = self._scene.slack.workspace.add_file
+        uploaded = [add(name, _PEOPLE[by], content.encode()).id for name, content in (files or {}).items()]
+        self._threads[save] = (self._scene.channel, await self._scene.mention(_PEOPLE[by], text, files=uploaded))
 
     async def burst(self, by: str, text: str, beyond: int, told_once: str) -> None:
         """Mentions, `beyond` more than a person may write within a minute: one of these is told why, the others not."""
@@ -144,7 +139,7 @@ class Verbs:
         ]
 
         async def answered() -> bool:
-            said = [message for root in roots for message in await self._scene.answers(root)]
+            said = [message for root in roots for message in self._scene.answers(root)]
             told = sum(told_once in message_text(message) for message in said)
             return (len(said) - told, told) == (USER_RATE.count, 1)
 
@@ -158,13 +153,13 @@ class Verbs:
     # The model
 
     async def hold(self, name: str) -> None:
-        await self._scene.model.arm(name)
+        self._scene.model.holds.arm(name)
 
     async def expect_held(self, name: str) -> None:
-        await self._scene.until(f"the model waits at {name}", lambda: self._scene.model.waiting(name))
+        await self._scene.model_waits_at(name)
 
     async def release(self, name: str) -> None:
-        await self._scene.model.release(name)
+        await self._scene.model.holds.release(name)
 
     # What is around
 
@@ -196,7 +191,7 @@ class Verbs:
 
     async def expect_posts(self, thread: str, count: int, contains: Sequence[str] = ()) -> None:
         """So many posts of the bot's in a thread contain the words."""
-        posts = await self._scene.posts(*self._thread(thread))
+        posts = self._scene.posts(*self._thread(thread))
         said = [message_text(post) for post in posts if contains_all(post, contains)]
         _require(len(said) == count, f"the bot has said this {len(said)} times in place of {count}: {said}")
 

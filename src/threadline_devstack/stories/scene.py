@@ -22,8 +22,10 @@ from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
 from threadline.threads.store import ThreadBindingStore
-from threadline_devstack.clients import Json, ModelSandboxClient, poll
+from threadline_devstack.models.sandbox import ModelSandbox
+from threadline_devstack.processes import poll
 from threadline_devstack.slack.identity import BOT_USER, ESCALATIONS, GENERAL, REPORTER, REPORTS, SUMMARIES, TEAM
+from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 
 STEP_TIMEOUT = 30.0
@@ -65,7 +67,7 @@ class Scene:
             await database.dispose()
 
     @property
-    def model(self) -> ModelSandboxClient:
+    def model(self) -> ModelSandbox:
         """Raises `Permanent` on a stack whose model is not the sandbox."""
         return self.stack.model
 
@@ -88,7 +90,7 @@ class Scene:
         """Whatever people did has been taken by the gateway."""
 
         async def look() -> bool:
-            return await self.slack.undelivered() == 0
+            return self.slack.deliveries.pending == 0
 
         await self.until("every event is acknowledged", look)
 
@@ -96,19 +98,18 @@ class Scene:
         """A post of the bot's in a thread that contains all the words, whatever their case."""
 
         async def look() -> Json | None:
-            said = [message for message in await self.posts(channel, root) if message["ts"] > after]
+            said = [message for message in self.posts(channel, root) if message["ts"] > after]
             return next((message for message in said if contains_all(message, words)), None)
 
         return await self.until(f"the bot says {' … '.join(words) or 'something'}", look)
 
-    async def posts(self, channel: str, root: str) -> list[Json]:
+    def posts(self, channel: str, root: str) -> list[Json]:
         """What the bot has said in a thread, oldest first; nothing before the thread exists."""
-        shown = await self.slack.thread(channel, root) if root else []
+        shown = self.slack.thread(channel, root) if root else []
         return [message for message in shown if message.get("user") == BOT_USER]
 
     async def has_reaction(self, channel: str, ts: str, name: str) -> bool:
-        shown = next(message for message in await self.slack.messages(channel) if message["ts"] == ts)
-        return any(reaction["name"] == name for reaction in shown.get("reactions", []))
+        return name in self.slack.workspace.message(channel, ts).reactions
 
     async def _listen(self) -> None:
         if self.bug_id and not self.summary:
@@ -117,7 +118,7 @@ class Scene:
         places = [(self.channel, root) for root in self._roots]
         places += [(channel, root) for channel, root in ((REPORTS, self.report), (SUMMARIES, self.summary)) if root]
         for channel, root in places:
-            for message in await self.slack.thread(channel, root):
+            for message in self.slack.thread(channel, root):
                 if (channel, message["ts"]) not in self._told:
                     self._told.add((channel, message["ts"]))
                     self._on_message({**message, "channel": channel})
@@ -129,26 +130,16 @@ class Scene:
 
     async def write_report(self, text: str, **more: Any) -> None:
         """The reporter writes in the reports channel, and the case gets its number."""
-        self.report = await self.slack.say(REPORTER, REPORTS, text, **more)
+        self.report = self.slack.say(REPORTER, REPORTS, text, **more)
         self.bug_id = await self.until("the report becomes a case", self.find_case)
 
     async def reply(self, user: str, text: str) -> str:
         """Somebody writes in the report's thread."""
-        return await self.slack.say(user, REPORTS, text, thread=self.report)
+        return self.slack.say(user, REPORTS, text, thread=self.report)
 
     async def discuss(self, user: str, text: str) -> str:
         """Somebody writes in the case's summary thread."""
-        return await self.slack.say(user, SUMMARIES, text, thread=self.summary)
-
-    async def hold_agent(self) -> None:
-        """From now on the agent waits before it looks into the case, until `release_agent`."""
-        await self.model.arm(self._hold)
-
-    async def agent_waits(self) -> None:
-        await self.until("the agent is at work", lambda: self.model.waiting(self._hold))
-
-    async def release_agent(self) -> None:
-        await self.model.release(self._hold)
+        return self.slack.say(user, SUMMARIES, text, thread=self.summary)
 
     async def until_status(self, status: CaseStatus, what: str = "", seconds: float = STEP_TIMEOUT) -> CaseRecord:
         async def look() -> CaseRecord | None:
@@ -205,10 +196,10 @@ class Scene:
 
         await self.until("the agent's files are gone", look)
 
-    async def thread(self, channel: str = REPORTS) -> list[Json]:
+    def thread(self, channel: str = REPORTS) -> list[Json]:
         """The root and its replies of the report's thread, or of the summary thread; empty before it exists."""
         root = self.report if channel == REPORTS else self.summary
-        return await self.slack.thread(channel, root) if root else []
+        return self.slack.thread(channel, root) if root else []
 
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
@@ -251,7 +242,8 @@ class Scene:
         return [path for path in cases.glob(f"{self.bug_id}*") if path.is_dir()]
 
     @property
-    def _hold(self) -> str:
+    def agent_hold(self) -> str:
+        """Where the agent waits before it looks into the case."""
         return f"investigating:{self.bug_id}"
 
     async def _has_summary(self) -> bool:
@@ -260,32 +252,24 @@ class Scene:
     # Conversations
 
     async def mention(self, user: str, text: str, **more: Any) -> str:
-        """Somebody speaks to the bot in a thread of its own; returns its root. `more`: as for `SlackControl.say`."""
-        root = await self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}", **more)
+        """Somebody speaks to the bot in a thread of its own; returns its root. `more`: as for `SlackSandbox.say`."""
+        root = self.slack.say(user, self.channel, f"<@{BOT_USER}> {text}", **more)
         self._roots.append(root)
         return root
 
-    async def answer_back(self, user: str, root: str, text: str) -> str:
-        """Somebody writes in a conversation's thread."""
-        return await self.slack.say(user, self.channel, text, thread=root)
+    async def model_waits_at(self, hold: str) -> None:
+        async def look() -> bool:
+            return self.model.holds.waiting(hold)
 
-    async def hold_model(self) -> None:
-        """From now on the model waits before it answers, until `release_model`."""
-        await self.model.arm(CONVERSING)
-
-    async def model_waits(self) -> None:
-        await self.until("the model is asked", lambda: self.model.waiting(CONVERSING))
-
-    async def release_model(self) -> None:
-        await self.model.release(CONVERSING)
+        await self.until(f"the model waits at {hold}", look)
 
     async def until_answer(self, root: str, *words: str, after: str = "") -> Json:
         """A post of the bot's in a conversation."""
         return await self.until_post(self.channel, root, words, after)
 
-    async def answers(self, root: str) -> list[Json]:
+    def answers(self, root: str) -> list[Json]:
         """What the bot has said in a conversation, oldest first."""
-        return await self.posts(self.channel, root)
+        return self.posts(self.channel, root)
 
     async def until_turn_ended(self, root: str, turn: int = 1) -> Plan:
         """A turn's route, with its result."""
@@ -301,14 +285,14 @@ class Scene:
         """The message with which people are asked to take a conversation over."""
 
         async def look() -> Json | None:
-            shown = await self.slack.messages(ESCALATIONS)
+            shown = self.slack.messages(ESCALATIONS)
             keys = [(message, message.get("metadata", {}).get("event_payload", {}).get("key", "")) for message in shown]
             return next((message for message, key in keys if f":{root}:" in key and key.endswith(":card")), None)
 
         return await self.until("people are asked to take it over", look)
 
     async def press(self, user: str, card: Json, button: str) -> None:
-        await self.slack.post("clicks", user=user, channel=ESCALATIONS, ts=card["ts"], action_id=button)
+        await self.slack.click(user, ESCALATIONS, card["ts"], button)
 
     async def state(self, rfp_id: str) -> OpportunityState:
         async with self._database.begin() as tx:

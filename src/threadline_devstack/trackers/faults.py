@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from threadline_devstack.server import until_left
+
 Endpoint = Callable[[Request], Awaitable[Response]]
+Service = Literal["jira", "github", "logs"]
 
 
 class EndpointFaultKind(StrEnum):
@@ -25,25 +28,24 @@ class EndpointFaultKind(StrEnum):
     """It is done, and the answer breaks off amid its JSON."""
 
 
-class EndpointFault(BaseModel):
+@dataclass
+class EndpointFault:
     """What happens to the next `count` requests to a service.
 
     `method` and `path`, the end of an address, narrow them. `retry_after` is a header.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
-    service: Literal["jira", "github", "logs"]
+    service: Service
     kind: EndpointFaultKind = EndpointFaultKind.REFUSE
-    status: int = Field(default=500, ge=400, le=599)
+    status: int = 500
     retry_after: int | None = None
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = field(default_factory=dict)
     words: str = "Out of order."
-    count: int = Field(default=1, ge=1)
+    count: int = 1
     method: str = ""
     path: str = ""
 
-    def meets(self, service: str, request: Request) -> bool:
+    def meets(self, service: Service, request: Request) -> bool:
         wanted = self.service == service and self.method in ("", request.method)
         return wanted and self.count > 0 and request.url.path.endswith(self.path)
 
@@ -56,7 +58,7 @@ class EndpointFaults:
         self.hanging = 0
         """Requests that are kept without an answer now."""
 
-    def guarding(self, service: str, endpoint: Endpoint) -> Endpoint:
+    def guarding(self, service: Service, endpoint: Endpoint) -> Endpoint:
         """The endpoint, with the next fault that was ordered for it."""
 
         async def guarded(request: Request) -> Response:
@@ -84,7 +86,7 @@ class EndpointFaults:
         return JSONResponse(body, order.status, headers)
 
     async def _hang(self, request: Request) -> None:
-        ends = {asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(_hung_up(request))}
+        ends = {asyncio.ensure_future(self.over.wait()), asyncio.ensure_future(until_left(request))}
         self.hanging += 1
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -92,8 +94,3 @@ class EndpointFaults:
             self.hanging -= 1
             for each in ends:
                 each.cancel()
-
-
-async def _hung_up(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

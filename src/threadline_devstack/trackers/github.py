@@ -144,7 +144,6 @@ class GitHubApi:
             self._route("/runs/{run:int}/rerun-failed-jobs", self._rerun, "POST"),
             self._route("/jobs/{job:int}/logs", self._logs),
             Route("/logs/{job:int}", log),
-            Route(f"{_PREFIX}/{SLUG}/actions/runs/{{run:int}}", self._browse),
         ]
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
@@ -198,14 +197,6 @@ class GitHubApi:
         if "Authorization" in request.headers or request.query_params.get("sig") != "once":
             return PlainTextResponse("InvalidAuthenticationInfo", 400)
         return PlainTextResponse(job.log) if job and job.log is not None else PlainTextResponse("BlobNotFound", 404)
-
-    async def _browse(self, request: Request) -> Response:
-        """What a person sees who follows a run's link."""
-        run = self._asked_for(request)
-        if run is None:
-            return PlainTextResponse("Not Found", 404)
-        logs = (f"{job.name}: {job.conclusion or job.status}\n{job.log or ''}" for job in run.jobs)
-        return PlainTextResponse("\n".join((f"{run.workflow} #{run.number}: {run.title}", *logs)))
 
     def _asked_for(self, request: Request) -> CiRun | None:
         return self.repository.runs.get(request.path_params["run"])

@@ -5,7 +5,6 @@ as much of the query language as the product asks for. jira.yaml has the tickets
 """
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
@@ -85,12 +84,12 @@ class JiraIssue:
 
 
 class JiraSite:
-    """All issues by key. While `lagging`, the search does not learn of changes, as Jira's may not for minutes."""
+    """All issues by key. While `search_delayed`, the search learns of no change, as Jira's may not for minutes."""
 
     def __init__(self) -> None:
         self.issues: dict[str, JiraIssue] = {}
         self.searchable: dict[str, JiraIssue] = {}
-        self.lagging = False
+        self.search_delayed = False
         self._ids = 10_000
         for given in yaml.safe_load(_SEED.read_text("utf-8")):
             self.add(**given)
@@ -112,13 +111,8 @@ class JiraSite:
 
     def changed(self, issue: JiraIssue, at: datetime | None = None) -> None:
         issue.updated = at or datetime.now(UTC)
-        if not self.lagging:
+        if not self.search_delayed:
             self.searchable[issue.key] = deepcopy(issue)
-
-    def caught_up(self) -> None:
-        """The search knows everything again."""
-        self.lagging = False
-        self.searchable = deepcopy(self.issues)
 
 
 class JiraApi:
@@ -138,7 +132,6 @@ class JiraApi:
             self._route("/issue/{key}/comment", self._comment, "POST"),
             self._route("/issue/{key}/transitions", self._transitions),
             self._route("/issue/{key}/transitions", self._move, "POST"),
-            Route("/jira/browse/{key}", self._browse),
         ]
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
@@ -231,14 +224,6 @@ class JiraApi:
         issue.status = to
         self.site.changed(issue)
         return Response(status_code=204)
-
-    async def _browse(self, request: Request) -> Response:
-        """What a person sees who follows a ticket's link."""
-        issue = self._asked_for(request)
-        if issue is None:
-            return PlainTextResponse(_MISSING, 404)
-        comments = [_comment(each, with_properties=False) for each in issue.comments]
-        return PlainTextResponse(json.dumps(_view(issue, request) | {"comments": comments}, indent=2))
 
     def _asked_for(self, request: Request) -> JiraIssue | None:
         return self.site.issues.get(request.path_params["key"].upper())

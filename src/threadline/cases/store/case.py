@@ -4,8 +4,8 @@ Every write locks the case's row, raises its revision, and returns the snapshot 
 those with the highest one. What people wrote is in `messages.py`.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -585,77 +585,36 @@ def _may_end(reason: Reason, snapshot: CaseSnapshot) -> bool:
 
 
 def _snapshot(row: Row[Any]) -> CaseSnapshot:
-    return CaseSnapshot(
-        rev=row.rev,
-        bug_id=row.bug_id,
-        title=row.title,
-        status=CaseStatus(row.status),
-        severity=Severity(row.severity),
-        reporter_id=row.reporter_id,
-        message_count=row.message_count,
-        turn=row.turn,
-        questions=row.questions,
-        escalations=row.escalations,
-        closings=row.closings,
-        escalated=row.escalated,
-        wait_until=row.wait_until,
-        has_unread=row.has_unread,
-        reporter_wrote=row.reporter_wrote,
-        developer_wrote=row.developer_wrote,
-        close_requested=row.close_requested,
-        attachments_pending=row.attachments_pending,
-        attempts=row.attempts,
-        pull_request_open=row.pull_request_open,
-        last_action=row.last_action,
-        question=row.last_question[:_QUESTION_SHOWN],
-        session_id=row.last_session_id,
-        cost_usd=float(row.cost_usd),
-        has_summary_thread=row.has_summary_thread,
-        unanswered=row.unanswered,
-    )
+    more = {"question": row.last_question[:_QUESTION_SHOWN], "session_id": row.last_session_id}
+    return CaseSnapshot(**_fields(CaseSnapshot, row, _OF_CASE), **more)
 
 
 def record_of(row: Row[Any]) -> CaseRecord:
     return CaseRecord(
-        bug_id=row.bug_id,
+        **_fields(CaseRecord, row, _OF_CASE),
         thread=Thread(row.team, row.channel, row.thread_ts),
-        reporter_id=row.reporter_id,
-        title=row.title,
-        severity=Severity(row.severity),
-        components=row.components,
-        status=CaseStatus(row.status),
         summary=Thread(row.team, row.summary_channel, row.summary_ts) if row.summary_ts else None,
-        turn=row.turn,
-        questions=row.questions,
-        escalations=row.escalations,
-        closings=row.closings,
-        wait_until=row.wait_until,
-        close_reason=row.close_reason,
-        base=row.base,
-        cost_usd=float(row.cost_usd),
-        created_at=row.created_at,
-        resolved_at=row.resolved_at,
     )
 
 
 def _turn(row: Row[Any]) -> TurnRecord:
     return TurnRecord(
-        bug_id=row.bug_id,
-        turn=row.turn,
-        attempt=row.attempt,
-        status=row.status,
-        action=Action(row.action) if row.action else None,
-        result=row.result,
-        diffs=row.diffs,
-        base=row.base,
-        has_fix=row.has_fix,
-        fix_requested_by=row.fix_requested_by,
-        cost_usd=float(row.cost_usd),
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        duration_s=row.duration_s,
-        failure=row.failure,
+        **_fields(TurnRecord, row, {"action": lambda name: Action(name) if name else None, "cost_usd": float})
     )
+
+
+_OF_CASE: Mapping[str, Callable[[Any], Any]] = {"status": CaseStatus, "severity": Severity, "cost_usd": float}
+_OF_TURN: Mapping[str, Callable[[Any], Any]] = {
+    "action": lambda name: Action(name) if name else None,
+    "cost_usd": float,
+}
+
+
+def _fields(record: type[Any], row: Row[Any], types: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """The fields of a record that the row has under the same names; `types` are of those that the row has as texts."""
+    found = row._asdict()
+    named = {each.name: found[each.name] for each in fields(record) if each.name in found}
+    return {name: types[name](value) if name in types else value for name, value in named.items()}
 
 
 def open_threads_query(team: str, before: float) -> Query:

@@ -28,13 +28,6 @@ class ToolRequest:
 
 
 @dataclass(frozen=True)
-class Permit:
-    """The call may run. `journal_in`: the RFP into whose journal its words go first, in the same step; empty: none."""
-
-    journal_in: str = ""
-
-
-@dataclass(frozen=True)
 class ProtocolState:
     """What a turn has done so far; it travels with every call and comes back with every result.
 
@@ -97,30 +90,30 @@ class ProtocolState:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ProtocolRefusal:
     """The call does not run. `message` says why not, `suggestion` what to do: both are for the model."""
 
     message: str
     suggestion: str
 
 
-POSTED = Refusal(
+POSTED = ProtocolRefusal(
     "This turn has already posted its message, and a turn posts only one.",
     "Call nothing more: the turn is over.",
 )
-PROPOSED = Refusal(
+PROPOSED = ProtocolRefusal(
     "This turn has proposed an action, and that ends it.",
     "Call nothing more: the turn is over.",
 )
-LOAD_ANY = Refusal(
+LOAD_ANY = ProtocolRefusal(
     "No RFP was loaded in this turn, so none can be changed.",
     "Find it with rfp_search, call opportunity_load with its id, then make this call again. "
     "If it is not clear which one is meant, ask.",
 )
 
 
-def check(state: ProtocolState, call: ToolRequest) -> Permit | Refusal:
-    """Whether a call may run now. The words of a refusal are for the model, and name no RFP that it has made up."""
+def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
+    """Why a call may not run now, None if it may. The words are for the model, and name no RFP that it has made up."""
     if state.over:
         return PROPOSED if state.proposed else POSTED
     if call.kind.changes_rfp or (call.kind is ToolKind.PROPOSE and call.rfp_id):
@@ -129,7 +122,12 @@ def check(state: ProtocolState, call: ToolRequest) -> Permit | Refusal:
         return _speech(state)
     if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
         return _too_many_loaded(MOST_LOADED)
-    return Permit()
+    return None
+
+
+def journal_before_speech(state: ProtocolState) -> str:
+    """The RFP into whose journal the words of a speaking call go first, in the same step; empty: none."""
+    return state.scope if state.only_reads and not state.written else ""
 
 
 def record_outcome(state: ProtocolState, call: ToolRequest, succeeded: bool | None) -> ProtocolState:
@@ -205,22 +203,20 @@ def turn_ending(state: ProtocolState, step: int, *, calls: bool) -> TurnEnding |
     return TurnEnding.STEP_LIMIT if step >= MAX_STEPS else None
 
 
-def _scoped(state: ProtocolState, rfp_id: str) -> Permit | Refusal:
+def _scoped(state: ProtocolState, rfp_id: str) -> ProtocolRefusal | None:
     if rfp_id and rfp_id in state.loaded and rfp_id == (state.scope or rfp_id):
-        return Permit()
+        return None
     if state.scope:
         return _load_first(state.scope) if rfp_id == state.scope else _name_the_scope(state.scope, state.did_load)
     return _not_loaded(state.loaded) if state.loaded else LOAD_ANY
 
 
-def _speech(state: ProtocolState) -> Permit | Refusal:
-    if state.written:
-        return Permit()
-    if state.scope and state.only_reads:
-        return Permit(journal_in=state.scope)
+def _speech(state: ProtocolState) -> ProtocolRefusal | None:
+    if state.written or journal_before_speech(state):
+        return None
     if state.attempted:
         return _nothing_succeeded(state.attempted, state.loaded)
-    return _write_first(state.scope, state.did_load) if state.scope else Permit()
+    return _write_first(state.scope, state.did_load) if state.scope else None
 
 
 def _loaded(state: ProtocolState, rfp_id: str) -> ProtocolState:
@@ -251,47 +247,47 @@ def _union(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({*one, *other}))
 
 
-def _load_first(scope: str) -> Refusal:
-    return Refusal(
+def _load_first(scope: str) -> ProtocolRefusal:
+    return ProtocolRefusal(
         f"{scope} was not loaded in this turn yet, so it cannot be changed.", f"{_load(scope)} Then try again."
     )
 
 
-def _name_the_scope(scope: str, did_load: bool) -> Refusal:
+def _name_the_scope(scope: str, did_load: bool) -> ProtocolRefusal:
     first = "" if did_load else f"{_load(scope)} "
-    return Refusal(
+    return ProtocolRefusal(
         f"This turn is about {scope}, so a change must name {scope}.",
         f"{first}Name {scope} in this call; to change another RFP, the person must name it in a message.",
     )
 
 
-def _not_loaded(loaded: Sequence[str]) -> Refusal:
-    return Refusal(
+def _not_loaded(loaded: Sequence[str]) -> ProtocolRefusal:
+    return ProtocolRefusal(
         f"Only what was loaded in this turn can be changed: {_listed(loaded)}.",
         "Name one of these, or call opportunity_load with the id you mean, then make this call again.",
     )
 
 
-def _too_many_loaded(most: int) -> Refusal:
-    return Refusal(
+def _too_many_loaded(most: int) -> ProtocolRefusal:
+    return ProtocolRefusal(
         f"This turn has loaded {most} RFPs, and cannot load more.",
         "Look others up with rfp_get or rfp_search, or ask which one is meant.",
     )
 
 
-def _write_first(scope: str, did_load: bool) -> Refusal:
+def _write_first(scope: str, did_load: bool) -> ProtocolRefusal:
     first = "" if did_load else f"{_load(scope)} "
-    return Refusal(
+    return ProtocolRefusal(
         "Nothing of this turn is written down yet, so nothing can be posted.",
         f"{first}Write down what was done or decided with journal_append, or change the state with opportunity_patch, "
         f"both for {scope}. Then speak.",
     )
 
 
-def _nothing_succeeded(attempted: Sequence[str], loaded: Sequence[str]) -> Refusal:
+def _nothing_succeeded(attempted: Sequence[str], loaded: Sequence[str]) -> ProtocolRefusal:
     missing = [each for each in attempted if each not in loaded]
     first = f"{_load(missing[0])} " if missing else ""
-    return Refusal(
+    return ProtocolRefusal(
         "A change was tried in this turn, and no patch or journal entry has succeeded yet, so nothing can be posted.",
         f"{first}Correct the change and make it again, or write down with journal_append for {_listed(attempted)} what "
         "failed. Then speak.",

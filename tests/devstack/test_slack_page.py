@@ -1,10 +1,8 @@
-"""The control API and the page, over HTTP, and the sandbox as a process of its own."""
+"""The page, and the JSON by which people act on it, over HTTP."""
 
 import asyncio
 import base64
 import json
-import signal
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest_asyncio
 
 from tests.devstack.conftest import SlackServer
 from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.identity import BOT_TOKEN, BYSTANDER, REPORTER, REPORTS
+from threadline_devstack.slack.identity import BYSTANDER, REPORTER, REPORTS
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -61,30 +59,6 @@ async def test_nobody_edits_what_another_wrote(browser: aiohttp.ClientSession) -
     assert (answer["status"], answer["error"]) == (400, "cant_update_message")
 
 
-async def test_channels_and_users_come_and_go(browser: aiohttp.ClientSession) -> None:
-    await act(browser, "users", id="U0NEW", name="newcomer")
-    created = await act(browser, "channels", name="incidents", members=["U0NEW"])
-    await act(browser, "channels/join", channel="incidents", user=REPORTER)
-    await act(browser, "channels/archive", channel="incidents")
-    place = await channel(browser, created["channel"]["id"])
-    assert (place["members"], place["is_archived"]) == (["U0NEW", REPORTER], True)
-
-
-async def test_faults_are_ordered_by_name(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
-    assert (await act(browser, "faults", fault="rate_limit", method="auth.test", retry_after=3, count=2))["ok"]
-    headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
-    async with browser.post("/api/auth.test", headers=headers) as response:
-        assert (response.status, response.headers["Retry-After"]) == (429, "3")
-    await act(browser, "faults/clear")
-    async with browser.post("/api/auth.test", headers=headers) as response:
-        assert response.status == 200
-    assert (await act(browser, "faults", fault="earthquake"))["error"] == "unknown_fault"
-    await act(browser, "faults", fault="drop")
-    slack.workspace.post(REPORTS, REPORTER, "lost")
-    async with browser.get("/control/deliveries") as response:
-        assert (await response.json())["deliveries"][-1]["outcome"] == "dropped"
-
-
 async def test_a_wrong_request_is_told_what_is_wrong(browser: aiohttp.ClientSession) -> None:
     assert (await act(browser, "messages", user=REPORTER))[
         "error"
@@ -121,19 +95,3 @@ async def test_an_open_page_sees_what_happens(slack: SlackSandbox, browser: aioh
         await stream.content.readline()
         event = json.loads((await stream.content.readline()).removeprefix(b"data: "))
     assert (event["channel"], event["text"]) == (REPORTS, "live")
-
-
-async def test_the_process_says_when_it_listens_and_ends_on_sigterm() -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "threadline_devstack", "slack", stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(30):
-        ready = json.loads(await process.stdout.readline())
-        assert ready["event"] == "sandbox_ready"
-        async with aiohttp.ClientSession() as session, session.get(f"{ready['url']}/stream") as stream:
-            assert await stream.content.readline() == b": hello\n"
-            async with session.get(f"{ready['url']}/healthz") as response:
-                assert await response.json() == {"ok": True}
-            process.send_signal(signal.SIGTERM)
-            assert await process.wait() == 0
