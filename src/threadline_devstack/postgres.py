@@ -13,7 +13,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -36,12 +36,6 @@ class Databases:
     agent: str
 
 
-@dataclass(frozen=True)
-class _Passwords:
-    owner: str
-    agent: str
-
-
 async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment: Mapping[str, str]) -> Databases:
     """Start a server on the data in `home/postgres`, made on first use, and bring it to the newest schema.
 
@@ -56,9 +50,9 @@ async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment:
     passwords = _passwords(folder / "passwords.json")
     environment = {**environment, "LC_ALL": "C"}
     if not (folder / "data").exists():
-        await _initialise(family, folder, binaries, account, environment, passwords.owner)
+        await _initialise(family, folder, binaries, account, environment, passwords[OWNER])
     port = ports.take(15432)
-    urls = Databases(_url(OWNER, passwords.owner, port), _url(AGENT, passwords.agent, port))
+    urls = Databases(_url(OWNER, passwords[OWNER], port), _url(AGENT, passwords[AGENT], port))
     await family.start(
         ChildCommand(
             "postgres",
@@ -68,16 +62,16 @@ async def start(family: ProcessGroup, home: Path, ports: FreePorts, environment:
                 *(f"--listen_addresses={HOST}", f"--port={port}", "--unix_socket_directories="),
             ),
             environment,
-            ready=_accepting(_url(OWNER, passwords.owner, port, "postgres")),
+            ready=_accepting(_url(OWNER, passwords[OWNER], port, "postgres")),
             # Others' way to ask for an end, SIGTERM, waits for every client to leave.
             stop_with=signal.SIGINT,
             account=account,
             folder=folder,
         )
     )
-    await _create_database(_url(OWNER, passwords.owner, port, "postgres"))
+    await _create_database(_url(OWNER, passwords[OWNER], port, "postgres"))
     await asyncio.to_thread(migrate.upgrade, urls.owner)
-    await _let_agent_in(urls.owner, passwords.agent)
+    await _let_agent_in(urls.owner, passwords[AGENT])
     return urls
 
 
@@ -167,12 +161,13 @@ def _open_way(folder: Path) -> None:
             each.chmod(mode | 0o001)
 
 
-def _passwords(path: Path) -> _Passwords:
+def _passwords(path: Path) -> dict[str, str]:
+    """By login; made on first use."""
     if not path.exists():
         if (path.parent / "data").exists():
             raise Permanent(f"{path} is missing, so the database beside it cannot be opened: remove {path.parent}.")
-        _write_private(path, json.dumps(asdict(_Passwords(secrets.token_urlsafe(24), secrets.token_urlsafe(24)))))
-    return _Passwords(**json.loads(path.read_text()))
+        _write_private(path, json.dumps({login: secrets.token_urlsafe(24) for login in (OWNER, AGENT)}))
+    return dict(json.loads(path.read_text()))
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
 import uvicorn
 from starlette.applications import Starlette
@@ -11,12 +11,15 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from threadline_devstack.processes import HOST
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+Guard = Callable[[str, Endpoint], Endpoint]
+"""Puts something in front of an endpoint of a service."""
 GRACE = 2
 """Seconds for requests in flight when it stops."""
 

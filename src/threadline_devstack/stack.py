@@ -41,12 +41,15 @@ class StackOptions:
         given: the caller's environment: real tokens, keys and addresses in it replace what would be started.
         settings: further settings for the product's processes, such as `THREADLINE_REPORTER_TIMEOUT`.
         pace: seconds of pause before each reply of the model sandbox, so that people can watch.
+        slack, trackers: the sandboxes to run.
         usual_ports: take the ports that people know (7233, 8233, 8800, …) where they are free.
     """
 
     given: Mapping[str, str]
     settings: Mapping[str, str] | None = None
     pace: float = 0.0
+    slack: type[SlackSandbox] = SlackSandbox
+    trackers: type[TrackerSandbox] = TrackerSandbox
     usual_ports: bool = False
 
 
@@ -143,7 +146,10 @@ class Stack:
             self._start_model(),
             self._start_trackers(),
         )
-        self._make_repository()
+        if "THREADLINE_REPO" not in self._given:
+            make_sample_repository(self.home.repository)
+            self.settings["THREADLINE_REPO"] = str(self.home.repository)
+            self._on_progress("The sample repository is made")
         self.settings |= {"THREADLINE_HOME": str(self.home.root)} | dict(self._options.settings or {})
         self.home.write_settings(environment.pick(self.settings, environment.COMMANDS))
         await self._together(*(self._start_product(name) for name in PRODUCT))
@@ -210,7 +216,9 @@ class Stack:
 
     async def _start_slack(self) -> None:
         if not self.slack_is_real:
-            self._slack = await self._sandboxes.enter_async_context(SlackSandbox.running(port=self._ports.take(8800)))
+            self._slack = await self._sandboxes.enter_async_context(
+                self._options.slack.running(port=self._ports.take(8800))
+            )
             people = {"THREADLINE_ONCALL": identity.ON_CALL, "THREADLINE_APPROVERS": _APPROVERS}
             self.settings = people | self.settings | self._slack.settings
             self._on_progress(f"The Slack sandbox is up: {self._slack.url}")
@@ -227,18 +235,12 @@ class Stack:
     async def _start_trackers(self) -> None:
         if not (wanted := environment.without_a_service(self._given)):
             return
-        running = TrackerSandbox.running(self._ports.take(8950))
+        running = self._options.trackers.running(self._ports.take(8950))
         self._trackers = await self._sandboxes.enter_async_context(running)
         self.settings |= {name: value for name, value in self._trackers.settings.items() if name.startswith(wanted)}
         for name in ("NO_PROXY", "no_proxy"):  # beside a real Slack the core worker has the caller's proxies
             self.settings[name] = ",".join(filter(None, (self.settings.get(name), HOST, "localhost")))
         self._on_progress("The sandbox of Jira and GitHub is up")
-
-    def _make_repository(self) -> None:
-        if "THREADLINE_REPO" not in self._given:
-            make_sample_repository(self.home.repository)
-            self.settings["THREADLINE_REPO"] = str(self.home.repository)
-            self._on_progress("The sample repository is made")
 
     async def _start_product(self, name: str) -> None:
         allowed = {"gateway": environment.GATEWAY, "core": environment.CORE, "agents": environment.AGENTS}[name]

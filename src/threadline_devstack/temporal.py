@@ -59,7 +59,10 @@ async def start(
     await family.start(
         ChildCommand(
             "temporal",
-            (*_arguments(folder / "temporal.db", taken, configuration), *_codec(codec_url)),
+            (
+                *_arguments(folder / "temporal.db", taken, configuration),
+                *(("--ui-codec-endpoint", codec_url) if codec_url else ()),
+            ),
             environment,
             ready=_serving(address),
             grace=5,
@@ -77,10 +80,6 @@ def _arguments(database: Path, ports: Mapping[str, int], configuration: Mapping[
     ]
     pairs = [*((name, str(value)) for name, value in options.items()), ("log-level", "warn"), *repeated]
     return (_binary(), "server", "start-dev", *(word for name, value in pairs for word in (f"--{name}", value)))
-
-
-def _codec(url: str) -> tuple[str, ...]:
-    return ("--ui-codec-endpoint", url) if url else ()
 
 
 def _binary() -> str:

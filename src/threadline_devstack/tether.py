@@ -16,19 +16,15 @@ def main(argv: list[str]) -> None:
     parent, account, program = int(argv[1]), argv[2], argv[4:]
     libc = ctypes.CDLL(None, use_errno=True)
     if account != "-":
-        _become(account)
+        uid, gid = map(int, account.split(":"))
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
     # After the change of account, which clears it.
     _die_with_parent(libc)
     if os.getppid() != parent:
         sys.exit("The devstack that started this process has ended.")
     os.execv(program[0], program)  # noqa: S606  no shell is wanted
-
-
-def _become(account: str) -> None:
-    uid, gid = account.split(":")
-    os.setgroups([])
-    os.setgid(int(gid))
-    os.setuid(int(uid))
 
 
 def _die_with_parent(libc: ctypes.CDLL) -> None:

@@ -12,6 +12,7 @@ from icalendar import Calendar
 from sqlalchemy import text
 
 from tests.sales.customers import Directory
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.tool_scene import ToolScene
 from threadline.appointments import tools as appointments
 from threadline.appointments.invitations import SlackInvitationSender
@@ -23,7 +24,6 @@ from threadline.threads.outbox import Outbox
 from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.wiring.conversations import find_contact
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER
 from threadline_devstack.slack.model import SandboxFile
 
@@ -34,7 +34,7 @@ TEN = "2026-03-02T10:00"
 class Office:
     desk: ToolScene
     database: Database
-    slack: SlackSandbox
+    slack: FaultySlack
     root: str
     people: Directory
 
@@ -53,7 +53,7 @@ class Office:
 
 @pytest.fixture
 async def office(database: Database) -> AsyncIterator[Office]:
-    async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
+    async with FaultySlack.running() as slack, aiohttp.ClientSession() as session:
         root = slack.workspace.post(GENERAL, REPORTER, "Book a meeting with me").ts
         people = Directory()
         outbox = Outbox(SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session)), database)

@@ -21,6 +21,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.chaos.scripted import FaultRates
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline_devstack import environment, postgres, temporal
@@ -28,7 +29,6 @@ from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.processes import HOST, ChildCommand, FreePorts, ProcessGroup, ready_on_event
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import SandboxMessage
 from threadline_devstack.state_folder import StateFolder
 
@@ -71,7 +71,7 @@ class ChaosStack:
     home: StateFolder
     family: ProcessGroup
     clock: Clock
-    slack: SlackSandbox
+    slack: FaultySlack
     model: ModelSandbox
     settings: dict[str, str]
     client: Client
@@ -95,7 +95,7 @@ class ChaosStack:
             machine = environment.pick(os.environ, environment.MACHINE) | {"PYTHONUNBUFFERED": "1"}
             clock = Clock()
             slack = await opened.enter_async_context(
-                SlackSandbox.running(clock=clock, retry_delays=RETRIES, ack_timeout=3.0)
+                FaultySlack.running(clock=clock, retry_delays=RETRIES, ack_timeout=3.0)
             )
             model = await opened.enter_async_context(ModelSandbox.running())
             server, databases = await asyncio.gather(
@@ -225,7 +225,7 @@ def key_of(post: SandboxMessage) -> str:
 
 
 def _settings(
-    home: StateFolder, slack: SlackSandbox, server: temporal.TemporalServer, databases: postgres.Databases
+    home: StateFolder, slack: FaultySlack, server: temporal.TemporalServer, databases: postgres.Databases
 ) -> dict[str, str]:
     return {
         **LIMITS,

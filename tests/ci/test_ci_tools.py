@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from tests.support.faulty_sandboxes import EndpointFaultKind
 from tests.support.remote_tools import Office, opened
 from tests.support.tool_results import code_of
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import EACH_LOG, LOG_ROOM, LOGS, Actions
 from threadline.tools.model import ErrorCode, ToolStatus
 from threadline.tools.output import render_result
-from threadline_devstack.trackers.faults import EndpointFaultKind
 from threadline_devstack.trackers.github import FAILED, SLUG, WELL, CiRun
 
 CODES = "Codes hold on their last day"

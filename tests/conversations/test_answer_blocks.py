@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.slack.limits import check, legible, tables
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.conversations import blocks
 from threadline.conversations.blocks import answer_of
@@ -16,7 +17,6 @@ from threadline.db.engine import Database
 from threadline.slack.client import SlackClient
 from threadline.slack.text import is_blank
 from threadline.threads.outbox import Outbox, Post
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import DEVELOPER, SUMMARIES
 
 ROLES: tuple[str, list[dict[str, Any]]] = ("roles", [{"name": "Dev", "day_rate": "900"}, {"name": "QA"}])
@@ -101,7 +101,7 @@ def test_key_in_an_answer_is_recognised_before_the_text_is_cut() -> None:
 
 
 async def test_answer_with_its_tables_is_posted_once(
-    sandbox: SlackSandbox, slack: SlackClient, database: Database, clock: Clock
+    sandbox: FaultySlack, slack: SlackClient, database: Database, clock: Clock
 ) -> None:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "which tickets?").ts
     outbox = Outbox(slack, database, clock)

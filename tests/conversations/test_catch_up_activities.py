@@ -11,8 +11,10 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from threadline.conversations.conversation_store import ConversationStore
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.conversations.model.conversation import CONVERSATION
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
 from threadline.db.engine import Database
 from threadline.gateway.router import ThreadResolver
 from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
@@ -26,7 +28,6 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType, m
 from threadline.wiring.core_worker import thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import SandboxMessage
 
 BOT, REPORTER, BYSTANDER, GENERAL = identity.BOT_USER, identity.REPORTER, identity.BYSTANDER, identity.GENERAL
@@ -54,13 +55,13 @@ class Memory:
 
     async def keep(self, thread: Thread, message: IncomingMessage) -> None:
         async with self._database.begin() as tx:
-            await ConversationStore(tx).store(thread, [message])
+            await MessageStore(tx).store(thread, [message])
 
 
 class CatchUpWorkspace:
     """A workspace without a gateway, and a catch-up that stores what it finds."""
 
-    def __init__(self, database: Database, slack: SlackSandbox, http: aiohttp.ClientSession) -> None:
+    def __init__(self, database: Database, slack: FaultySlack, http: aiohttp.ClientSession) -> None:
         self.database = database
         self.workspace = slack.workspace
         self.memory = Memory(database)
@@ -151,7 +152,7 @@ class CatchUpWorkspace:
 
 @pytest.fixture
 async def house(database: Database) -> AsyncIterator[CatchUpWorkspace]:
-    async with SlackSandbox.running(retry_delays=(), ack_timeout=0.05) as slack, aiohttp.ClientSession() as http:
+    async with FaultySlack.running(retry_delays=(), ack_timeout=0.05) as slack, aiohttp.ClientSession() as http:
         yield CatchUpWorkspace(database, slack, http)
 
 

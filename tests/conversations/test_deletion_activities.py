@@ -9,9 +9,8 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt import TurnNote
-from threadline.conversations.thread_reads import GONE
+from threadline.conversations.store.transcript import REMOVED, TranscriptStore
 from threadline.conversations.thread_tool import TOOLS, ThreadMessage, ThreadPart, ThreadReader
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
 from threadline.tools.context import Services
@@ -81,7 +80,7 @@ async def test_result_read_during_a_deletion_is_stored_nowhere(talk: Conversatio
     reader.meanwhile = [delete]
     for _ in range(2):  # the result was lost, and is asked for again
         assert (await read(talk)).status is ExecutionStatus.OK
-        assert await kept(talk) == (GONE, None)
+        assert await kept(talk) == (REMOVED, None)
 
 
 async def test_earlier_deletion_removes_nothing(talk: ConversationActivityScene) -> None:
@@ -96,7 +95,7 @@ async def test_call_that_is_made_again_shows_what_is_left(talk: ConversationActi
     """As if the transcript had been lost, and the deletion came before the next attempt."""
     await read(talk)
     async with talk.database.begin() as tx:
-        await tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+        await tx.exec_driver_sql("DELETE FROM transcript_entries WHERE key LIKE 't:%'")
     await talk.said(talk.deletion(talk.message("")))
     reader.said = "(deleted)"
     await read(talk)

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.tool_fakes import MemoryLedger, context
 from threadline.conversations import thread_reader
 from threadline.conversations.thread_reader import SlackThreadReader
@@ -21,7 +22,6 @@ from threadline.tools.context import Services
 from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, BOT_USER, DEVELOPER, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxUser
 
@@ -29,7 +29,7 @@ from threadline_devstack.slack.model import SandboxUser
 class Reader:
     """Somebody who reads the thread `root` of the sandbox, through the whole pipeline."""
 
-    def __init__(self, sandbox: SlackSandbox, slack: SlackClient) -> None:
+    def __init__(self, sandbox: FaultySlack, slack: SlackClient) -> None:
         self.sandbox = sandbox
         self.root = ""
         self._registry = ToolRegistry(TOOLS)
@@ -53,7 +53,7 @@ class Reader:
 
 @pytest.fixture
 async def reader() -> AsyncIterator[Reader]:
-    async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
+    async with FaultySlack.running() as sandbox, aiohttp.ClientSession() as session:
         yield Reader(sandbox, SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session)))
 
 

@@ -12,9 +12,9 @@ import pytest_asyncio
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline_devstack import server
 from threadline_devstack.processes import HOST
-from threadline_devstack.slack.app import SlackSandbox
 
 HERE = Path(__file__).parent
 
@@ -30,8 +30,8 @@ class SlackServer:
         await self._app(scope, receive, send)
 
     @asynccontextmanager
-    async def sandbox(self, **options: Any) -> AsyncIterator[SlackSandbox]:
-        sandbox = SlackSandbox(self._url, self._session, **options)
+    async def sandbox(self, **options: Any) -> AsyncIterator[FaultySlack]:
+        sandbox = FaultySlack(self._url, self._session, **options)
         self._app = sandbox.app
         try:
             yield sandbox

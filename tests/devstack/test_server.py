@@ -8,20 +8,19 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline_devstack.models.sandbox import ModelSandbox
-from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.trackers.app import TrackerSandbox
 
 REPORT = '{"channel": "C0REPORTS", "user": "U0REPORTER", "text": "x"}'
 SANDBOXES: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str]] = {
     # what runs it, and what a page must not read
-    "slack": (SlackSandbox.running, "control/state"),
+    "slack": (FaultySlack.running, "control/state"),
     "models": (ModelSandbox.running, "v1/messages"),
-    "trackers": (TrackerSandbox.running, "jira/rest/api/2/myself"),
+    "trackers": (FaultyTrackers.running, "jira/rest/api/2/myself"),
 }
 ORDERS: dict[str, tuple[Callable[[], AbstractAsyncContextManager[Any]], str, str]] = {
     # what runs it, what a page must not send, and its body
-    "slack": (SlackSandbox.running, "control/messages", REPORT),
+    "slack": (FaultySlack.running, "control/messages", REPORT),
     "models": (ModelSandbox.running, "v1/messages", '{"messages": []}'),
 }
 

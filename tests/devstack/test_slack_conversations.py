@@ -12,7 +12,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack.app import SlackSandbox
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline_devstack.slack.identity import BOT_ID, BOT_TOKEN, BOT_USER, BYSTANDER, GENERAL, REPORTER
 from threadline_devstack.slack.workspace import STATUS_SECONDS
 
@@ -34,18 +34,18 @@ def clock() -> Clock:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slack(slack_server: SlackServer, clock: Clock) -> AsyncIterator[SlackSandbox]:
+async def slack(slack_server: SlackServer, clock: Clock) -> AsyncIterator[FaultySlack]:
     async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05, clock=clock) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
-def client(slack: SlackSandbox) -> AsyncWebClient:
+def client(slack: FaultySlack) -> AsyncWebClient:
     return AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def browser(slack: SlackSandbox) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(slack: FaultySlack) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(base_url=slack.url) as session:
         yield session
 
@@ -69,7 +69,7 @@ async def refusal(call: Any) -> str:
     return str(caught.value.response["error"])
 
 
-def heard(slack: SlackSandbox) -> list[dict[str, Any]]:
+def heard(slack: FaultySlack) -> list[dict[str, Any]]:
     """Every event of the workspace from now on."""
     events: list[dict[str, Any]] = []
     slack.workspace.listeners.append(events.append)
@@ -77,7 +77,7 @@ def heard(slack: SlackSandbox) -> list[dict[str, Any]]:
 
 
 async def test_a_person_writes_to_the_bot_in_a_channel_of_their_own(
-    slack: SlackSandbox, browser: aiohttp.ClientSession, client: AsyncWebClient
+    slack: FaultySlack, browser: aiohttp.ClientSession, client: AsyncWebClient
 ) -> None:
     events = heard(slack)
     mine = (await act(browser, "channels/direct", user=REPORTER))["channel"]
@@ -98,7 +98,7 @@ async def test_a_person_writes_to_the_bot_in_a_channel_of_their_own(
 
 
 async def test_a_stop_sign_is_told_with_its_message_and_its_moment(
-    slack: SlackSandbox, browser: aiohttp.ClientSession
+    slack: FaultySlack, browser: aiohttp.ClientSession
 ) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> add three items").ts
     events = heard(slack)
@@ -112,7 +112,7 @@ async def test_a_stop_sign_is_told_with_its_message_and_its_moment(
 
 
 async def test_a_status_stays_until_the_bot_answers(
-    slack: SlackSandbox, client: AsyncWebClient, browser: aiohttp.ClientSession
+    slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> add three items").ts
     other = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> and you?").ts
@@ -128,7 +128,7 @@ async def test_a_status_stays_until_the_bot_answers(
 
 
 async def test_a_status_is_taken_back_by_an_empty_one(
-    slack: SlackSandbox, client: AsyncWebClient, browser: aiohttp.ClientSession
+    slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking")
@@ -138,7 +138,7 @@ async def test_a_status_is_taken_back_by_an_empty_one(
 
 
 async def test_a_status_that_nothing_follows_goes_after_two_minutes(
-    slack: SlackSandbox, client: AsyncWebClient, browser: aiohttp.ClientSession, clock: Clock
+    slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession, clock: Clock
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     await client.assistant_threads_setStatus(channel_id=GENERAL, thread_ts=root, status="is thinking")
@@ -150,7 +150,7 @@ async def test_a_status_that_nothing_follows_goes_after_two_minutes(
 
 
 async def test_the_page_is_told_of_a_status_and_the_app_is_not(
-    slack: SlackSandbox, client: AsyncWebClient, browser: aiohttp.ClientSession
+    slack: FaultySlack, client: AsyncWebClient, browser: aiohttp.ClientSession
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     before = len(slack.deliveries.log)
@@ -180,7 +180,7 @@ async def test_the_page_is_told_of_a_status_and_the_app_is_not(
     ],
 )
 async def test_a_status_is_refused_by_the_name_slack_uses(
-    slack: SlackSandbox, client: AsyncWebClient, given: dict[str, Any], error: str
+    slack: FaultySlack, client: AsyncWebClient, given: dict[str, Any], error: str
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     whole = {"channel_id": GENERAL, "thread_ts": root, "status": "is thinking"} | given
@@ -189,7 +189,7 @@ async def test_a_status_is_refused_by_the_name_slack_uses(
 
 
 async def test_a_status_belongs_to_a_threads_root_in_a_channel_with_the_bot(
-    slack: SlackSandbox, client: AsyncWebClient
+    slack: FaultySlack, client: AsyncWebClient
 ) -> None:
     root = slack.workspace.post(GENERAL, REPORTER, "hi").ts
     reply = slack.workspace.post(GENERAL, BOT_USER, "hi", thread_ts=root, bot_id=BOT_ID).ts

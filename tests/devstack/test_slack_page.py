@@ -10,18 +10,18 @@ import aiohttp
 import pytest_asyncio
 
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack.app import SlackSandbox
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline_devstack.slack.identity import BYSTANDER, REPORTER, REPORTS
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+async def slack(slack_server: SlackServer) -> AsyncIterator[FaultySlack]:
     async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05) as sandbox:
         yield sandbox
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def browser(slack: SlackSandbox) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(slack: FaultySlack) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(base_url=slack.url) as session:
         yield session
 
@@ -82,13 +82,13 @@ async def test_the_page_needs_nothing_from_elsewhere(browser: aiohttp.ClientSess
         assert response.status == 404
 
 
-async def test_an_uploaded_page_runs_no_script(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
+async def test_an_uploaded_page_runs_no_script(slack: FaultySlack, browser: aiohttp.ClientSession) -> None:
     file = slack.workspace.add_file("x.html", REPORTER, b"<script>alert(1)</script>")
     async with browser.get(f"/pages/files/{file.id}") as response:
         assert response.headers["Content-Security-Policy"].startswith("sandbox")
 
 
-async def test_an_open_page_sees_what_happens(slack: SlackSandbox, browser: aiohttp.ClientSession) -> None:
+async def test_an_open_page_sees_what_happens(slack: FaultySlack, browser: aiohttp.ClientSession) -> None:
     async with asyncio.timeout(5), browser.get("/stream") as stream:
         assert await stream.content.readline() == b": hello\n"
         slack.workspace.post(REPORTS, REPORTER, "live")

@@ -13,8 +13,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from tests.chaos.plan import seeded_random
 from tests.chaos.weather import Weather
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.slack.faults import CallFault, SlackFaults
+from tests.support.faulty_sandboxes import FaultySlack, OrderedSlackFaults
+from threadline_devstack.slack.faults import CallFault
 from threadline_devstack.slack.identity import (
     APP_TOKEN,
     BOT_ID,
@@ -30,13 +30,13 @@ from threadline_devstack.slack.identity import (
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+async def slack(slack_server: SlackServer) -> AsyncIterator[FaultySlack]:
     async with slack_server.sandbox(retry_delays=(), ack_timeout=0.05) as sandbox:
         yield sandbox
 
 
 @pytest.fixture
-def client(slack: SlackSandbox) -> AsyncWebClient:
+def client(slack: FaultySlack) -> AsyncWebClient:
     return AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
 
 
@@ -51,7 +51,7 @@ async def test_the_bot_learns_who_it_is(client: AsyncWebClient) -> None:
     assert (answer["team_id"], answer["user_id"], answer["bot_id"]) == (TEAM, BOT_USER, BOT_ID)
 
 
-async def test_a_wrong_or_missing_token_is_refused(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_wrong_or_missing_token_is_refused(slack: FaultySlack, client: AsyncWebClient) -> None:
     assert await refusal(AsyncWebClient(token="xoxb-other", base_url=slack.api_url).auth_test()) == "invalid_auth"
     assert await refusal(AsyncWebClient(base_url=slack.api_url).auth_test()) == "not_authed"
     assert await refusal(client.apps_connections_open(app_token=BOT_TOKEN)) == "not_allowed_token_type"
@@ -62,7 +62,7 @@ async def test_an_unknown_method_says_so(client: AsyncWebClient) -> None:
     assert await refusal(client.api_call("chat.shout")) == "unknown_method"
 
 
-async def test_a_post_is_stored_with_its_blocks_and_metadata(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_post_is_stored_with_its_blocks_and_metadata(slack: FaultySlack, client: AsyncWebClient) -> None:
     metadata = {"event_type": "case", "event_payload": {"key": "BUG-1:1"}}
     posted = await client.chat_postMessage(
         channel=REPORTS, text="Found it", blocks=[{"type": "markdown", "text": "**Found** it"}], metadata=metadata
@@ -76,7 +76,7 @@ async def test_a_post_is_stored_with_its_blocks_and_metadata(slack: SlackSandbox
     assert full["metadata"] == metadata
 
 
-async def test_a_call_may_be_sent_as_a_form(slack: SlackSandbox) -> None:
+async def test_a_call_may_be_sent_as_a_form(slack: FaultySlack) -> None:
     form = {"channel": REPORTS, "text": "hi", "blocks": '[{"type": "divider"}]'}
     headers = {"Authorization": f"Bearer {BOT_TOKEN}"}
     async with (
@@ -122,7 +122,7 @@ async def test_a_post_is_refused_by_the_name_slack_uses(
     assert await refusal(client.api_call("chat.postMessage", json=arguments)) == error
 
 
-async def test_an_archived_channel_and_a_removed_bot_refuse_posts(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_an_archived_channel_and_a_removed_bot_refuse_posts(slack: FaultySlack, client: AsyncWebClient) -> None:
     slack.workspace.leave(GENERAL, BOT_USER)
     slack.workspace.archive(REPORTS)
     assert await refusal(client.chat_postMessage(channel=GENERAL, text="x")) == "not_in_channel"
@@ -132,7 +132,7 @@ async def test_an_archived_channel_and_a_removed_bot_refuse_posts(slack: SlackSa
     assert (await client.chat_postMessage(channel=GENERAL, text="x"))["ok"]
 
 
-async def test_the_bot_edits_its_own_posts_only(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_the_bot_edits_its_own_posts_only(slack: FaultySlack, client: AsyncWebClient) -> None:
     posted = await client.chat_postMessage(channel=REPORTS, text="one", blocks=[{"type": "divider"}])
     await client.chat_update(channel=REPORTS, ts=posted["ts"], text="two")
     shown = (await client.conversations_history(channel=REPORTS))["messages"][0]
@@ -142,13 +142,13 @@ async def test_the_bot_edits_its_own_posts_only(slack: SlackSandbox, client: Asy
     assert await refusal(client.chat_update(channel=REPORTS, ts=other.ts, text="x")) == "cant_update_message"
 
 
-async def test_an_ephemeral_post_is_in_no_history(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_an_ephemeral_post_is_in_no_history(slack: FaultySlack, client: AsyncWebClient) -> None:
     await client.chat_postEphemeral(channel=REPORTS, user=REPORTER, text="only you")
     assert (await client.conversations_history(channel=REPORTS))["messages"] == []
     assert slack.workspace.ephemerals[0]["ephemeral_to"] == REPORTER
 
 
-async def test_reactions_are_counted_once_a_user(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_reactions_are_counted_once_a_user(slack: FaultySlack, client: AsyncWebClient) -> None:
     ts = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     await client.reactions_add(channel=REPORTS, timestamp=ts, name="eyes")
     slack.workspace.react(REPORTS, ts, BYSTANDER, "eyes")
@@ -161,12 +161,12 @@ async def test_reactions_are_counted_once_a_user(slack: SlackSandbox, client: As
 
 
 async def test_timestamps_rise_even_when_the_clock_stands_still() -> None:
-    async with SlackSandbox.running(clock=lambda: 1_700_000_000.5, retry_delays=(), ack_timeout=0.05) as slack:
+    async with FaultySlack.running(clock=lambda: 1_700_000_000.5, retry_delays=(), ack_timeout=0.05) as slack:
         stamps = [slack.workspace.post(REPORTS, REPORTER, "x").ts for _ in range(3)]
     assert stamps == ["1700000000.500000", "1700000000.500001", "1700000000.500002"]
 
 
-async def test_history_pages_newest_first_and_without_replies(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_history_pages_newest_first_and_without_replies(slack: FaultySlack, client: AsyncWebClient) -> None:
     roots = [slack.workspace.post(REPORTS, REPORTER, f"report {n}").ts for n in range(5)]
     slack.workspace.post(REPORTS, REPORTER, "a reply", thread_ts=roots[0])
     shared = slack.workspace.post(REPORTS, REPORTER, "also here", thread_ts=roots[0], broadcast=True).ts
@@ -177,7 +177,7 @@ async def test_history_pages_newest_first_and_without_replies(slack: SlackSandbo
     assert seen == [shared, *reversed(roots)]
 
 
-async def test_bounds_are_open_unless_inclusive(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_bounds_are_open_unless_inclusive(slack: FaultySlack, client: AsyncWebClient) -> None:
     stamps = [slack.workspace.post(REPORTS, REPORTER, "x").ts for _ in range(4)]
     bounds: dict[str, Any] = {"channel": REPORTS, "oldest": stamps[0], "latest": stamps[3]}
     between = await client.conversations_history(**bounds)
@@ -187,7 +187,7 @@ async def test_bounds_are_open_unless_inclusive(slack: SlackSandbox, client: Asy
     assert await refusal(client.conversations_history(channel=REPORTS, cursor="nonsense")) == "invalid_cursor"
 
 
-async def test_replies_come_oldest_first_behind_their_root(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_replies_come_oldest_first_behind_their_root(slack: FaultySlack, client: AsyncWebClient) -> None:
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     replies = [slack.workspace.post(REPORTS, BYSTANDER, f"{n}", thread_ts=root).ts for n in range(3)]
     seen = [
@@ -204,7 +204,7 @@ async def test_replies_come_oldest_first_behind_their_root(slack: SlackSandbox, 
     assert await refusal(client.conversations_replies(channel=REPORTS, ts="1.000001")) == "thread_not_found"
 
 
-async def test_a_deleted_root_with_replies_stays_as_a_tombstone(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_deleted_root_with_replies_stays_as_a_tombstone(slack: FaultySlack, client: AsyncWebClient) -> None:
     root = slack.workspace.post(REPORTS, REPORTER, "secret").ts
     slack.workspace.post(REPORTS, BYSTANDER, "answer", thread_ts=root)
     slack.workspace.delete(REPORTS, root, by=REPORTER)
@@ -220,13 +220,13 @@ async def test_people_and_places_are_listed(client: AsyncWebClient) -> None:
     assert await refusal(client.users_info(user="U0NOBODY")) == "user_not_found"
 
 
-async def test_a_user_is_written_to_in_one_direct_channel(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_user_is_written_to_in_one_direct_channel(slack: FaultySlack, client: AsyncWebClient) -> None:
     posted = await client.chat_postMessage(channel=REPORTER, text="hello")
     assert posted["channel"] == slack.workspace.open_im(REPORTER).id
     assert posted["channel"].startswith("D")
 
 
-async def test_a_file_goes_up_and_comes_down_for_the_bot_alone(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_file_goes_up_and_comes_down_for_the_bot_alone(slack: FaultySlack, client: AsyncWebClient) -> None:
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     content = b"<html>a log</html>"
     uploaded = await client.files_upload_v2(
@@ -245,7 +245,7 @@ async def test_a_file_goes_up_and_comes_down_for_the_bot_alone(slack: SlackSandb
 
 
 async def test_a_file_says_where_it_is_shared_and_keeps_direct_messages_apart(
-    slack: SlackSandbox, client: AsyncWebClient
+    slack: FaultySlack, client: AsyncWebClient
 ) -> None:
     file = slack.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
     unshared = (await client.files_info(file=file.id))["file"]
@@ -260,7 +260,7 @@ async def test_a_file_says_where_it_is_shared_and_keeps_direct_messages_apart(
 
 
 async def test_a_download_can_show_a_login_page_or_fail_and_a_file_can_announce_another_size(
-    slack: SlackSandbox, client: AsyncWebClient
+    slack: FaultySlack, client: AsyncWebClient
 ) -> None:
     file = slack.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
     file.announced = 60
@@ -280,7 +280,7 @@ async def test_a_download_can_show_a_login_page_or_fail_and_a_file_can_announce_
             assert await response.read() == b"%PDF-1.4"
 
 
-async def test_a_rate_limit_names_its_seconds_and_stores_nothing(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_rate_limit_names_its_seconds_and_stores_nothing(slack: FaultySlack, client: AsyncWebClient) -> None:
     slack.faults.rate_limit("chat.postMessage", retry_after=7)
     with pytest.raises(SlackApiError) as caught:
         await client.chat_postMessage(channel=REPORTS, text="x")
@@ -289,7 +289,7 @@ async def test_a_rate_limit_names_its_seconds_and_stores_nothing(slack: SlackSan
     assert [message.text for message in slack.workspace.channel(REPORTS).messages.values()] == ["y"]
 
 
-async def test_a_refusal_has_slacks_name_and_stores_nothing(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_refusal_has_slacks_name_and_stores_nothing(slack: FaultySlack, client: AsyncWebClient) -> None:
     slack.faults.refuse("chat.postMessage", "missing_scope")
     with pytest.raises(SlackApiError) as caught:
         await client.chat_postMessage(channel=REPORTS, text="x")
@@ -297,7 +297,7 @@ async def test_a_refusal_has_slacks_name_and_stores_nothing(slack: SlackSandbox,
     assert slack.workspace.channel(REPORTS).messages == {}
 
 
-async def test_a_failure_comes_before_or_after_storing(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_failure_comes_before_or_after_storing(slack: FaultySlack, client: AsyncWebClient) -> None:
     slack.faults.fail_before("chat.postMessage")
     slack.faults.fail_after("chat.postMessage")
     for text in ("lost", "kept"):
@@ -307,7 +307,7 @@ async def test_a_failure_comes_before_or_after_storing(slack: SlackSandbox, clie
     assert [message.text for message in slack.workspace.channel(REPORTS).messages.values()] == ["kept"]
 
 
-async def test_a_slow_answer_comes_after_its_post_is_stored(slack: SlackSandbox, client: AsyncWebClient) -> None:
+async def test_a_slow_answer_comes_after_its_post_is_stored(slack: FaultySlack, client: AsyncWebClient) -> None:
     slack.faults.slow("chat.postMessage", seconds=2)
     stored = asyncio.Event()
     slack.workspace.listeners.append(lambda _: stored.set())
@@ -335,7 +335,7 @@ def test_weather_throws_the_same_for_the_same_seed_and_spares_what_it_does_not_n
 
 
 def test_what_is_ordered_comes_before_the_weather_and_clear_ends_both() -> None:
-    faults = SlackFaults()
+    faults = OrderedSlackFaults()
     faults.chance = Weather(seeded_random("1"), duplicated=1.0, error_before=1.0)
     faults.rate_limit("chat.postMessage")
     assert faults.ordered("chat.postMessage") == 1

@@ -15,15 +15,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tests.devstack.conftest import SlackServer
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline_devstack import server
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SIGNING_SECRET
 
 
 class Receiver:
     """Bolt behind a door that notes the headers and may answer `answers` first, by status and headers."""
 
-    def __init__(self, slack: SlackSandbox, listener: socket.socket, secret: str = SIGNING_SECRET) -> None:
+    def __init__(self, slack: FaultySlack, listener: socket.socket, secret: str = SIGNING_SECRET) -> None:
         client = AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
         bolt = AsyncApp(client=client, signing_secret=secret, process_before_response=True)
         bolt.event("message")(self._keep)
@@ -49,13 +49,13 @@ class Receiver:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+async def slack(slack_server: SlackServer) -> AsyncIterator[FaultySlack]:
     async with slack_server.sandbox(retry_delays=(0.0, 0.01, 0.02)) as sandbox:
         yield sandbox
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def receiver(slack: SlackSandbox) -> AsyncIterator[Receiver]:
+async def receiver(slack: FaultySlack) -> AsyncIterator[Receiver]:
     with server.bound(0) as listener:
         receiver = Receiver(slack, listener)
         async with server.serving(receiver.app, listener):
@@ -63,7 +63,7 @@ async def receiver(slack: SlackSandbox) -> AsyncIterator[Receiver]:
             yield receiver
 
 
-async def test_a_signed_event_passes_bolts_check(slack: SlackSandbox, receiver: Receiver) -> None:
+async def test_a_signed_event_passes_bolts_check(slack: FaultySlack, receiver: Receiver) -> None:
     slack.workspace.post(REPORTS, REPORTER, "über &amp; ünder")
     await slack.deliveries.settled()
     assert receiver.genuine == [True]
@@ -71,7 +71,7 @@ async def test_a_signed_event_passes_bolts_check(slack: SlackSandbox, receiver: 
     assert [body["event"]["text"] for body in receiver.bodies] == ["über &amp; ünder"]
 
 
-async def test_a_failure_is_retried_with_number_and_reason(slack: SlackSandbox, receiver: Receiver) -> None:
+async def test_a_failure_is_retried_with_number_and_reason(slack: FaultySlack, receiver: Receiver) -> None:
     receiver.answers = [(500, {}), (503, {})]
     slack.workspace.post(REPORTS, REPORTER, "bug")
     await slack.deliveries.settled()
@@ -80,14 +80,14 @@ async def test_a_failure_is_retried_with_number_and_reason(slack: SlackSandbox, 
     assert slack.deliveries.log[-1].outcome == "delivered"
 
 
-async def test_an_app_may_ask_for_no_retry(slack: SlackSandbox, receiver: Receiver) -> None:
+async def test_an_app_may_ask_for_no_retry(slack: FaultySlack, receiver: Receiver) -> None:
     receiver.answers = [(500, {"X-Slack-No-Retry": "1"})]
     slack.workspace.post(REPORTS, REPORTER, "bug")
     await slack.deliveries.settled()
     assert (slack.deliveries.log[-1].attempts, slack.deliveries.log[-1].outcome) == (1, "given_up")
 
 
-async def test_an_app_that_is_away_gets_three_retries(slack: SlackSandbox) -> None:
+async def test_an_app_that_is_away_gets_three_retries(slack: FaultySlack) -> None:
     with server.bound(0) as taken:
         slack.deliveries.request_url = f"http://127.0.0.1:{taken.getsockname()[1]}/slack/events"
         slack.workspace.post(REPORTS, REPORTER, "bug")
@@ -95,7 +95,7 @@ async def test_an_app_that_is_away_gets_three_retries(slack: SlackSandbox) -> No
     assert (slack.deliveries.log[-1].attempts, slack.deliveries.log[-1].outcome) == (4, "given_up")
 
 
-async def test_an_interaction_is_sent_once(slack: SlackSandbox, receiver: Receiver) -> None:
+async def test_an_interaction_is_sent_once(slack: FaultySlack, receiver: Receiver) -> None:
     submission = {"type": "block_actions", "user": {"id": REPORTER}}
     receiver.answers = [(200, {}), (500, {})]
     assert await slack.deliveries.interact(submission)

@@ -12,7 +12,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from tests.devstack.conftest import SlackServer
-from threadline_devstack.slack.app import SlackSandbox
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline_devstack.slack.identity import (
     APP_TOKEN,
     BOT_ID,
@@ -32,7 +32,7 @@ Bodies = list[dict[str, Any]]
 class Gateway:
     """A Bolt app that keeps what it gets; it fails on the first `failures` events and so acknowledges none of them."""
 
-    def __init__(self, slack: SlackSandbox) -> None:
+    def __init__(self, slack: FaultySlack) -> None:
         self.client = AsyncWebClient(token=BOT_TOKEN, base_url=slack.api_url)
         self.app = AsyncApp(client=self.client, process_before_response=True, ignoring_self_events_enabled=False)
         self.bodies: Bodies = []
@@ -61,7 +61,7 @@ class Gateway:
 
 
 @contextlib.asynccontextmanager
-async def connected(slack: SlackSandbox, gateway: Gateway) -> AsyncIterator[AsyncSocketModeHandler]:
+async def connected(slack: FaultySlack, gateway: Gateway) -> AsyncIterator[AsyncSocketModeHandler]:
     handler = AsyncSocketModeHandler(gateway.app, APP_TOKEN)
     before = slack.sockets.count
     await handler.connect_async()  # type: ignore[no-untyped-call]
@@ -80,19 +80,19 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def slack(slack_server: SlackServer) -> AsyncIterator[SlackSandbox]:
+async def slack(slack_server: SlackServer) -> AsyncIterator[FaultySlack]:
     async with slack_server.sandbox(ack_timeout=1.0, retry_delays=(0.0, 0.05, 0.05)) as sandbox:
         yield sandbox
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def gateway(slack: SlackSandbox) -> AsyncIterator[Gateway]:
+async def gateway(slack: FaultySlack) -> AsyncIterator[Gateway]:
     gateway = Gateway(slack)
     async with connected(slack, gateway):
         yield gateway
 
 
-async def test_a_message_arrives_as_slack_wraps_it(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_message_arrives_as_slack_wraps_it(slack: FaultySlack, gateway: Gateway) -> None:
     message = slack.workspace.post(REPORTS, REPORTER, "it *breaks* &amp; <https://example.com|burns>")
     await slack.deliveries.settled()
     [body] = gateway.bodies
@@ -108,7 +108,7 @@ async def test_a_message_arrives_as_slack_wraps_it(slack: SlackSandbox, gateway:
     assert section["elements"][1] == {"type": "link", "url": "https://example.com", "text": "burns"}
 
 
-async def test_a_reply_names_its_root_and_the_roots_author(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_reply_names_its_root_and_the_roots_author(slack: FaultySlack, gateway: Gateway) -> None:
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     slack.workspace.post(REPORTS, BYSTANDER, "me too", thread_ts=root, broadcast=True)
     await slack.deliveries.settled()
@@ -116,7 +116,7 @@ async def test_a_reply_names_its_root_and_the_roots_author(slack: SlackSandbox, 
     assert (reply["thread_ts"], reply["parent_user_id"], reply["subtype"]) == (root, REPORTER, "thread_broadcast")
 
 
-async def test_a_mention_arrives_twice_with_two_event_ids(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_mention_arrives_twice_with_two_event_ids(slack: FaultySlack, gateway: Gateway) -> None:
     file = slack.workspace.add_file("shot.png", REPORTER, b"png")
     slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> look", files=[file.id])
     await slack.deliveries.settled()
@@ -128,7 +128,7 @@ async def test_a_mention_arrives_twice_with_two_event_ids(slack: SlackSandbox, g
     assert len({body["event_id"] for body in gateway.bodies}) == 2
 
 
-async def test_an_edit_shows_before_and_after_and_mentions_again(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_an_edit_shows_before_and_after_and_mentions_again(slack: FaultySlack, gateway: Gateway) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, "hello").ts
     slack.workspace.edit(GENERAL, ts, f"hello <@{BOT_USER}>", by=REPORTER)
     await slack.deliveries.settled()
@@ -140,7 +140,7 @@ async def test_an_edit_shows_before_and_after_and_mentions_again(slack: SlackSan
     assert mention["edited"]["user"] == REPORTER
 
 
-async def test_a_preview_fires_a_change_without_an_edit(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_preview_fires_a_change_without_an_edit(slack: FaultySlack, gateway: Gateway) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> <https://example.com>").ts
     slack.workspace.unfurl(GENERAL, ts, [{"title": "Example", "fallback": "Example"}])
     await slack.deliveries.settled()
@@ -149,7 +149,7 @@ async def test_a_preview_fires_a_change_without_an_edit(slack: SlackSandbox, gat
     assert [event["type"] for event in gateway.events].count("app_mention") == 1
 
 
-async def test_a_deletion_tells_what_was_there(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_deletion_tells_what_was_there(slack: FaultySlack, gateway: Gateway) -> None:
     alone = slack.workspace.post(REPORTS, REPORTER, "oops").ts
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     slack.workspace.post(REPORTS, BYSTANDER, "me too", thread_ts=root)
@@ -162,7 +162,7 @@ async def test_a_deletion_tells_what_was_there(slack: SlackSandbox, gateway: Gat
     assert tombstone["previous_message"]["text"] == "bug"
 
 
-async def test_reactions_and_joins_are_told(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_reactions_and_joins_are_told(slack: FaultySlack, gateway: Gateway) -> None:
     ts = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     slack.workspace.react(REPORTS, ts, BYSTANDER, "eyes")
     slack.workspace.unreact(REPORTS, ts, BYSTANDER, "eyes")
@@ -175,7 +175,7 @@ async def test_reactions_and_joins_are_told(slack: SlackSandbox, gateway: Gatewa
     assert gateway.events[1]["item_user"] == REPORTER
 
 
-async def test_the_bot_hears_its_own_posts_and_other_bots(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_the_bot_hears_its_own_posts_and_other_bots(slack: FaultySlack, gateway: Gateway) -> None:
     await gateway.client.chat_postMessage(channel=REPORTS, text="mine")
     slack.workspace.post(REPORTS, BYSTANDER, "alert", bot_id="B0ALERTS", subtype="bot_message", username="alerts")
     await slack.deliveries.settled()
@@ -184,7 +184,7 @@ async def test_the_bot_hears_its_own_posts_and_other_bots(slack: SlackSandbox, g
     assert (alert["subtype"], alert["bot_id"], alert["username"]) == ("bot_message", "B0ALERTS", "alerts")
 
 
-async def test_a_bot_that_was_removed_hears_nothing(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_bot_that_was_removed_hears_nothing(slack: FaultySlack, gateway: Gateway) -> None:
     slack.workspace.leave(GENERAL, BOT_USER)
     await slack.deliveries.settled()
     heard = len(gateway.events)
@@ -193,7 +193,7 @@ async def test_a_bot_that_was_removed_hears_nothing(slack: SlackSandbox, gateway
     assert len(gateway.events) == heard
 
 
-async def test_what_is_not_acknowledged_comes_again_with_its_number(slack: SlackSandbox) -> None:
+async def test_what_is_not_acknowledged_comes_again_with_its_number(slack: FaultySlack) -> None:
     gateway = Gateway(slack)
     gateway.failures = 2
     async with connected(slack, gateway):
@@ -204,13 +204,13 @@ async def test_what_is_not_acknowledged_comes_again_with_its_number(slack: Slack
 
 
 async def test_what_is_never_acknowledged_is_given_up() -> None:
-    async with SlackSandbox.running(ack_timeout=0.05, retry_delays=(0.0, 0.01)) as slack:
+    async with FaultySlack.running(ack_timeout=0.05, retry_delays=(0.0, 0.01)) as slack:
         slack.workspace.post(REPORTS, REPORTER, "nobody listens")
         await slack.deliveries.settled()
         assert [(delivery.attempts, delivery.outcome) for delivery in slack.deliveries.log] == [(3, "given_up")]
 
 
-async def test_an_event_goes_to_one_of_several_connections(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_an_event_goes_to_one_of_several_connections(slack: FaultySlack, gateway: Gateway) -> None:
     second = Gateway(slack)
     async with connected(slack, second):
         for number in range(4):
@@ -219,7 +219,7 @@ async def test_an_event_goes_to_one_of_several_connections(slack: SlackSandbox, 
     assert (len(gateway.events), len(second.events)) == (2, 2)
 
 
-async def test_a_refreshed_connection_loses_nothing(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_refreshed_connection_loses_nothing(slack: FaultySlack, gateway: Gateway) -> None:
     assert await slack.sockets.disconnect() == 1
     slack.workspace.post(REPORTS, REPORTER, "in between")
     await slack.deliveries.settled()
@@ -227,7 +227,7 @@ async def test_a_refreshed_connection_loses_nothing(slack: SlackSandbox, gateway
     assert slack.sockets.count == 1
 
 
-async def test_ordered_misbehaviour_happens_once(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_ordered_misbehaviour_happens_once(slack: FaultySlack, gateway: Gateway) -> None:
     def say(*texts: str) -> None:
         for text in texts:
             slack.workspace.post(REPORTS, REPORTER, text)
@@ -247,7 +247,7 @@ async def test_ordered_misbehaviour_happens_once(slack: SlackSandbox, gateway: G
     assert gateway.bodies[0]["event_id"] == gateway.bodies[1]["event_id"]
 
 
-async def test_a_click_reaches_the_app_which_answers_by_its_response_url(slack: SlackSandbox, gateway: Gateway) -> None:
+async def test_a_click_reaches_the_app_which_answers_by_its_response_url(slack: FaultySlack, gateway: Gateway) -> None:
     button = {
         "type": "button",
         "text": {"type": "plain_text", "text": "Resolve"},
@@ -267,11 +267,11 @@ async def test_a_click_reaches_the_app_which_answers_by_its_response_url(slack: 
 
 
 async def test_an_interaction_that_nobody_acknowledges_is_told_so() -> None:
-    async with SlackSandbox.running(ack_timeout=0.05) as slack:
+    async with FaultySlack.running(ack_timeout=0.05) as slack:
         assert not await slack.deliveries.interact({"type": "block_actions"})
 
 
-async def test_an_event_accepts_no_payload_in_its_acknowledgement(slack: SlackSandbox) -> None:
+async def test_an_event_accepts_no_payload_in_its_acknowledgement(slack: FaultySlack) -> None:
     async with aiohttp.ClientSession() as session, session.ws_connect(link(slack.url)) as app:
         assert (await app.receive_json())["type"] == "hello"
         slack.workspace.post(REPORTS, REPORTER, "bug")

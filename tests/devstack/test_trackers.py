@@ -8,16 +8,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.faulty_sandboxes import EndpointFaultKind, FaultyTrackers
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.app import TrackerSandbox
-from threadline_devstack.trackers.faults import EndpointFaultKind
 from threadline_devstack.trackers.jira import BadQuery, JiraSite
 
 
 @pytest.fixture
-async def services() -> AsyncIterator[TrackerSandbox]:
-    async with TrackerSandbox.running() as services:
+async def services() -> AsyncIterator[FaultyTrackers]:
+    async with FaultyTrackers.running() as services:
         yield services
 
 
@@ -41,7 +40,7 @@ async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     return await asyncio.to_thread(get)
 
 
-async def test_a_fault_is_for_one_request_and_a_run_that_was_started_again_ends(services: TrackerSandbox) -> None:
+async def test_a_fault_is_for_one_request_and_a_run_that_was_started_again_ends(services: FaultyTrackers) -> None:
     assert {"SHOP-1", "OPS-1"} < set(services.jira.site.issues)
     ci = services.github.repository
     failed = next(each for each in ci.runs.values() if each.conclusion == "failure")
@@ -54,7 +53,7 @@ async def test_a_fault_is_for_one_request_and_a_run_that_was_started_again_ends(
     assert (await fetch(f"{services.url}/jira/rest/api/2/myself"))[0] == 401, "the fault was for one request"
 
 
-async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: TrackerSandbox) -> None:
+async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services: FaultyTrackers) -> None:
     run = next(each for each in services.github.repository.runs.values() if each.conclusion == "failure")
     api = f"{services.url}/github/repos/acme/shop/actions/jobs/{run.jobs[0].id}/logs"
     token = f"Bearer {github_api.TOKEN}"
@@ -64,7 +63,7 @@ async def test_a_log_is_behind_a_redirect_to_a_host_that_wants_no_token(services
     assert (await fetch(headers["location"], Authorization=token))[0] == 400
 
 
-async def test_runs_come_in_pages(services: TrackerSandbox) -> None:
+async def test_runs_come_in_pages(services: FaultyTrackers) -> None:
     url = f"{services.url}/github/repos/acme/shop/actions/runs?per_page=3"
     token = f"Bearer {github_api.TOKEN}"
     _, headers, body = await fetch(url, Authorization=token)

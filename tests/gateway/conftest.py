@@ -14,6 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import connect
 from threadline.cases.model import SUMMARY, case_owner
 from threadline.conversations.model.conversation import conversation_workflow_id
@@ -23,7 +24,6 @@ from threadline.gateway.server import GatewayConfig, GatewayServer
 from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 SOCKET = GatewayConfig("socket", app_token=identity.APP_TOKEN, port=0)
 ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
@@ -131,14 +131,14 @@ def threads() -> KnownThreads:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def sandbox() -> AsyncIterator[SlackSandbox]:
+async def sandbox() -> AsyncIterator[FaultySlack]:
     """A Slack that delivers again at once what was not acknowledged."""
-    async with SlackSandbox.running(retry_delays=(0.0,) * 5) as running:
+    async with FaultySlack.running(retry_delays=(0.0,) * 5) as running:
         yield running
 
 
 @pytest.fixture
-def slack(sandbox: SlackSandbox) -> AsyncWebClient:
+def slack(sandbox: FaultySlack) -> AsyncWebClient:
     return AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url)
 
 

@@ -18,6 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowHandle
 
 from tests.gateway.conftest import Process
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import EventRouter, ThreadLookup
@@ -26,7 +27,6 @@ from threadline.gateway.server import MAX_BODY, GatewayConfig, GatewayServer
 from threadline.slack.client import identify
 from threadline.slack.model import Thread
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -254,7 +254,7 @@ async def test_token_of_a_person_is_no_bot_token() -> None:
 
 @pytest.mark.parametrize("fault", ["rate_limit", "fail_before", "away"])
 async def test_start_while_slack_is_away_or_busy_may_be_tried_again(
-    sandbox: SlackSandbox, slack: AsyncWebClient, fault: str
+    sandbox: FaultySlack, slack: AsyncWebClient, fault: str
 ) -> None:
     if fault == "away":
         slack.base_url = "http://127.0.0.1:1/api/"

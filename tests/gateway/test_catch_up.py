@@ -13,13 +13,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.gateway.conftest import ROUTING, SOCKET
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
 from threadline.threads.contract import CATCH_UP_ID, followed_channels
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -60,7 +60,7 @@ async def asked(temporal: Client, times: int) -> list[Any]:
             await asyncio.sleep(0.05)  # between looks at another process
 
 
-async def test_each_socket_connection_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_each_socket_connection_asks(start: Start, sandbox: FaultySlack, temporal: Client) -> None:
     start(SOCKET)
     assert await asked(temporal, 1) == [True]
     await sandbox.sockets.disconnect("refresh_requested")
@@ -84,7 +84,7 @@ async def test_request_names_the_followed_channels_and_since_when(temporal: Clie
     assert all(before <= at <= time.time() for at in followed.values())
 
 
-async def test_start_with_http_asks(start: Start, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_start_with_http_asks(start: Start, sandbox: FaultySlack, temporal: Client) -> None:
     start(HTTP)
     assert await asked(temporal, 1) == [True]
 

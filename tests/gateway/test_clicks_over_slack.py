@@ -8,13 +8,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import ROUTING, SOCKET, KnownThreads
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
 from threadline.conversations.blocks import answer_of
 from threadline.gateway.router import EventRouter
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +30,7 @@ async def posted(slack: AsyncWebClient, action_id: str) -> str:
 
 
 async def test_each_click_is_acknowledged_when_temporal_has_it(
-    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> None:
     async with serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal) as process:
         ts = await posted(slack, "ACT-71")
@@ -52,7 +52,7 @@ async def test_each_click_is_acknowledged_when_temporal_has_it(
 
 async def test_click_that_temporal_does_not_take_is_not_acknowledged(
     serving: Callable[..., Any],
-    sandbox: SlackSandbox,
+    sandbox: FaultySlack,
     slack: AsyncWebClient,
     absent_temporal: Client,
     threads: KnownThreads,

@@ -11,12 +11,12 @@ from temporalio.client import Client
 
 from tests.gateway.conftest import ROUTING, SOCKET, KnownThreads, Process
 from tests.gateway.test_dispatch import accepted
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.gateway.router import EventRouter
 from threadline.slack.model import Thread
 from threadline.threads.model import stop_id
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,7 +27,7 @@ CALL = f"<@{identity.BOT_USER}>"
 class Floor:
     """A workspace with a gateway at its other end."""
 
-    sandbox: SlackSandbox
+    sandbox: FaultySlack
     temporal: Client
     process: Process
 
@@ -44,7 +44,7 @@ class Floor:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def floor(
-    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
+    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: KnownThreads
 ) -> AsyncIterator[Floor]:
     async with serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal) as process:
         yield Floor(sandbox, temporal, process)

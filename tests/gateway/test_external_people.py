@@ -14,6 +14,7 @@ from temporalio.service import RPCError
 from tests.gateway.conftest import ROUTING, SOCKET, Process
 from tests.gateway.slack_events import CONFIG, TEAM, edit
 from tests.gateway.slack_events import said as slack_message
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline import telemetry
 from threadline.cases.model import bug_workflow_id
@@ -28,7 +29,6 @@ from threadline.threads.contract import Handled
 from threadline.threads.model import CORE_QUEUE, IncomingMessage, MessageKind, SenderType
 from threadline.wiring.gateway import check_user_lookup, run_gateway
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.model import SandboxUser as SandboxUser
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -46,7 +46,7 @@ EXTERNAL = (
 class Served:
     """A gateway that runs over the Slack sandbox."""
 
-    sandbox: SlackSandbox
+    sandbox: FaultySlack
     temporal: Client
     process: Process
 
@@ -71,7 +71,7 @@ Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 @pytest.fixture
 def serve(
-    serving: Callable[..., Any], sandbox: SlackSandbox, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
+    serving: Callable[..., Any], sandbox: FaultySlack, slack: AsyncWebClient, temporal: Client, threads: ThreadLookup
 ) -> Serve:
     """Runs a gateway that asks the sandbox who people are."""
     for user in EXTERNAL:
@@ -101,7 +101,7 @@ async def test_external_people_count_like_others_in_an_open_channel(serve: Serve
             assert await gateway.reported(user.id)
 
 
-async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, sandbox: SlackSandbox) -> None:
+async def test_event_of_somebody_unidentified_is_not_acknowledged(serve: Serve, sandbox: FaultySlack) -> None:
     async with serve() as gateway:
         sandbox.faults.fail_before("users.info", count=2)
         assert await gateway.reported(identity.REPORTER)
@@ -215,7 +215,7 @@ async def test_nobody_is_asked_about_deletions_ignored_events_and_open_channels(
 
 
 async def test_gateway_as_wired_refuses_a_guest(
-    sandbox: SlackSandbox, temporal: Client, monkeypatch: pytest.MonkeyPatch
+    sandbox: FaultySlack, temporal: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database is away, which costs such a gateway nothing but the look-up of developers' replies."""
     sandbox.workspace.add_user(GUEST)

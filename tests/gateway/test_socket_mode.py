@@ -11,13 +11,13 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from temporalio.client import Client
 
 from tests.gateway.conftest import ROUTING, SOCKET
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents, SocketModeConnection
 from threadline.slack.model import Thread
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -30,7 +30,7 @@ def serve(serving: Callable[..., Any], slack: AsyncWebClient, threads: ThreadLoo
     return lambda temporal: serving(SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal)
 
 
-def report(sandbox: SlackSandbox, text: str = "it breaks", **more: Any) -> str:
+def report(sandbox: FaultySlack, text: str = "it breaks", **more: Any) -> str:
     return sandbox.workspace.post(identity.REPORTS, identity.REPORTER, text, **more).ts
 
 
@@ -41,7 +41,7 @@ async def kept(temporal: Client, ts: str) -> int:
     return sum(event.HasField("workflow_execution_signaled_event_attributes") for event in events)
 
 
-async def test_acknowledged_report_is_in_temporal(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_acknowledged_report_is_in_temporal(serve: Serve, sandbox: FaultySlack, temporal: Client) -> None:
     async with serve(temporal) as process:
         status, told = await process.ready()
         assert (status, told["socket"]) == (200, True)
@@ -53,7 +53,7 @@ async def test_acknowledged_report_is_in_temporal(serve: Serve, sandbox: SlackSa
 
 
 async def test_report_with_replies_and_corrections_reaches_one_case(
-    serve: Serve, sandbox: SlackSandbox, temporal: Client
+    serve: Serve, sandbox: FaultySlack, temporal: Client
 ) -> None:
     async with serve(temporal):
         root = report(sandbox, f"<@{identity.BOT_USER}> it breaks")
@@ -71,7 +71,7 @@ async def test_report_with_replies_and_corrections_reaches_one_case(
 
 
 async def test_event_that_temporal_does_not_take_comes_again(
-    serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
+    serve: Serve, sandbox: FaultySlack, temporal: Client, gate: Any
 ) -> None:
     sandbox.deliveries._ack_timeout = 0.2
     gate.refusals = 2
@@ -85,7 +85,7 @@ async def test_event_that_temporal_does_not_take_comes_again(
 
 
 async def test_event_under_way_is_acknowledged_before_the_socket_closes(
-    serve: Serve, sandbox: SlackSandbox, temporal: Client, gate: Any
+    serve: Serve, sandbox: FaultySlack, temporal: Client, gate: Any
 ) -> None:
     async with serve(gate.over(temporal)) as process:
         ts = report(sandbox)
@@ -103,7 +103,7 @@ async def test_event_under_way_is_acknowledged_before_the_socket_closes(
 
 @pytest.mark.parametrize(("reason", "level"), [("refresh_requested", "info"), ("link_disabled", "error")])
 async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
-    serve: Serve, sandbox: SlackSandbox, temporal: Client, reason: str, level: str
+    serve: Serve, sandbox: FaultySlack, temporal: Client, reason: str, level: str
 ) -> None:
     async with serve(temporal) as process:
         await sandbox.sockets.disconnect(reason)
@@ -114,7 +114,7 @@ async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
     assert await kept(temporal, ts) == 1
 
 
-async def test_broken_connection_comes_back(serve: Serve, sandbox: SlackSandbox, temporal: Client) -> None:
+async def test_broken_connection_comes_back(serve: Serve, sandbox: FaultySlack, temporal: Client) -> None:
     async with serve(temporal):
         await sandbox.sockets.cut()
         ts = report(sandbox)
@@ -152,7 +152,7 @@ async def link_over(
 
 
 async def test_dead_or_refused_address_is_asked_for_again(
-    sandbox: SlackSandbox, temporal: Client, threads: ThreadLookup
+    sandbox: FaultySlack, temporal: Client, threads: ThreadLookup
 ) -> None:
     sandbox.faults.fail_before("apps.connections.open", count=2)
     slack = SlackWithADeadAddress(identity.BOT_TOKEN, base_url=sandbox.api_url)

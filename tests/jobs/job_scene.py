@@ -13,6 +13,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.conversation_scene import ConversationScene, conversation
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.sweeps import repaired
 from tests.support.temporal import activities_of, skipping_time, until, worker
 from tests.support.tool_scene import ToolScene
@@ -28,7 +29,7 @@ from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
-from threadline.slack.channels import Channels
+from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
@@ -36,7 +37,6 @@ from threadline.tools.context import Services
 from threadline.tools.model import Author, Change, Operation
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, DEVELOPER, GENERAL, TEAM
 
 AUTHOR = Author(DEVELOPER, "corr-1")
@@ -60,7 +60,7 @@ class JobScene:
         return self.conversation.database
 
     @property
-    def slack(self) -> SlackSandbox:
+    def slack(self) -> FaultySlack:
         return self.conversation.slack
 
     @property
@@ -181,7 +181,7 @@ async def job_scene(
         outbox = Outbox(client, database)
         temporal = scene.environment.client
         router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))
-        channels, runner = Channels(client), JobSchedules(temporal, database, outbox)
+        channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
         live = LiveJobActivities(database, outbox, channels, router, runner)
         yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

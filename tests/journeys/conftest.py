@@ -9,16 +9,19 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
+from tests.support.journey_scene import JourneyScene
 from threadline_devstack import environment
 from threadline_devstack.stack import Stack, StackOptions
-from threadline_devstack.stories.scene import Scene
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
     """Its folder, with the logs, stays when a test has failed."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
-    wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE))
+    wishes = StackOptions(
+        given=environment.pick(os.environ, environment.MACHINE), slack=FaultySlack, trackers=FaultyTrackers
+    )
     async with Stack.running(folder, wishes) as stack:
         yield stack
     if not request.session.testsfailed:
@@ -26,6 +29,6 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def scene(stack: Stack) -> AsyncIterator[Scene]:
-    async with Scene.on(stack) as scene:
+async def scene(stack: Stack) -> AsyncIterator[JourneyScene]:
+    async with JourneyScene.on(stack) as scene:
         yield scene

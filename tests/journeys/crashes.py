@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from sqlalchemy import Row, TextClause, text
 
-from threadline.conversations.conversation_store import ConversationStore
+from tests.support.journey_scene import JourneyScene
+from threadline.conversations.store.turns import TurnStore
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import Scene
 
 AGAIN = 90.0
 """Seconds for a turn to go on: a lost worker is missed after a heartbeat's time, or that of a short step."""
@@ -27,7 +27,7 @@ SELECT tool_name, status, finished_at FROM agent_tool_executions WHERE thread_ts
 """)
 
 
-class CrashScene(Scene):
+class CrashScene(JourneyScene):
     @classmethod
     @asynccontextmanager
     async def ready(cls, stack: Stack) -> AsyncIterator[Self]:
@@ -71,8 +71,8 @@ class CrashScene(Scene):
 
         async def look() -> bool:
             async with self._database.begin() as tx:
-                settled = await ConversationStore(tx).settled(self.slack_thread(root), turns)
-            return settled is not None and settled.said
+                settled = await TurnStore(tx).settled(self.slack_thread(root), turns)
+            return settled is not None and settled.posted_at is not None
 
         await self.until("the turn is answered", look, AGAIN)
         said = self.answers(root)

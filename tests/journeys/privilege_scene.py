@@ -14,12 +14,12 @@ import psutil  # type: ignore[import-untyped]
 import pytest_asyncio
 from aiohttp import web
 
+from tests.support.journey_scene import JourneyScene
 from threadline_devstack import environment
 from threadline_devstack.models.request import RecordedResult
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.stack import Stack, StackOptions
-from threadline_devstack.stories.scene import Scene
 
 CANARY = "canary-of-another-case"
 TOKEN = "token-that-may-push"
@@ -36,8 +36,8 @@ class PrivilegeScene:
     """Two cases: the agent of `victim` is held in mid-turn; that of `intruder` tries `attempts` in its second turn."""
 
     stack: Stack
-    victim: Scene
-    intruder: Scene
+    victim: JourneyScene
+    intruder: JourneyScene
     attempts: list[Attempt] = field(default_factory=list)
     answers: list[RecordedResult] = field(default_factory=list)
 
@@ -84,8 +84,8 @@ async def trial() -> AsyncIterator[PrivilegeScene]:
         wishes = StackOptions(given=environment.pick(os.environ, environment.MACHINE) | key)
         async with (
             Stack.running(folder, wishes) as stack,
-            Scene.on(stack) as victim,
-            Scene.on(stack) as intruder,
+            JourneyScene.on(stack) as victim,
+            JourneyScene.on(stack) as intruder,
         ):
             trial = PrivilegeScene(stack, victim, intruder)
             found.append(trial)

@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.player import play
-from threadline_devstack.stories.scene import Scene, message_text
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 TO_REPORTERS = ("clarification_question", "for_reporter")
 
 
-async def test_nothing_internal_of_any_turn_reaches_the_reports_channel(scene: Scene, stack: Stack) -> None:
+async def test_nothing_internal_of_any_turn_reaches_the_reports_channel(scene: JourneyScene, stack: Stack) -> None:
     await play(scene, "vague_report")
     await scene.reply(REPORTER, "The cart's total is too high with twelve notebooks and the discount code SAVE10.")
     await scene.until_bot_says("the developers have it before them")

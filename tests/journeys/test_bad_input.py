@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import Action, CaseStatus
 from threadline.db.engine import Database
 from threadline_devstack import environment
@@ -19,7 +20,7 @@ from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.sample_repository import make_sample_repository
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack, StackOptions
-from threadline_devstack.stories.scene import Scene, message_text
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -35,7 +36,9 @@ CLEAR = "The cart total is too high with the discount code SAVE10 and twelve not
         pytest.param("it is broken " * 4000, None, id="more than 40,000 characters"),
     ],
 )
-async def test_a_report_that_says_nothing_useful_is_asked_about(scene: Scene, text: str, stored: str | None) -> None:
+async def test_a_report_that_says_nothing_useful_is_asked_about(
+    scene: JourneyScene, text: str, stored: str | None
+) -> None:
     await scene.write_report(text)
     await scene.until_bot_says(scene.bug_id)
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -47,13 +50,13 @@ async def test_a_report_that_says_nothing_useful_is_asked_about(scene: Scene, te
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
 
 
-async def test_a_report_that_is_only_a_file_becomes_a_case(scene: Scene) -> None:
+async def test_a_report_that_is_only_a_file_becomes_a_case(scene: JourneyScene) -> None:
     file = scene.slack.workspace.add_file("trace.txt", REPORTER, b"Traceback: SAVE10")
     await scene.write_report("", files=[file.id])
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
 
 
-async def test_a_report_by_a_bot_is_nobodys(scene: Scene) -> None:
+async def test_a_report_by_a_bot_is_nobodys(scene: JourneyScene) -> None:
     ts = scene.slack.say(BYSTANDER, REPORTS, CLEAR, bot_id="B0OTHER", subtype="bot_message")
     await scene.until_delivered()
     # A person's report that comes after it is taken up: by then the bot's would have been, too.
@@ -61,7 +64,7 @@ async def test_a_report_by_a_bot_is_nobodys(scene: Scene) -> None:
     assert not [message for message in scene.slack.thread(REPORTS, ts) if message["ts"] != ts]
 
 
-async def test_the_same_event_three_times_at_once_is_one_case(scene: Scene) -> None:
+async def test_the_same_event_three_times_at_once_is_one_case(scene: JourneyScene) -> None:
     scene.slack.faults.duplicate(count=1, copies=3)
     await scene.write_report(CLEAR)
     scene.slack.faults.duplicate(count=2, copies=3)
@@ -74,7 +77,7 @@ async def test_the_same_event_three_times_at_once_is_one_case(scene: Scene) -> N
     assert [said.count(text) for text in (CLEAR, "I use Firefox.", "On Linux.")] == [1, 1, 1]
 
 
-async def test_a_reply_that_comes_before_the_case_exists_is_part_of_it(scene: Scene) -> None:
+async def test_a_reply_that_comes_before_the_case_exists_is_part_of_it(scene: JourneyScene) -> None:
     scene.report = scene.slack.say(REPORTER, REPORTS, "Something is broken.")
     await scene.reply(REPORTER, CLEAR)
     scene.bug_id = await scene.until("the report becomes a case", scene.find_case)
@@ -82,13 +85,13 @@ async def test_a_reply_that_comes_before_the_case_exists_is_part_of_it(scene: Sc
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
 
 
-async def test_a_path_in_a_report_is_only_text(scene: Scene) -> None:
+async def test_a_path_in_a_report_is_only_text(scene: JourneyScene) -> None:
     await scene.write_report(f"@/etc/passwd {CLEAR} @~/.ssh/id_rsa")
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     assert "root:x:0:" not in str(scene.model.requests(scene.bug_id))
 
 
-async def test_a_model_that_refuses_the_request_is_told_to_people(scene: Scene) -> None:
+async def test_a_model_that_refuses_the_request_is_told_to_people(scene: JourneyScene) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     # More than the agent's own retries.
@@ -99,7 +102,7 @@ async def test_a_model_that_refuses_the_request_is_told_to_people(scene: Scene) 
     await scene.until_bot_says(scene.bug_id, channel=SUMMARIES)
 
 
-async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Scene) -> None:
+async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: JourneyScene) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     # More than the agent's own retries: its whole attempt fails.
@@ -109,7 +112,7 @@ async def test_a_model_that_is_down_is_asked_again_until_it_answers(scene: Scene
     assert (await scene.turns())[-1].attempt > 1
 
 
-async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_the_report(scene: Scene) -> None:
+async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_the_report(scene: JourneyScene) -> None:
     scene.slack.workspace.leave(SUMMARIES, "U0THREADLINE")
     try:
         await scene.write_report(CLEAR)
@@ -123,7 +126,7 @@ async def test_findings_for_a_channel_that_the_bot_is_not_in_are_announced_in_th
 async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(folder / "nowhere.git")}
-    async with Stack.running(folder, StackOptions(given=given)) as stack, Scene.on(stack) as scene:
+    async with Stack.running(folder, StackOptions(given=given)) as stack, JourneyScene.on(stack) as scene:
         await scene.write_report(CLEAR)
         await scene.until_status(CaseStatus.ESCALATED)
         assert "nowhere" in (await scene.turns())[-1].failure
@@ -132,7 +135,7 @@ async def test_a_repository_that_cannot_be_cloned_is_told_to_people() -> None:
     await asyncio.to_thread(shutil.rmtree, folder)
 
 
-async def test_a_session_that_is_gone_is_begun_anew_from_the_conversation(scene: Scene, stack: Stack) -> None:
+async def test_a_session_that_is_gone_is_begun_anew_from_the_conversation(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report(CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     database = Database(stack.database_url, pool_size=1)
@@ -156,7 +159,7 @@ async def test_a_hostile_repository_runs_nothing_and_leads_nowhere() -> None:
     make_sample_repository(repository)
     await asyncio.to_thread(_plant_traps, repository, folder / "clone", marker)
     given = environment.pick(os.environ, environment.MACHINE) | {"THREADLINE_REPO": str(repository)}
-    async with Stack.running(folder / "home", StackOptions(given=given)) as stack, Scene.on(stack) as scene:
+    async with Stack.running(folder / "home", StackOptions(given=given)) as stack, JourneyScene.on(stack) as scene:
         await scene.write_report(f"{CLEAR} See shop/notes.")
         await scene.until_status(CaseStatus.PENDING_VERIFICATION)
         await scene.until_bot_says("cart.py", channel=SUMMARIES)
@@ -198,7 +201,7 @@ async def test_an_agent_that_never_hands_over_an_outcome_is_told_to_people() -> 
         model.script(only_talks)
         key = {"ANTHROPIC_API_KEY": "sk-ant-journey", "ANTHROPIC_BASE_URL": model.url}
         given = environment.pick(os.environ, environment.MACHINE) | key
-        async with Stack.running(folder, StackOptions(given=given)) as stack, Scene.on(stack) as scene:
+        async with Stack.running(folder, StackOptions(given=given)) as stack, JourneyScene.on(stack) as scene:
             await scene.write_report(CLEAR)
             await scene.until_status(CaseStatus.ESCALATED)
             assert "cannot be used" in (await scene.turns())[-1].failure

@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus, Reason
 from threadline.cases.store.case import CaseStore
 from threadline.db.engine import Database
@@ -14,7 +15,6 @@ from threadline.slack.model import Thread
 from threadline.threads.model import SenderType
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SUMMARIES, TEAM
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 
@@ -25,7 +25,7 @@ VAGUE = "Something is broken."
 class Outage:
     """What people do while nobody listens, and what must come of it."""
 
-    def __init__(self, scene: Scene, database: Database) -> None:
+    def __init__(self, scene: JourneyScene, database: Database) -> None:
         self.scene, self.slack, self._database = scene, scene.slack, database
         self.done = 0
         self.stored: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Outage:
             rows = await tx.execute(text("SELECT message_id, sends FROM catch_up_messages WHERE sends > 0"))
             return Counter({row.message_id: row.sends for row in rows})
 
-    async def is_answered(self, scene: Scene) -> bool:
+    async def is_answered(self, scene: JourneyScene) -> bool:
         """Whether every message of a case was used by a turn, or by the case's end."""
         async with self._database.begin() as tx:
             snapshot = await CaseStore(tx).snapshot(scene.bug_id)
@@ -84,7 +84,7 @@ class Outage:
 
 async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(stack: Stack) -> None:
     async with AsyncExitStack() as opened:
-        asked, waiting, closed, ended = [await opened.enter_async_context(Scene.on(stack)) for _ in range(4)]
+        asked, waiting, closed, ended = [await opened.enter_async_context(JourneyScene.on(stack)) for _ in range(4)]
         database = Database(stack.database_url, pool_size=2)
         opened.push_async_callback(database.dispose)
         for scene, report in ((asked, VAGUE), (waiting, CLEAR), (closed, VAGUE), (ended, VAGUE)):
@@ -130,7 +130,13 @@ async def test_fifty_messages_that_slack_gave_up_on_are_found_and_handled_once(s
 
 
 async def _write(
-    outage: Outage, asked: Scene, waiting: Scene, closed: Scene, ended: Scene, typo: str, secret: str
+    outage: Outage,
+    asked: JourneyScene,
+    waiting: JourneyScene,
+    closed: JourneyScene,
+    ended: JourneyScene,
+    typo: str,
+    secret: str,
 ) -> list[str]:
     """Fifty deeds; returns the reports among them."""
     reports = []
@@ -160,7 +166,7 @@ async def _write(
     return reports
 
 
-async def _went(scene: Scene, reason: Reason) -> bool:
+async def _went(scene: JourneyScene, reason: Reason) -> bool:
     return any(step.reason == reason for step in await scene.transitions())
 
 

@@ -4,17 +4,18 @@ import asyncio
 
 import pytest
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS, SUMMARIES
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import Scene, message_text
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 CLEAR = "The cart total is too high with the discount code SAVE10 and twelve notebooks."
 
 
-async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: Scene, stack: Stack) -> None:
+async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     scene.model.holds.arm(scene.agent_hold)
@@ -30,7 +31,7 @@ async def test_a_turn_whose_worker_was_killed_is_run_again_and_told_once(scene: 
 
 
 async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it_is_back(
-    scene: Scene, stack: Stack
+    scene: JourneyScene, stack: Stack
 ) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -42,7 +43,7 @@ async def test_what_is_written_while_the_core_worker_is_away_is_answered_when_it
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
 
-async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene: Scene, stack: Stack) -> None:
+async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     await stack.processes.kill("gateway")
@@ -52,7 +53,7 @@ async def test_what_is_written_while_the_gateway_is_away_reaches_its_case(scene:
     assert [entry.text for entry in await scene.conversation()].count(CLEAR) == 1
 
 
-async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, stack: Stack) -> None:
+async def test_everything_restarts_under_a_case_and_it_goes_on(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     await asyncio.gather(*(stack.processes.restart(name) for name in ("gateway", "core", "agents")))
@@ -61,7 +62,7 @@ async def test_everything_restarts_under_a_case_and_it_goes_on(scene: Scene, sta
     assert await told(scene, REPORTS, "A question about") == 1
 
 
-async def told(scene: Scene, channel: str, words: str) -> int:
+async def told(scene: JourneyScene, channel: str, words: str) -> int:
     """How many posts of the bot's hold the words."""
     said = [message_text(message) for message in scene.thread(channel) if message.get("user") == BOT_USER]
     return sum(words in text for text in said)

@@ -11,12 +11,13 @@ import pytest_asyncio
 from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import AGAIN, CrashScene
-from threadline.conversations import conversation_row
+from tests.support.journey_scene import JourneyScene
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import Scene, message_text
+from threadline_devstack.stories.scene import message_text
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -40,7 +41,7 @@ class PriceScene(CrashScene):
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
         async with self._database.begin() as tx:
-            conversation = await conversation_row.id_of(tx, self.slack_thread(root))
+            conversation = await ConversationStore(tx).find_id(self.slack_thread(root))
             rounds = await DecisionStore(tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None
@@ -100,6 +101,15 @@ def asking(hold: str) -> Reached:
     return reached
 
 
+@asynccontextmanager
+async def settling(scene: PriceScene, words: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with asking("conversing")(scene, words) as root:
+            holder = await until_killed.enter_async_context(scene.held(TURNS))
+        await scene.until_waited_for(holder)
+        yield root
+
+
 @dataclass(frozen=True)
 class Moment:
     """When the worker is killed: what is on record by then, as of `PriceScene.record`, and how often the model is asked
@@ -119,18 +129,18 @@ MOMENTS = {
     # What was found and what follows from it are written in one transaction.
     "it is judged": Moment(waiting_for(TOOLS_READ), (True, False, False)),
     "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
-    "the turn is settled": Moment(waiting_for(TURNS), (True, True, True)),
+    "the turn is settled": Moment(settling, (True, True, True)),
 }
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def scene(stack: Stack) -> AsyncIterator[Scene]:
-    async with Scene.on(stack) as scene:
+async def scene(stack: Stack) -> AsyncIterator[JourneyScene]:
+    async with JourneyScene.on(stack) as scene:
         yield scene
         await scene.model.holds.release(DECIDING)  # what a failed test holds would hold those after it, too
 
 
-async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: Scene, stack: Stack) -> None:
+async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene: JourneyScene, stack: Stack) -> None:
     root = await scene.mention(REPORTER, CLAIM)
     card = await scene.until_card(root)
     await stack.processes.kill("core")
@@ -150,7 +160,7 @@ async def test_what_a_person_answers_while_the_worker_is_dead_arrives_once(scene
 
 
 async def test_a_worker_that_is_killed_while_it_decides_decides_again_and_asks_one_person(
-    scene: Scene, stack: Stack
+    scene: JourneyScene, stack: Stack
 ) -> None:
     scene.model.holds.arm(DECIDING)
     root = await scene.mention(REPORTER, f"{CLAIM} again")
@@ -193,5 +203,5 @@ async def test_a_turn_whose_worker_is_killed_goes_on_where_it_was_and_answers_on
     assert await price.paid(root) == [(1, 0), (1, 1)], "what was paid for is on record once: a decision, an answer"
 
 
-async def _said(scene: Scene, root: str, words: str) -> bool:
+async def _said(scene: JourneyScene, root: str, words: str) -> bool:
     return any(words in message_text(each) for each in scene.answers(root))

@@ -8,10 +8,10 @@ import sys
 import pytest
 from temporalio.client import Client
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.stack import Stack
-from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -47,7 +47,7 @@ async def threadline(stack: Stack, *words: str, code: str = THIS_CODE) -> tuple[
 
 
 async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_would_part(
-    scene: Scene, stack: Stack
+    scene: JourneyScene, stack: Stack
 ) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
@@ -75,7 +75,7 @@ async def test_replay_passes_on_a_running_stack_and_says_where_changed_code_woul
     assert (code, complaints) == (1, "threadline: There is no workflow 'nobody' in the namespace 'default'.\n")
 
 
-async def test_a_limit_and_a_bad_query_are_said(scene: Scene, stack: Stack) -> None:
+async def test_a_limit_and_a_bad_query_are_said(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     await scene.until_status(CaseStatus.AWAITING_REPORTER)
     code, said, _ = await threadline(stack, "replay", "--limit", "1")
@@ -87,7 +87,7 @@ async def test_a_limit_and_a_bad_query_are_said(scene: Scene, stack: Stack) -> N
     assert "Temporal did not return the histories of 'Nonsense = 1'" in sentence
 
 
-async def test_what_nobody_can_read_is_shown_with_its_case(scene: Scene, stack: Stack) -> None:
+async def test_what_nobody_can_read_is_shown_with_its_case(scene: JourneyScene, stack: Stack) -> None:
     await scene.write_report("Something is broken.")
     client = await Client.connect(stack.temporal_address, namespace=stack.temporal_namespace)
     await client.get_workflow_handle(scene.workflow_id).signal("incoming_message", args=["three", "words", "here"])

@@ -2,14 +2,14 @@
 
 import pytest
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus, Reason
 from threadline_devstack.stories.player import Chapter, play, stories
-from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
+async def test_the_story_from_a_vague_report_to_its_end(scene: JourneyScene) -> None:
     await play(scene, *stories()[0].chapters)
     case = await scene.case()
     assert case.status is CaseStatus.RESOLVED
@@ -26,5 +26,5 @@ async def test_the_story_from_a_vague_report_to_its_end(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "chapter", [each for story in stories()[1:] for each in story.chapters], ids=lambda chapter: chapter.name
 )
-async def test_conversations_records_and_handovers(scene: Scene, chapter: Chapter) -> None:
+async def test_conversations_records_and_handovers(scene: JourneyScene, chapter: Chapter) -> None:
     await play(scene, chapter)

@@ -10,12 +10,12 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from tests.journeys.crashes import CrashScene, statuses
+from tests.support.faulty_sandboxes import EndpointFaultKind, FaultyTrackers
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline_devstack.slack.identity import DEVELOPER, SECOND_DEVELOPER, TEAM
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.scene import CONVERSING, message_text
-from threadline_devstack.trackers.faults import EndpointFaultKind
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -99,6 +99,7 @@ async def test_a_change_outside_whose_answer_was_lost_with_the_worker_is_looked_
         bodies = (each.body for issue in stack.trackers.jira.site.issues.values() for each in issue.comments)
         return [each for each in bodies if each.startswith(COMMENT)]
 
+    assert isinstance(stack.trackers, FaultyTrackers)
     stack.trackers.order("jira", EndpointFaultKind.HANG, method="POST")
     root = await talk.mention(DEVELOPER, f"comment “{COMMENT}” on the jira ticket SHOP-2")
     await talk.until("the comment is in Jira", comments)

@@ -3,12 +3,12 @@
 import pytest
 from temporalio.client import Client
 
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import Action, CaseStatus, Reason
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, REPORTER, REPORTS, SECOND_DEVELOPER, SUMMARIES
 from threadline_devstack.stack import Stack
 from threadline_devstack.stories.player import play
-from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
@@ -23,14 +23,14 @@ async def test_1_start_the_worker(stack: Stack) -> None:
     assert await pollers(client, CORE_QUEUE, activities=False)
 
 
-async def test_2_send_a_vague_bug(scene: Scene) -> None:
+async def test_2_send_a_vague_bug(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     [turn] = await scene.turns()
     assert turn.action is Action.ASK_REPORTER
     assert not (await scene.case()).summary
 
 
-async def test_3_reply_as_reporter(scene: Scene) -> None:
+async def test_3_reply_as_reporter(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -38,7 +38,7 @@ async def test_3_reply_as_reporter(scene: Scene) -> None:
     assert [turn.action for turn in await scene.turns()] == [Action.ASK_REPORTER, Action.POST_FINDINGS]
 
 
-async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene) -> None:
+async def test_4_reporter_sends_a_second_message_mid_investigation(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     scene.model.holds.arm(scene.agent_hold)
     await scene.reply(REPORTER, CLEAR)
@@ -52,7 +52,7 @@ async def test_4_reporter_sends_a_second_message_mid_investigation(scene: Scene)
     assert SECOND_THOUGHT in await read_by_tool(scene)
 
 
-async def test_5_reply_as_a_third_party(scene: Scene) -> None:
+async def test_5_reply_as_a_third_party(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     await play(scene, "third_party")
     await scene.reply(BYSTANDER, "never mind")
@@ -64,7 +64,7 @@ async def test_5_reply_as_a_third_party(scene: Scene) -> None:
     assert {entry.sender_id for entry in await scene.conversation()} & {BYSTANDER} == set()
 
 
-async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
+async def test_6_reply_from_dev_in_bug_summaries(scene: JourneyScene) -> None:
     await report_and_findings(scene)
     scene.model.holds.arm(scene.agent_hold)
     await scene.discuss(DEVELOPER, "First: which release was it?")
@@ -78,7 +78,7 @@ async def test_6_reply_from_dev_in_bug_summaries(scene: Scene) -> None:
     assert "Second: I saw the same in the bulk price." in read
 
 
-async def test_7_agent_skips_clarification(scene: Scene) -> None:
+async def test_7_agent_skips_clarification(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     scene.model.holds.arm(scene.agent_hold)
     await scene.reply(REPORTER, "I mean the shop.")
@@ -90,7 +90,7 @@ async def test_7_agent_skips_clarification(scene: Scene) -> None:
     assert (await scene.case()).questions == 1
 
 
-async def test_8_close_intent(scene: Scene) -> None:
+async def test_8_close_intent(scene: JourneyScene) -> None:
     await play(scene, "vague_report")
     said = await scene.reply(REPORTER, "never mind")
     case = await scene.until_status(CaseStatus.RESOLVED)
@@ -100,7 +100,7 @@ async def test_8_close_intent(scene: Scene) -> None:
     await scene.until("the agent's files are gone", lambda: no_files(scene))
 
 
-async def test_9_temporal_ui(scene: Scene, stack: Stack) -> None:
+async def test_9_temporal_ui(scene: JourneyScene, stack: Stack) -> None:
     await play(scene, "vague_report")
     await scene.reply(REPORTER, CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
@@ -128,13 +128,13 @@ async def test_9_temporal_ui(scene: Scene, stack: Stack) -> None:
     ]
 
 
-async def report_and_findings(scene: Scene) -> None:
+async def report_and_findings(scene: JourneyScene) -> None:
     await scene.write_report(CLEAR)
     await scene.until_status(CaseStatus.PENDING_VERIFICATION)
     await scene.until_bot_says("SAVE10", channel=SUMMARIES)
 
 
-async def read_by_tool(scene: Scene) -> str:
+async def read_by_tool(scene: JourneyScene) -> str:
     """Every result of a tool that the agent was given in this case, as one text."""
     contents = [
         block.get("content")
@@ -152,12 +152,12 @@ async def read_by_tool(scene: Scene) -> str:
     return "\n".join(texts)
 
 
-async def uses(scene: Scene, *words: str) -> bool:
+async def uses(scene: JourneyScene, *words: str) -> bool:
     said = "\n".join(str(turn.result.get("summary", "")) for turn in await scene.turns())
     return all(word in said for word in words)
 
 
-async def no_files(scene: Scene) -> bool:
+async def no_files(scene: JourneyScene) -> bool:
     return not scene.workspaces
 
 

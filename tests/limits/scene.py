@@ -19,6 +19,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from tests.support.case_scene import Agent, core_activities
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import GRACE, activities_of, binary, running
 from threadline.cases.contract import AgentActivities, CaseReactions, TurnRef
 from threadline.cases.model import CaseLimits, bug_workflow_id
@@ -34,7 +35,6 @@ from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, 
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
 _UNUSED = text("SELECT count(*) FROM bug_conversations WHERE wants_turn AND turn IS NULL")
@@ -56,7 +56,7 @@ async def mark_used(_: TurnRef) -> None:
 class LoadScene:
     client: Client
     database: Database
-    slack: SlackSandbox
+    slack: FaultySlack
     agent: Agent
     web: SlackClient
     sent: dict[str, IncomingMessage] = field(default_factory=dict)
@@ -225,7 +225,7 @@ async def laid_out(database: Database, agent_database: Database, *server: str) -
             dev_server_log_level="never",
             dev_server_extra_args=[word for value in server for word in ("--dynamic-config-value", value)],
         ) as environment,
-        SlackSandbox.running() as slack,
+        FaultySlack.running() as slack,
         aiohttp.ClientSession() as session,
     ):
         address = environment.client.service_client.config.target_host

@@ -55,7 +55,7 @@ class Heard(History):
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
+    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message
@@ -195,7 +195,7 @@ async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: C
     with capture_logs() as logs:
         await think(talk)
     assert [each["event"] for each in logs].count("context_read_again") == 1
-    (plan,) = await talk.rows("SELECT context FROM turn_plans")
+    (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert plan["context"]
     assert "SECRETWORD" not in plan["context"]
 
@@ -208,7 +208,7 @@ async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_c
     await think(talk)
     earlier = talk.message("never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts))
     await talk.said(talk.deletion(earlier))
-    assert [each["context"] for each in await talk.rows("SELECT context FROM turn_plans")] == [""]
+    assert [each["context"] for each in await talk.rows("SELECT context FROM conversation_turns")] == [""]
 
 
 async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: ConversationActivityScene) -> None:

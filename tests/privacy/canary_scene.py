@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.case_scene import Agent, CaseScene, core_activities, outcome
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import activities_of, worker
 from threadline.cases.contract import AgentActivities
 from threadline.cases.model import Action
@@ -29,7 +30,6 @@ from threadline.wiring.temporal import WORKFLOWS, data_converter
 from threadline_devstack import environment, temporal
 from threadline_devstack.processes import FreePorts, ProcessGroup
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, REPORTER, REPORTS, SUMMARIES
 
 UNPROTECTED = "canary-that-stands-in-the-clients-identity"
@@ -66,7 +66,7 @@ async def case_scene_at(
     """A case scene whose workers and gateway have these keys, or none."""
     agents = await Client.connect(address, data_converter=data_converter(ring if agents_have_keys else None))
     client = await Client.connect(address, data_converter=data_converter(ring), identity=UNPROTECTED)
-    async with SlackSandbox.running() as slack, aiohttp.ClientSession() as session:
+    async with FaultySlack.running() as slack, aiohttp.ClientSession() as session:
         around = WorkflowEnvironment.from_client(client)
         activities = core_activities(database, client, SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session)))
         agent = agent or Agent(AgentStore(agent_database))

@@ -12,11 +12,11 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.client import Client
 
 from tests.privacy.canary_scene import found
+from tests.support.journey_scene import JourneyScene
 from threadline.cases.model import CaseStatus
 from threadline_devstack import environment
 from threadline_devstack.slack.identity import REPORTER
 from threadline_devstack.stack import PRODUCT, Stack, StackOptions
-from threadline_devstack.stories.scene import Scene
 
 pytestmark = [pytest.mark.journey, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -25,7 +25,7 @@ REPORT, REPLY = "canary-report-of-the-journey", "canary-reply-of-the-journey"
 MACHINE = environment.pick(os.environ, environment.MACHINE)
 
 
-async def shown(stack: Stack, scene: Scene) -> str:
+async def shown(stack: Stack, scene: JourneyScene) -> str:
     """The case's title as Temporal's UI gets it from the codec server; the server itself has it encrypted."""
     async with aiohttp.ClientSession() as browser:
         async with browser.get(f"{stack.ui_url}/api/v1/settings") as answer:
@@ -53,7 +53,7 @@ def replay(stack: Stack, **keys: str) -> subprocess.CompletedProcess[str]:
 
 async def test_file_of_temporal_and_logs_hold_nothing_that_is_said(tmp_path: Path) -> None:
     wishes = StackOptions(given=MACHINE, settings={"THREADLINE_PAYLOAD_KEYS": KEYS})
-    async with Stack.running(tmp_path, wishes) as stack, Scene.on(stack) as scene:
+    async with Stack.running(tmp_path, wishes) as stack, JourneyScene.on(stack) as scene:
         await scene.write_report(f"Something is broken, {REPORT}.")
         await scene.until_status(CaseStatus.AWAITING_REPORTER, seconds=90)
         await scene.reply(REPORTER, f"The cart total is too high with the discount code SAVE10, {REPLY}.")

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.documents import document_samples as papers
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.tool_fakes import Clock, context
 from tests.support.tool_results import code_of, message_of
 from threadline.db.engine import Database
@@ -28,7 +29,6 @@ from threadline.tools.model import ErrorCode, ToolResult
 from threadline.tools.registry import ToolRegistry, allowed_tools
 from threadline.tools.runner import ToolRunner
 from threadline.tools.store import PostgresToolLedger
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxFile
 
@@ -66,7 +66,7 @@ class Caller:
 class FileScene(Caller):
     """Uploads files in a thread, and calls the tool there."""
 
-    def __init__(self, database: Database, sandbox: SlackSandbox, session: aiohttp.ClientSession) -> None:
+    def __init__(self, database: Database, sandbox: FaultySlack, session: aiohttp.ClientSession) -> None:
         super().__init__(database, sandbox.api_url, session)
         self.sandbox = sandbox
         self._ids = (f"call_{number}" for number in itertools.count(1))
@@ -121,7 +121,7 @@ class FileScene(Caller):
 
 @pytest.fixture
 async def desk(database: Database) -> AsyncIterator[FileScene]:
-    async with SlackSandbox.running() as sandbox, aiohttp.ClientSession() as session:
+    async with FaultySlack.running() as sandbox, aiohttp.ClientSession() as session:
         yield FileScene(database, sandbox, session)
 
 

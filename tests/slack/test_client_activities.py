@@ -4,11 +4,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock, Serve
 from threadline.errors import NotDone, Permanent, Transient
 from threadline.slack.client import POST_EVENT, SlackClient, make_web_client
 from threadline.slack.model import User
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import (
     BOT_ID,
     BOT_TOKEN,
@@ -26,7 +26,7 @@ def _metadata(key: str, event_type: str = POST_EVENT) -> dict[str, object]:
     return {"event_type": event_type, "event_payload": {"key": key, "bug_id": "BUG-1"}}
 
 
-async def test_short_rate_limit_is_waited_for_once(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_short_rate_limit_is_waited_for_once(sandbox: FaultySlack, slack: SlackClient) -> None:
     sandbox.faults.rate_limit("chat.postMessage", retry_after=0)
     ts = await slack.post(REPORTS, "hello")
     assert sandbox.workspace.message(REPORTS, ts).text == "hello"
@@ -36,7 +36,7 @@ async def test_short_rate_limit_is_waited_for_once(sandbox: SlackSandbox, slack:
     assert sandbox.faults.next_call("chat.postMessage") is None
 
 
-async def test_long_rate_limit_is_passed_on_at_once(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_long_rate_limit_is_passed_on_at_once(sandbox: FaultySlack, slack: SlackClient) -> None:
     sandbox.faults.rate_limit("chat.postMessage", retry_after=6)
     with pytest.raises(NotDone) as caught:
         await slack.post(REPORTS, "hello")
@@ -57,7 +57,7 @@ async def test_server_error_is_not_retried_by_the_client(serve: Serve, session: 
 
 
 async def test_call_ends_in_time_over_a_session_without_a_timeout(
-    sandbox: SlackSandbox, session: aiohttp.ClientSession
+    sandbox: FaultySlack, session: aiohttp.ClientSession
 ) -> None:
     sandbox.faults.slow("chat.postMessage", 0.5)
     with pytest.raises(Transient) as caught:
@@ -66,7 +66,7 @@ async def test_call_ends_in_time_over_a_session_without_a_timeout(
 
 
 async def test_other_address_is_called_without_the_proxy(
-    sandbox: SlackSandbox, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    sandbox: FaultySlack, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     assert await SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session)).post(REPORTS, "hello")
@@ -86,7 +86,7 @@ async def test_links_are_not_unfolded(serve: Serve, session: aiohttp.ClientSessi
     assert (bodies[0]["unfurl_links"], bodies[0]["unfurl_media"]) == (False, False)
 
 
-async def test_reaction_is_added_once(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_reaction_is_added_once(sandbox: FaultySlack, slack: SlackClient) -> None:
     report = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
     await slack.add_reaction(REPORTS, report.ts, "eyes")
     await slack.add_reaction(REPORTS, report.ts, "eyes")
@@ -96,9 +96,7 @@ async def test_reaction_is_added_once(sandbox: SlackSandbox, slack: SlackClient)
         await slack.add_reaction("C0NOWHERE", report.ts, "eyes")
 
 
-async def test_post_is_found_on_a_later_page_of_its_thread_or_channel(
-    sandbox: SlackSandbox, slack: SlackClient
-) -> None:
+async def test_post_is_found_on_a_later_page_of_its_thread_or_channel(sandbox: FaultySlack, slack: SlackClient) -> None:
     wanted = sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("root"))
     for number in range(450):
         sandbox.workspace.post(SUMMARIES, DEVELOPER, "x")
@@ -109,7 +107,7 @@ async def test_post_is_found_on_a_later_page_of_its_thread_or_channel(
     assert await slack.find_post(SUMMARIES, wanted.ts, "k450", 0) is None
 
 
-async def test_older_post_or_another_apps_is_not_found(sandbox: SlackSandbox, slack: SlackClient, clock: Clock) -> None:
+async def test_older_post_or_another_apps_is_not_found(sandbox: FaultySlack, slack: SlackClient, clock: Clock) -> None:
     sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("k"))
     assert await slack.find_post(SUMMARIES, None, "k", clock() + 1) is None
     sandbox.workspace.post(SUMMARIES, BOT_USER, "x", bot_id=BOT_ID, metadata=_metadata("other", "deploy_done"))
@@ -117,7 +115,7 @@ async def test_older_post_or_another_apps_is_not_found(sandbox: SlackSandbox, sl
     assert await slack.find_post(SUMMARIES, "1.000000", "k", 0) is None
 
 
-async def test_message_is_read_with_its_author_and_its_files(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_message_is_read_with_its_author_and_its_files(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("shot.png", REPORTER, b"png")
     root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks", files=[file.id])
     reply = sandbox.workspace.post(REPORTS, DEVELOPER, "since when?", thread_ts=root.ts)
@@ -134,7 +132,7 @@ async def test_message_is_read_with_its_author_and_its_files(sandbox: SlackSandb
     assert (answer.text, answer.thread_ts, answer.user) == ("since when?", root.ts, DEVELOPER)
 
 
-async def test_deleted_message_is_none(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_deleted_message_is_none(sandbox: FaultySlack, slack: SlackClient) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "it breaks")
     reply = sandbox.workspace.post(REPORTS, REPORTER, "again", thread_ts=root.ts)
     sandbox.workspace.delete(REPORTS, root.ts)
@@ -143,14 +141,14 @@ async def test_deleted_message_is_none(sandbox: SlackSandbox, slack: SlackClient
     assert await slack.get_message(REPORTS, reply.ts, root.ts) is None
 
 
-async def test_metadata_of_a_root_says_which_case_it_belongs_to(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_metadata_of_a_root_says_which_case_it_belongs_to(sandbox: FaultySlack, slack: SlackClient) -> None:
     ours = await slack.post(SUMMARIES, "BUG-1", metadata=_metadata("BUG-1:root"))
     theirs = sandbox.workspace.post(SUMMARIES, DEVELOPER, "lunch?").ts
     roots = [await slack.get_message(SUMMARIES, ts) for ts in (ours, theirs, "1.000000")]
     assert [root.payload if root else None for root in roots] == [{"key": "BUG-1:root", "bug_id": "BUG-1"}, {}, None]
 
 
-async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: FaultySlack, slack: SlackClient) -> None:
     token = "gh" + "p_" + "a1B2" * 9
     block = {"type": "section", "text": {"type": "mrkdwn", "text": f"see {token}"}}
     ts = await slack.post(REPORTS, f"hello {token}", [block])
@@ -159,7 +157,7 @@ async def test_no_secret_leaves_in_a_text_or_in_a_block(sandbox: SlackSandbox, s
     assert said.blocks[0]["text"]["text"] == "see [redacted: GitHub token]"
 
 
-async def test_person_is_read_with_kind_and_workspace(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_person_is_read_with_kind_and_workspace(sandbox: FaultySlack, slack: SlackClient) -> None:
     sandbox.workspace.add_user(SandboxUser("U0GUEST", "guest", "guest", is_restricted=True, time_zone="Asia/Tokyo"))
     sandbox.workspace.add_user(SandboxUser("U0ELSE", "else", "else", is_stranger=True, team="T0ELSE"))
     assert await slack.user(REPORTER) == User(

@@ -7,11 +7,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Handler, Serve
 from threadline.errors import Permanent, Transient
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.files import DownloadedFile, download_readable, fetch, file_info
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import REPORTER, REPORTS
 
 Answer = Callable[[], web.StreamResponse]
@@ -31,7 +31,7 @@ def _slack(answer: Answer, **file: Any) -> Handler:
     return handler
 
 
-async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: FaultySlack, slack: SlackClient) -> None:
     for name, mimetype in (("shot.png", "image/png"), ("log.txt", "text/plain")):
         file = sandbox.workspace.add_file(name, REPORTER, b"content")
         assert await download_readable(slack.client, file.id) == DownloadedFile(name, mimetype, b"content")
@@ -41,7 +41,7 @@ async def test_images_and_texts_are_read_and_other_kinds_refused(sandbox: SlackS
             await download_readable(slack.client, file.id)
 
 
-async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"%PDF-1.4")
     direct = sandbox.workspace.open_im(REPORTER).id
     for place in (REPORTS, direct):
@@ -53,7 +53,7 @@ async def test_look_tells_where_a_file_is_shared_and_fetches_nothing(sandbox: Sl
     assert sandbox.faults.ordered("files.download") == 1
 
 
-async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("brief.pdf", REPORTER, b"x" * 11)
     assert await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=11) == b"x" * 11
     file.announced = 3
@@ -61,7 +61,7 @@ async def test_fetch_takes_any_kind_and_counts_its_bytes(sandbox: SlackSandbox, 
         await fetch(slack.client, await file_info(slack.client, file.id), max_bytes=10)
 
 
-async def test_rate_limited_download_says_for_how_long(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_rate_limited_download_says_for_how_long(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x")
     sandbox.faults.rate_limit("files.download", retry_after=7)
     with pytest.raises(Transient) as told:
@@ -69,7 +69,7 @@ async def test_rate_limited_download_says_for_how_long(sandbox: SlackSandbox, sl
     assert told.value.retry_after == 7
 
 
-async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: FaultySlack, slack: SlackClient) -> None:
     file = sandbox.workspace.add_file("log.txt", REPORTER, b"x" * 11)
     sandbox.faults.fail_before("files.download")
     with pytest.raises(Permanent, match="larger than"):
@@ -77,7 +77,7 @@ async def test_file_that_announces_too_many_bytes_is_not_asked_for(sandbox: Slac
     assert sandbox.faults.ordered("files.download") == 1
 
 
-async def test_missing_file_is_named(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_missing_file_is_named(sandbox: FaultySlack, slack: SlackClient) -> None:
     with pytest.raises(Permanent, match="F0"):
         await download_readable(slack.client, "F0")
 

@@ -5,13 +5,13 @@ import contextlib
 
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.slack.client import SlackClient
 from threadline.slack.history import BURST, History, RateLimiter
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, REPORTER, REPORTS
 
 
-async def test_short_or_empty_page_is_not_the_last(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_short_or_empty_page_is_not_the_last(sandbox: FaultySlack, slack: SlackClient) -> None:
     said = [sandbox.workspace.post(REPORTS, REPORTER, f"report {number}").ts for number in range(5)]
     history, latest, seen, more = History(slack), f"{float(said[-1]) + 1:.6f}", list[str](), True
     sandbox.faults.short("conversations.history", 0)
@@ -23,7 +23,7 @@ async def test_short_or_empty_page_is_not_the_last(sandbox: SlackSandbox, slack:
     assert seen == said[::-1]
 
 
-async def test_thread_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_thread_in_short_pages_is_read_to_its_end(sandbox: FaultySlack, slack: SlackClient) -> None:
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     replies = [sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts for _ in range(4)]
     sandbox.faults.short("conversations.replies", 2)
@@ -32,7 +32,7 @@ async def test_thread_in_short_pages_is_read_to_its_end(sandbox: SlackSandbox, s
     assert shown == [root, *replies]
 
 
-async def test_message_is_shown_until_it_is_deleted(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_message_is_shown_until_it_is_deleted(sandbox: FaultySlack, slack: SlackClient) -> None:
     history = History(slack)
     root = sandbox.workspace.post(REPORTS, REPORTER, "report").ts
     reply = sandbox.workspace.post(REPORTS, REPORTER, "more", thread_ts=root).ts
@@ -45,9 +45,7 @@ async def test_message_is_shown_until_it_is_deleted(sandbox: SlackSandbox, slack
     assert not await history.exists(REPORTS, reply)
 
 
-async def test_all_channels_and_direct_messages_of_the_bot_are_listed(
-    sandbox: SlackSandbox, slack: SlackClient
-) -> None:
+async def test_all_channels_and_direct_messages_of_the_bot_are_listed(sandbox: FaultySlack, slack: SlackClient) -> None:
     direct = sandbox.workspace.open_im(REPORTER).id
     sandbox.workspace.create_channel("without", [REPORTER])
     archived = sandbox.workspace.create_channel("old", [BOT_USER])

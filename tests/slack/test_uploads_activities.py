@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
@@ -11,7 +12,6 @@ from threadline.slack.client import SlackClient
 from threadline.slack.files import FileUpload
 from threadline.threads.outbox import CLAIM_LEASE, Outbox
 from threadline.threads.store import PostStore
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_USER, DEVELOPER, GENERAL
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -29,16 +29,16 @@ async def shown_as(database: Database, key: str) -> str | None:
 
 
 @pytest.fixture
-async def upload(sandbox: SlackSandbox) -> FileUpload:
+async def upload(sandbox: FaultySlack) -> FileUpload:
     root = sandbox.workspace.post(GENERAL, DEVELOPER, "the thread").ts
     return FileUpload("k:1", GENERAL, root, "invite.ics", "APT-1", "Open this.", b"BEGIN:VCALENDAR\r\n")
 
 
-def shown(sandbox: SlackSandbox) -> list[SandboxMessage]:
+def shown(sandbox: FaultySlack) -> list[SandboxMessage]:
     return [each for each in sandbox.workspace.channel(GENERAL).messages.values() if each.files]
 
 
-async def test_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, outbox: Outbox, upload: FileUpload) -> None:
+async def test_file_is_shown_in_its_thread_once(sandbox: FaultySlack, outbox: Outbox, upload: FileUpload) -> None:
     for _ in range(2):
         await outbox.share(upload)
     [message] = shown(sandbox)
@@ -48,7 +48,7 @@ async def test_file_is_shown_in_its_thread_once(sandbox: SlackSandbox, outbox: O
 
 
 async def test_file_whose_answer_was_lost_is_found_by_its_title(
-    sandbox: SlackSandbox, outbox: Outbox, upload: FileUpload, database: Database, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload, database: Database, clock: Clock
 ) -> None:
     sandbox.faults.fail_after(COMPLETE)
     with pytest.raises(Transient):
@@ -63,7 +63,7 @@ async def test_file_whose_answer_was_lost_is_found_by_its_title(
 
 @pytest.mark.parametrize("lost", [lambda faults: faults.fail_before(COMPLETE), lambda faults: faults.fail_after(BEGIN)])
 async def test_file_that_did_not_arrive_is_shown_later(
-    sandbox: SlackSandbox, outbox: Outbox, upload: FileUpload, clock: Clock, lost: Callable[[object], None]
+    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload, clock: Clock, lost: Callable[[object], None]
 ) -> None:
     lost(sandbox.faults)
     with pytest.raises(Transient):
@@ -75,7 +75,7 @@ async def test_file_that_did_not_arrive_is_shown_later(
 
 
 async def test_files_of_the_same_name_and_other_titles_are_both_shown(
-    sandbox: SlackSandbox, outbox: Outbox, upload: FileUpload
+    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload
 ) -> None:
     other = FileUpload("k:2", GENERAL, upload.thread_ts, upload.name, "APT-1, update 1", upload.comment, upload.content)
     await outbox.share(upload)
@@ -84,7 +84,7 @@ async def test_files_of_the_same_name_and_other_titles_are_both_shown(
 
 
 async def test_refused_file_is_not_remembered_as_shown(
-    sandbox: SlackSandbox, outbox: Outbox, upload: FileUpload, database: Database
+    sandbox: FaultySlack, outbox: Outbox, upload: FileUpload, database: Database
 ) -> None:
     empty = FileUpload("k:3", GENERAL, upload.thread_ts, upload.name, "APT-2", upload.comment, b"")
     with pytest.raises(Permanent):

@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.testing import WorkflowEnvironment
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.approvals.sweep import OpenApprovals
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
@@ -60,7 +61,6 @@ from threadline.wiring.core_worker import CoreDeps, cases, thread_sources
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import WORKFLOWS
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
 
 Play = Callable[[TurnRequest, TurnClaim], Awaitable[TurnOutcome]]
 
@@ -136,7 +136,7 @@ class HeldTurn:
 class CaseScene:
     environment: WorkflowEnvironment
     database: Database
-    slack: SlackSandbox
+    slack: FaultySlack
     agent: Agent
     thread: Thread
 
@@ -322,7 +322,7 @@ async def case_scene(
     """A case scene with one report in its channel, not told to anybody yet."""
     async with (
         server() as environment,
-        SlackSandbox.running() as slack,
+        FaultySlack.running() as slack,
         aiohttp.ClientSession() as session,
     ):
         client = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))

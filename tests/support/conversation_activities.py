@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import (
     ActRequest,
@@ -23,9 +24,9 @@ from threadline.conversations.contract import (
     Thought,
 )
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
-from threadline.conversations.model.conversation import ConversationMarks, ConversationOutcome, Execution
+from threadline.conversations.model.conversation import ConversationOutcome, ConversationSnapshot, Execution
 from threadline.conversations.prompt import ContextBudget
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.workflow import react
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
@@ -47,7 +48,6 @@ from threadline.tools.registry import ToolRegistry, tool
 from threadline.tools.store import PostgresToolLedger, ToolLedger
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxMessage as SlackMessage
 
@@ -100,7 +100,7 @@ class ConversationActivityScene:
 
     database: Database
     model: ModelSandbox
-    slack: SlackSandbox
+    slack: FaultySlack
     thread: Thread
     activities: LiveConversationActivities
     """Nothing is decided: their decision engine has no model."""
@@ -161,14 +161,14 @@ class ConversationActivityScene:
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
         return (await self.run(self.activities.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt))[0]
 
-    async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationMarks:
+    async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationSnapshot:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
         return (await self.run(self.activities.finish_turn, request)).marks
 
-    async def post(self, turn: int = 1) -> ConversationMarks:
+    async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))
 
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> ConversationOutcome:
@@ -217,7 +217,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
     made: list[OpenAIModel] = []
     async with (
         ModelSandbox.running(api_key=KEY) as model,
-        SlackSandbox.running() as slack,
+        FaultySlack.running() as slack,
         aiohttp.ClientSession() as session,
     ):
         model.script(answer_about_lamps, when=lambda request: "lamps_list" in request.tools)

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
+from tests.support.faulty_sandboxes import FaultyTrackers
 from tests.support.tool_fakes import Clock, MemoryLedger, context
 from threadline.errors import Transient
 from threadline.forge.actions import Actions
@@ -21,7 +22,6 @@ from threadline.trackers.jira import JiraClient
 from threadline.wiring.integrations import REMOTE
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.app import TrackerSandbox
 from threadline_devstack.trackers.github import SLUG
 
 REGISTRY = ToolRegistry(REMOTE)
@@ -31,7 +31,7 @@ ATTEMPTS = 3
 class Office:
     """Calls tools as a turn does; `ledger` is the record of executions."""
 
-    def __init__(self, sandbox: TrackerSandbox, jira: JiraClient, actions: Actions) -> None:
+    def __init__(self, sandbox: FaultyTrackers, jira: JiraClient, actions: Actions) -> None:
         self.sandbox, self.jira, self.actions = sandbox, jira, actions
         self.ledger, self.clock = MemoryLedger(), Clock()
         self.others: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Office:
 @asynccontextmanager
 async def opened(patience: int = 10) -> AsyncIterator[Office]:
     """`patience`: seconds that the clients wait for an answer."""
-    async with TrackerSandbox.running() as sandbox, aiohttp.ClientSession() as session:
+    async with FaultyTrackers.running() as sandbox, aiohttp.ClientSession() as session:
         jira = JiraClient(session, f"{sandbox.url}/jira", jira_api.EMAIL, SecretStr(jira_api.TOKEN), timeout=patience)
         actions = Actions(SLUG, SecretStr(github_api.TOKEN), f"{sandbox.url}/github", timeout=patience)
         yield Office(sandbox, jira, actions)

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.slack.client import SlackClient, make_web_client
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_TOKEN
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,13 +36,13 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-async def sandbox(clock: Clock) -> AsyncIterator[SlackSandbox]:
-    async with SlackSandbox.running(clock=clock) as running:
+async def sandbox(clock: Clock) -> AsyncIterator[FaultySlack]:
+    async with FaultySlack.running(clock=clock) as running:
         yield running
 
 
 @pytest.fixture
-def slack(sandbox: SlackSandbox, session: aiohttp.ClientSession) -> SlackClient:
+def slack(sandbox: FaultySlack, session: aiohttp.ClientSession) -> SlackClient:
     return SlackClient(make_web_client(BOT_TOKEN, sandbox.api_url, session))
 
 

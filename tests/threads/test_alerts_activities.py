@@ -3,12 +3,12 @@
 import pytest
 import structlog.testing
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.db.engine import Database
 from threadline.slack.client import SlackClient
 from threadline.threads.alerts import WINDOW, FailureAlerts
 from threadline.threads.outbox import Outbox, Post
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import ESCALATIONS
 
 
@@ -17,12 +17,12 @@ def alerts(slack: SlackClient, database: Database, clock: Clock) -> FailureAlert
     return FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)
 
 
-def told(sandbox: SlackSandbox) -> list[str]:
+def told(sandbox: FaultySlack) -> list[str]:
     return [each.text for each in sandbox.workspace.channel(ESCALATIONS).messages.values() if each.bot_id]
 
 
 async def test_third_failure_in_a_window_is_told_once(
-    alerts: FailureAlerts, sandbox: SlackSandbox, clock: Clock
+    alerts: FailureAlerts, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for number in range(6):
         await alerts.record("jira.search")
@@ -35,7 +35,7 @@ async def test_third_failure_in_a_window_is_told_once(
 
 
 async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
-    alerts: FailureAlerts, sandbox: SlackSandbox, clock: Clock
+    alerts: FailureAlerts, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for what in ("model", "jira.search", "model", "ci.rerun", "jira.search"):
         await alerts.record(what)
@@ -46,7 +46,7 @@ async def test_failures_of_different_things_or_over_a_longer_time_are_not_told(
 
 
 async def test_two_workers_that_notice_the_same_tell_it_once(
-    slack: SlackClient, database: Database, sandbox: SlackSandbox, clock: Clock
+    slack: SlackClient, database: Database, sandbox: FaultySlack, clock: Clock
 ) -> None:
     for _ in range(2):
         alerts = FailureAlerts(Outbox(slack, database, clock), ESCALATIONS, clock)

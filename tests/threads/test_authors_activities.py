@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.faulty_sandboxes import FaultySlack
 from threadline.errors import Transient
 from threadline.slack.client import SlackClient
 from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import MAX_PRIOR_MESSAGES, AuthorPolicy, messages_before
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BYSTANDER, DEVELOPER, GENERAL, REPORTER, TEAM
 from threadline_devstack.slack.model import SandboxUser
 
 
-def post(sandbox: SlackSandbox, user: str, text: str, root: str = "") -> str:
+def post(sandbox: FaultySlack, user: str, text: str, root: str = "") -> str:
     return sandbox.workspace.post(GENERAL, user, text, thread_ts=root).ts
 
 
@@ -31,7 +31,7 @@ async def said_before(
     return (await messages_before(History(slack), policy(slack, open_channels), thread, float(until)))[0]
 
 
-async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: FaultySlack, slack: SlackClient) -> None:
     root = post(sandbox, REPORTER, "Acme wants a crane")
     post(sandbox, DEVELOPER, "by March", root)
     called = post(sandbox, REPORTER, "bot, look", root)
@@ -42,7 +42,7 @@ async def test_root_and_replies_until_the_bot_was_called_are_read(sandbox: Slack
 
 
 async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(
-    sandbox: SlackSandbox, slack: SlackClient
+    sandbox: FaultySlack, slack: SlackClient
 ) -> None:
     root = post(sandbox, REPORTER, "the root")
     for number in range(MAX_PRIOR_MESSAGES + 10):
@@ -53,7 +53,7 @@ async def test_of_a_long_thread_the_root_and_the_last_replies_are_read(
     assert (texts[0], texts[1], texts[-1]) == ("the root", "reply 11", f"reply {MAX_PRIOR_MESSAGES + 9}")
 
 
-async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, slack: SlackClient) -> None:
+async def test_guests_and_deleted_messages_are_left_out(sandbox: FaultySlack, slack: SlackClient) -> None:
     sandbox.workspace.add_user(SandboxUser("U0GUEST", "gus", "Gus", is_restricted=True))
     sandbox.workspace.join(GENERAL, "U0GUEST")
     root = post(sandbox, REPORTER, "the root")
@@ -65,7 +65,7 @@ async def test_guests_and_deleted_messages_are_left_out(sandbox: SlackSandbox, s
 
 
 async def test_failed_reading_is_an_error_and_a_failed_user_lookup_leaves_one_person_out(
-    sandbox: SlackSandbox, slack: SlackClient
+    sandbox: FaultySlack, slack: SlackClient
 ) -> None:
     root = post(sandbox, REPORTER, "the root")
     post(sandbox, DEVELOPER, "by March", root)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, select
 
+from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.slack import Clock
 from threadline.cases.tables import services
 from threadline.db.engine import Database, Transaction
@@ -17,7 +18,6 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline.threads.outbox import CLAIM_LEASE, LATE_ARRIVAL, LATE_ROOT_ARRIVAL, Outbox, Post
 from threadline.threads.store import PostStore, ThreadStore
-from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.identity import BOT_ID, BOT_USER, DEVELOPER, SUMMARIES
 from threadline_devstack.slack.model import SandboxMessage
 
@@ -30,7 +30,7 @@ def outbox(slack: SlackClient, database: Database, clock: Clock) -> Outbox:
 
 
 @pytest.fixture
-async def reply(sandbox: SlackSandbox) -> Post:
+async def reply(sandbox: FaultySlack) -> Post:
     root = sandbox.workspace.post(SUMMARIES, DEVELOPER, "the thread").ts
     return Post("BUG-1:2:findings", SUMMARIES, root, formatting.notice("Found it."))
 
@@ -45,7 +45,7 @@ async def posted(database: Database, key: str) -> str | None:
         return await PostStore(tx).ts_of(key)
 
 
-def _visible(sandbox: SlackSandbox) -> list[SandboxMessage]:
+def _visible(sandbox: FaultySlack) -> list[SandboxMessage]:
     return [message for message in sandbox.workspace.channel(SUMMARIES).messages.values() if message.bot_id]
 
 
@@ -55,7 +55,7 @@ async def _interrupted(outbox: Outbox, post: Post) -> Transient:
     return caught.value
 
 
-async def test_post_carries_its_key_and_is_not_sent_again(sandbox: SlackSandbox, outbox: Outbox, reply: Post) -> None:
+async def test_post_carries_its_key_and_is_not_sent_again(sandbox: FaultySlack, outbox: Outbox, reply: Post) -> None:
     ts = await outbox.publish(reply)
     assert await outbox.publish(reply) == ts
     (message,) = _visible(sandbox)
@@ -65,7 +65,7 @@ async def test_post_carries_its_key_and_is_not_sent_again(sandbox: SlackSandbox,
 
 
 async def test_failure_before_storing_ends_in_one_message(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
@@ -78,7 +78,7 @@ async def test_failure_before_storing_ends_in_one_message(
 
 @pytest.mark.parametrize("ahead", [0, 240])
 async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
-    sandbox: SlackSandbox, slack: SlackClient, database: Database, reply: Post, clock: Clock, ahead: float
+    sandbox: FaultySlack, slack: SlackClient, database: Database, reply: Post, clock: Clock, ahead: float
 ) -> None:
     outbox = Outbox(slack, database, lambda: clock() + ahead)
     sandbox.faults.fail_after(SEND)
@@ -90,7 +90,7 @@ async def test_failure_after_storing_ends_in_one_message_though_clocks_differ(
 
 
 async def test_store_that_is_slower_than_the_call_is_waited_for(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, reply)
@@ -106,7 +106,7 @@ async def test_store_that_is_slower_than_the_call_is_waited_for(
 
 
 async def test_look_waits_until_the_slowest_store_could_have_ended(
-    sandbox: SlackSandbox, slack: SlackClient, database: Database, reply: Post, clock: Clock
+    sandbox: FaultySlack, slack: SlackClient, database: Database, reply: Post, clock: Clock
 ) -> None:
     async with database.begin() as tx:
         await PostStore(tx).claim(reply.key, reply.channel, reply.thread_ts, clock(), lease_s=1)
@@ -117,7 +117,7 @@ async def test_look_waits_until_the_slowest_store_could_have_ended(
 
 
 async def test_attempt_after_a_rate_limit_or_refusal_sends_at_once(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post
+    sandbox: FaultySlack, outbox: Outbox, reply: Post
 ) -> None:
     sandbox.faults.rate_limit(SEND, retry_after=40)
     assert (await _interrupted(outbox, reply)).retry_after == 40
@@ -130,7 +130,7 @@ async def test_attempt_after_a_rate_limit_or_refusal_sends_at_once(
 
 
 async def test_post_that_was_sent_and_not_remembered_is_found(
-    sandbox: SlackSandbox,
+    sandbox: FaultySlack,
     outbox: Outbox,
     database: Database,
     opening: Post,
@@ -165,7 +165,7 @@ async def test_post_that_was_sent_and_not_remembered_is_found(
 
 @pytest.mark.parametrize("fault", [Transient("the database is away"), Permanent("refused"), RuntimeError("a bug")])
 async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
-    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post, clock: Clock, fault: Exception
+    sandbox: FaultySlack, outbox: Outbox, database: Database, opening: Post, clock: Clock, fault: Exception
 ) -> None:
     """Somebody deletes the message meanwhile, so a search would not find it."""
     calls, service = list[str](), dict.fromkeys(("description", "owner", "channel", "repository"), "")
@@ -199,7 +199,7 @@ async def test_post_whose_record_failed_is_recorded_later_and_not_sent_again(
 
 
 async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
-    sandbox: SlackSandbox, outbox: Outbox, opening: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, opening: Post, clock: Clock
 ) -> None:
     sandbox.faults.fail_before(SEND)
     await _interrupted(outbox, opening)
@@ -213,7 +213,7 @@ async def test_root_that_never_arrived_is_sent_again_after_a_longer_wait(
 
 
 async def test_careful_post_is_left_to_a_person(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     post = replace(reply, ask_person_if_unsure=True)
     sandbox.faults.fail_before(SEND)
@@ -225,7 +225,7 @@ async def test_careful_post_is_left_to_a_person(
     assert _visible(sandbox) == []
 
 
-async def test_refused_post_is_not_sent(sandbox: SlackSandbox, outbox: Outbox, database: Database, reply: Post) -> None:
+async def test_refused_post_is_not_sent(sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post) -> None:
     async def never(tx: Transaction) -> bool:
         return False
 
@@ -234,7 +234,7 @@ async def test_refused_post_is_not_sent(sandbox: SlackSandbox, outbox: Outbox, d
 
 
 async def test_long_text_is_posted_in_parts_in_the_thread_of_the_first(
-    sandbox: SlackSandbox, outbox: Outbox, database: Database, opening: Post
+    sandbox: FaultySlack, outbox: Outbox, database: Database, opening: Post
 ) -> None:
     long = replace(opening, rendered=formatting.notice("word " * 5_000))
     ts = await outbox.publish(long)
@@ -246,7 +246,7 @@ async def test_long_text_is_posted_in_parts_in_the_thread_of_the_first(
 
 
 async def test_parts_go_on_where_they_were_interrupted(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post, clock: Clock
+    sandbox: FaultySlack, outbox: Outbox, reply: Post, clock: Clock
 ) -> None:
     long = replace(reply, rendered=formatting.notice("word " * 5_000))
     sandbox.faults.slow(SEND, 0)
@@ -261,7 +261,7 @@ async def test_parts_go_on_where_they_were_interrupted(
 
 @pytest.mark.parametrize("abandoned", [False, True])
 async def test_of_several_attempts_at_once_one_posts(
-    sandbox: SlackSandbox, outbox: Outbox, database: Database, reply: Post, clock: Clock, abandoned: bool
+    sandbox: FaultySlack, outbox: Outbox, database: Database, reply: Post, clock: Clock, abandoned: bool
 ) -> None:
     if abandoned:
         async with database.begin() as tx:
@@ -273,7 +273,7 @@ async def test_of_several_attempts_at_once_one_posts(
 
 
 async def test_message_whose_blocks_slack_refuses_is_posted_as_text(
-    sandbox: SlackSandbox, outbox: Outbox, reply: Post
+    sandbox: FaultySlack, outbox: Outbox, reply: Post
 ) -> None:
     table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
     refused = Rendered("Found it.", (table, table))

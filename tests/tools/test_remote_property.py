@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from tests.properties.internals import INTERNALS, WORD
+from tests.support.faulty_sandboxes import EndpointFaultKind, Service
 from tests.support.remote_tools import Office, opened
 from threadline.errors import Permanent, Transient
 from threadline.tools.output import render_result
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import EndpointFaultKind, Service
 
 WORDS = st.one_of(INTERNALS, st.builds("{} {} {}".format, WORD, INTERNALS, WORD), st.text(max_size=400))
 HEADER = st.text("0123456789abcXYZ :,.-", max_size=30).map(str.strip)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from tests.support.faulty_sandboxes import EndpointFaultKind
 from tests.support.remote_tools import Office, opened
 from tests.support.temporal import until
 from tests.support.tool_results import code_of
@@ -22,7 +23,6 @@ from threadline.trackers.model import NewTicket, TicketQuery
 from threadline_devstack.processes import HOST
 from threadline_devstack.server import bound, serving
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import EndpointFaultKind
 from threadline_devstack.trackers.jira import JiraIssue
 
 NEW: dict[str, Any] = {"project": "SHOP", "type": "Bug", "summary": "Carts forget their codes", "labels": ["checkout"]}

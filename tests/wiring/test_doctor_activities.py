@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.sales.mail_server import serving
+from tests.support.faulty_sandboxes import FaultySlack, FaultyTrackers
 from threadline.errors import Permanent, Transient
 from threadline.forge.actions import Actions
 from threadline.settings import ApprovalSettings, OpenAISettings
@@ -22,8 +23,6 @@ from threadline_devstack.processes import HOST
 from threadline_devstack.server import bound
 from threadline_devstack.server import serving as sandbox_serving
 from threadline_devstack.slack import identity
-from threadline_devstack.slack.app import SlackSandbox
-from threadline_devstack.trackers.app import TrackerSandbox
 
 JIRA_NAMES = [f"THREADLINE_JIRA_{each}" for each in ("URL", "EMAIL", "TOKEN")]
 CI_NAMES = [f"THREADLINE_GITHUB_{each}" for each in ("REPOSITORY", "TOKEN", "API_URL")]
@@ -47,7 +46,7 @@ async def test_services_without_settings_are_off_and_their_variables_named() -> 
 
 
 async def test_services_with_settings_are_on_when_they_answer(nothing_set: pytest.MonkeyPatch) -> None:
-    async with TrackerSandbox.running() as sandbox:
+    async with FaultyTrackers.running() as sandbox:
         for name, value in sandbox.settings.items():
             nothing_set.setenv(name, value)
         assert (await integrations.check_integrations()).startswith(
@@ -80,7 +79,7 @@ async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.Monk
     netrc = tmp_path / "netrc"
     netrc.write_text("default login another password word\n")
     nothing_set.setenv("NETRC", str(netrc))
-    async with TrackerSandbox.running() as sandbox:
+    async with FaultyTrackers.running() as sandbox:
         for name in JIRA_NAMES:
             nothing_set.setenv(name, sandbox.settings[name])
         async with integrations.open_integrations() as services:
@@ -88,7 +87,7 @@ async def test_jira_account_of_a_netrc_file_is_not_used(nothing_set: pytest.Monk
 
 
 async def test_token_of_the_code_host_serves_for_builds(nothing_set: pytest.MonkeyPatch) -> None:
-    async with TrackerSandbox.running() as sandbox:
+    async with FaultyTrackers.running() as sandbox:
         nothing_set.setenv("GITHUB_TOKEN", sandbox.settings["THREADLINE_GITHUB_TOKEN"])
         nothing_set.setenv("GITHUB_API_URL", sandbox.settings["THREADLINE_GITHUB_API_URL"])
         async with integrations.open_integrations() as services:
@@ -117,7 +116,7 @@ def test_key_of_the_model_is_needed_and_not_shown(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_approvers_must_be_people_in_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with SlackSandbox.running() as sandbox:
+    async with FaultySlack.running() as sandbox:
         slack = SlackClient(AsyncWebClient(identity.BOT_TOKEN, base_url=sandbox.api_url))
         assert (await doctor.check_approvers(slack, ())).startswith("no approvers")
         people = (identity.DEVELOPER, identity.REPORTER)

@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 
 import structlog
 
-from threadline.conversations import thread_reads as threads_read
 from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.message_reading import Asker
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
 from threadline.conversations.prompt import TurnNote, parse_note, tool_message
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.messages import Asker, MessageStore
+from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.models.model import Message, ToolCall, ToolKind
@@ -95,7 +93,7 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     deletions = 0
     if _reads_thread(call):
         async with deps.database.begin() as tx:
-            deletions = await ConversationStore(tx).deletions(request.thread)
+            deletions = await MessageStore(tx).deletion_count(request.thread)
     appended = 0
 
     async def keep(tx: Transaction, result: ToolResult) -> None:
@@ -103,11 +101,11 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
         # In a thread: a large result takes a while, in which others are to be served.
         shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
         key = f"t:{request.turn}:{request.step}:{call.id}"
-        gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
+        gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != deletions
         entry = (key, tool_message(call.id, shown))
         appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
         if gone:
-            await ConversationStore(tx).forget_read(request.thread)
+            await MessageStore(tx).delete_thread_reads(request.thread)
 
     result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
     if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
@@ -121,11 +119,11 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
 async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:
     thread, turn = request.thread, request.turn
     async with deps.database.begin() as tx:
-        reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
-        brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
+        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
         if reply is None or brief is None:
             raise Permanent("The model's reply is no longer stored, so nothing was done.")
-        askers = await ConversationStore(tx).askers(thread, turn, request.step)
+        askers = await MessageStore(tx).askers(thread, turn, request.step)
         labels = await _labels(tx, thread, brief, askers)
     if askers and askers[-1].user_id != brief.user_id:
         user, request_id = askers[-1].user_id, askers[-1].message_id
@@ -157,7 +155,7 @@ def _tool_context(deps: ConversationDeps, request: ActRequest, turn: _Turn, call
 
 def _reads_thread(call: ToolCall) -> bool:
     """What it reads may be deleted in Slack while it does."""
-    return call.name in threads_read.TOOLS
+    return call.name in THREAD_TOOLS
 
 
 async def _labels(tx: Transaction, thread: Thread, brief: TurnNote, askers: Sequence[Asker]) -> dict[str, str]:
@@ -165,7 +163,7 @@ async def _labels(tx: Transaction, thread: Thread, brief: TurnNote, askers: Sequ
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
         if each.user_id not in labels:
-            said = await TranscriptStore(tx).at(thread, f"u:{each.message_id}")
+            said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     return labels
 

@@ -11,12 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations import conversation_row
 from threadline.conversations.contract import ConversationTurn, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_context import OperatorQuestion, read_question
 from threadline.conversations.prompt import (
     Past,
@@ -34,8 +31,10 @@ from threadline.conversations.prompt import (
     user_messages,
 )
 from threadline.conversations.routing import waits_for_next_turn
-from threadline.conversations.transcript_store import Placed, Transcript, TranscriptStore
-from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.transcript import Transcript, TranscriptEntry, TranscriptStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
 from threadline.decisions.model import DecisionRound, last_round
@@ -78,14 +77,14 @@ class ModelCallInput:
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
     briefing: TurnNote | None = None
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
-    taken: tuple[TakenUp, ...] = ()
-    plan: Plan | None = None
+    taken: tuple[TurnMessage, ...] = ()
+    plan: TurnPlan | None = None
     """The turn's route, with what the operator is told."""
     decided: DecisionRound | None = None
     """What was decided about the turn before its conversational agent is asked."""
@@ -98,17 +97,17 @@ class _Found:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
-    taken: tuple[TakenUp, ...] = ()
+    taken: tuple[TurnMessage, ...] = ()
     summary: str = ""
     summary_until: int = 0
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[TranscriptEntry, ...] = ()
     briefing: TurnNote | None = None
     previous: TurnNote | None = None
     about: ThreadBinding = field(default_factory=ThreadBinding)
-    plan: Plan | None = None
+    plan: TurnPlan | None = None
     begins: bool = False
     """The agent whose turn it is has no reply in it yet."""
 
@@ -136,10 +135,10 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
         return made
     names, brief = await _name_people(deps, request, found)
     async with deps.database.begin() as tx:
-        if await ConversationStore(tx).open_step(thread, turn, found.step) != found.step:
+        if await ConversationStore(tx).current_step(thread, turn, found.step) != found.step:
             raise Permanent(_OVER)
         # Read once more: somebody may have deleted a message while Slack was asked for names.
-        taken = await ConversationStore(tx).take_up(thread, turn, found.step)
+        taken = await MessageStore(tx).take_up(thread, turn, found.step)
         return await _write_call(deps, tx, request, found, brief, names, taken)
 
 
@@ -190,7 +189,7 @@ async def _write_call(
     found: _Found,
     brief: TurnNote,
     names: Mapping[str, str],
-    taken: Sequence[TakenUp],
+    taken: Sequence[TurnMessage],
 ) -> ModelCallInput:
     """Keep what the model is asked in the transcript, and return it with what came before."""
     thread, turn, step = request.thread, request.turn, found.step
@@ -200,14 +199,14 @@ async def _write_call(
         *_keyed(taken, _as_messages(deps, taken, names, request.agent)),
     ]
     await TranscriptStore(tx).append(thread, turn, step, entries)
-    brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+    brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
     transcript = await TranscriptStore(tx).read(thread, since=brief.since)
     operator = request.agent is Agent.OPERATOR
     plan = found.plan if operator else None
     asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
-    conversation = await conversation_row.id_of(tx, thread)
+    conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-    marks = await ConversationStore(tx).marks(thread)
+    marks = await ConversationStore(tx).snapshot(thread)
     before, current = split_at_turn(_entries(transcript.messages), turn)
     past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
     return ModelCallInput(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
@@ -220,8 +219,8 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
         words: our own last words; empty when the model had some, or nothing was said.
     """
     async with deps.database.begin() as tx:
-        unread = await ConversationStore(tx).unread(thread, turn)
-        last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
+        unread = await MessageStore(tx).unread(thread, turn)
+        last = await TranscriptStore(tx).get(thread, f"c:{turn}") or await TranscriptStore(tx).get(
             thread, f"c:{turn - 1}"
         )
     if not (unread or words):
@@ -229,7 +228,7 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
     names = await _names_of(deps, unread, several=_several(unread, parse_note(last)))
     own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
     async with deps.database.begin() as tx:
-        unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
+        unread = await MessageStore(tx).unread(thread, turn)  # as in `question`
         entries = _keyed(unread, _as_messages(deps, unread, names))
         await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
@@ -237,21 +236,21 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
 async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _Found:
     """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
     thread, turn = request.thread, request.turn
-    step = await ConversationStore(tx).open_step(thread, turn, request.step)
-    mine = await TranscriptStore(tx).of_turn(thread, turn)
+    step = await ConversationStore(tx).current_step(thread, turn, request.step)
+    mine = await TranscriptStore(tx).entries_of(thread, turn)
     if kept := _reply(mine, request.step):
-        return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
+        return _Found(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
     if not step:
         raise Permanent(_OVER)
-    plan = await TurnPlans(tx).of(thread, turn)
+    plan = await TurnStore(tx).plan(thread, turn)
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
-    taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
-    marks = await ConversationStore(tx).marks(thread)
+    taken = await MessageStore(tx).take_up(thread, turn, step, stays)
+    marks = await ConversationStore(tx).snapshot(thread)
     begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
-    if begun := parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}")):
+    if begun := parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")):
         return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
-    previous = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
+    previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
     return _Found(
         marks=marks,
         step=step,
@@ -266,13 +265,13 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     )
 
 
-async def _names_of(deps: ConversationDeps, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+async def _names_of(deps: ConversationDeps, taken: Sequence[TurnMessage], *, several: bool) -> dict[str, str]:
     """By id, whoever wrote it; of one who writes alone there is no need to ask."""
     return {each.author_id: await _label(deps, each.author_id) for each in taken} if several else {}
 
 
 def _as_messages(
-    deps: ConversationDeps, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+    deps: ConversationDeps, taken: Sequence[TurnMessage], names: Mapping[str, str], agent: Agent = Agent.COPILOT
 ) -> list[Message]:
     """The operator reads no more of a message than its writer is told that it does."""
     said = []
@@ -282,7 +281,7 @@ def _as_messages(
             if _too_long(each, agent)
             else each.text
         )
-        text = f"[Corrected] {words}" if each.corrects else words
+        text = f"[Corrected] {words}" if each.edit_of else words
         said.append((names.get(each.author_id, ""), text, each.files))
     return user_messages(said, deps.budget)
 
@@ -341,8 +340,8 @@ async def _write_note(
     )
 
 
-def _entries(placed: Sequence[Placed]) -> list[PlacedMessage]:
-    return [(each.place, each.message) for each in placed]
+def _entries(placed: Sequence[TranscriptEntry]) -> list[PlacedMessage]:
+    return [(each.position, each.message) for each in placed]
 
 
 def _begun_late(thread: Thread, found: _Found) -> bool:
@@ -354,21 +353,21 @@ def _begun_late(thread: Thread, found: _Found) -> bool:
     return f"u:{root}" not in stored
 
 
-def _reply(placed: Sequence[Placed], step: int) -> Placed | None:
+def _reply(placed: Sequence[TranscriptEntry], step: int) -> TranscriptEntry | None:
     """Of one turn: the model's reply in this step, or in the next that has one."""
     replies = (each for each in placed if each.key == f"a:{each.turn}:{each.step}" and each.step >= step)
     return min(replies, key=lambda each: each.step, default=None)
 
 
-def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str, Message]]:
+def _keyed(taken: Sequence[TurnMessage], said: Sequence[Message]) -> list[tuple[str, Message]]:
     return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
-def _last_briefing(placed: Sequence[Placed]) -> TurnNote | None:
+def _last_briefing(placed: Sequence[TranscriptEntry]) -> TurnNote | None:
     return next((found for each in reversed(placed) if (found := parse_note(each.message))), None)
 
 
-def _several(taken: Sequence[TakenUp], known: TurnNote | None, placed: Sequence[Placed] = ()) -> bool:
+def _several(taken: Sequence[TurnMessage], known: TurnNote | None, placed: Sequence[TranscriptEntry] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
     authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
     named = any(each.message.author for each in placed)
@@ -376,7 +375,7 @@ def _several(taken: Sequence[TakenUp], known: TurnNote | None, placed: Sequence[
 
 
 async def _without_result(
-    tx: Transaction, thread: Thread, turn: int, placed: Sequence[Placed]
+    tx: Transaction, thread: Thread, turn: int, placed: Sequence[TranscriptEntry]
 ) -> list[tuple[str, Message]]:
     """For each call of this turn that has no result, what is on record of it, or that nobody knows: its worker was
     lost before it told."""
@@ -404,7 +403,7 @@ async def read_binding(tx: Transaction, thread: Thread) -> ThreadBinding:
     return about
 
 
-def _too_long(taken: TakenUp, agent: Agent) -> bool:
+def _too_long(taken: TurnMessage, agent: Agent) -> bool:
     return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
@@ -437,10 +436,10 @@ async def _summarise_pieces(deps: ConversationDeps, turn: ConversationTurn) -> N
 async def _older(deps: ConversationDeps, turn: ConversationTurn) -> tuple[Past, Sequence[PlacedMessage]] | None:
     """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
     async with deps.database.begin() as tx:
-        if parse_note(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
+        if parse_note(await TranscriptStore(tx).get(turn.thread, f"c:{turn.turn}")):
             return None
         past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
-        unused = await ConversationStore(tx).unused(turn.thread)
+        unused = await MessageStore(tx).unused(turn.thread)
     fresh = user_messages([("", each.text, each.files) for each in unused], deps.budget)
     too_much = choose_window(past, fresh, deps.budget).older
     half = choose_window(past, (), deps.budget.half()).older
@@ -456,17 +455,17 @@ async def _extend_summary(
     took = round((time.monotonic() - begun) * 1000)
     summary = limit_summary(storable(answer.reply.text))
     async with deps.database.begin() as tx:
-        await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
+        await ConversationStore(tx).add_usage(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
         now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
         # Somebody may have deleted a message meanwhile, whose words the summary would keep.
         same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
         if is_blank(summary) or not same:
             _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
             return False
-        await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
+        await TranscriptStore(tx).replace_with_summary(turn.thread, summary, piece[-1][0])
     return True
 
 
 def _past(transcript: Transcript, turn: int) -> Past:
-    entries = [(each.place, each.message) for each in transcript.messages]
+    entries = [(each.position, each.message) for each in transcript.messages]
     return Past(transcript.summary, tuple(split_at_turn(entries, turn)[0]))

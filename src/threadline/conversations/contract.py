@@ -7,7 +7,6 @@ is found again by it, and not done twice.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from temporalio import activity
 
@@ -15,10 +14,11 @@ from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationInput,
     ConversationLimits,
-    ConversationMarks,
+    ConversationSnapshot,
     Execution,
     NoticeReason,
     OutcomeKind,
+    Refusal,
     conversation_workflow_id,
 )
 from threadline.decisions.model import EscalationReason, NextStep
@@ -62,15 +62,6 @@ class StoreRequest:
     first: bool = False
 
 
-class Refusal(StrEnum):
-    """Why a message is stored and gets no turn."""
-
-    DUPLICATE = "duplicate"
-    THROTTLED = "throttled"
-    THROTTLED_FIRST = "throttled_first"
-    """As the first of its window: its writer is told, once."""
-
-
 @dataclass(frozen=True)
 class RefusedMessage:
     channel: str
@@ -88,7 +79,7 @@ class StoredMessages:
     such a person is to see something as it reads now.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -148,7 +139,7 @@ class Thought:
     """
 
     reply: ModelReply
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int = 0
 
 
@@ -201,7 +192,7 @@ class FinishedTurn:
     `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     summary: str = ""
     posted: bool = False
     post_error: str = ""
@@ -238,7 +229,7 @@ class BegunTurn:
     `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     agent: Agent = Agent.COPILOT
     protocol: ProtocolState | None = None
     ends: OutcomeKind | None = None
@@ -338,7 +329,7 @@ class ConversationActivities(ABC):
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_answer(self, turn: ConversationTurn) -> ConversationMarks:
+    async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))

@@ -7,11 +7,8 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations import conversation_row
 from threadline.conversations.call_input import append_unread
-from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.contract import FinishedTurn, FinishRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import escalate_turn
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
@@ -21,9 +18,10 @@ from threadline.conversations.posting import TurnAnswer, claim_answer, publish_a
 from threadline.conversations.prompt import parse_note
 from threadline.conversations.replies import closing_question
 from threadline.conversations.status import set_status
-from threadline.conversations.thread_reads import GONE
-from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
-from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptEntry, TranscriptStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
@@ -132,16 +130,16 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
     """Write down how the turn ended. The first word about a turn stands."""
     thread, turn = request.thread, request.turn
     async with deps.database.begin() as tx:
-        await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
-        row = await conversation_row.locked(tx, thread)
-        plan = await TurnPlans(tx).of(thread, turn)
+        await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+        row = await ConversationStore(tx).lock(thread)
+        plan = await TurnStore(tx).plan(thread, turn)
         request = await _taken_back(tx, request, plan)
         if request.escalate:
             await escalate_turn(deps, tx, thread, turn, request.escalate)
         made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         request, left = await _taken_over(tx, request)
         answer, end, own = await _answer(tx, request, plan, made)
-        brief = parse_note(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
         user = brief.user_id if brief else await _asker(tx, request)
         answer = await _written_down(tx, request, user, answer, end)
         notes = await _notes(tx, request, plan) if answer else ()
@@ -150,37 +148,41 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
         ours = fit_answer("", answer, end, detail=detail) if own else ""
         handover = await _decided(tx, request, made, user, left=left) if made else False
         question = _question(request, answer)
-        marks = await ConversationStore(tx).settle(
-            thread, turn, request.kind, said, user, detail, request.model_calls, question
+        spent = await TurnStore(tx).usage(thread, turn)
+        result = _result(request, plan, spent, answer) if plan else None
+        await TurnStore(tx).settle(
+            *(thread, turn, request.kind, said, user),
+            wants_detail=detail,
+            model_calls=request.model_calls,
+            question=question,
+            result=result,
         )
         to_post = await read_answer(tx, thread, turn)
         if to_post is None:
             raise Permanent("The conversation was deleted, so its turn cannot end.")
-        unread = bool(await ConversationStore(tx).unread(thread, turn))
+        unread = bool(await MessageStore(tx).unread(thread, turn))
+        marks = await ConversationStore(tx).snapshot(thread)
         finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
         posts = request.post and not handover and bool(to_post.text)
         claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
-        if plan is None:
+        if plan is None or result is None:
             return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
-        spent = await TurnPlans(tx).spent(thread, turn)
-        result = _result(request, plan, spent, answer)
-        await TurnPlans(tx).finish(thread, turn, result)
     _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
     remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
     summary = _in_words(turn, request.kind, plan, spent)
     return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
 
 
-async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:
+async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard, and no person takes over. What is told by rule was done, and is told."""
     asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
     if not (asks or request.escalate):
         return request
-    if await ConversationStore(tx).open_step(request.thread, request.turn, 1):
-        stopped = (await ConversationStore(tx).marks(request.thread)).stop_due
+    if await ConversationStore(tx).current_step(request.thread, request.turn, 1):
+        stopped = (await ConversationStore(tx).snapshot(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
-        before = await ConversationStore(tx).settled(request.thread, request.turn)
+        before = await TurnStore(tx).settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
     if not stopped:
         return request
@@ -204,7 +206,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
     thread, turn = request.thread, request.turn
     handover = await HandoverStore(tx).open_for(thread)
     theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     if before:
         theirs = before.kind is OutcomeKind.SILENT  # the first word stands
     if not theirs:
@@ -215,7 +217,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
 
 
 async def _answer(
-    tx: Transaction, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
+    tx: Transaction, request: FinishRequest, plan: TurnPlan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -226,7 +228,7 @@ async def _answer(
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
-    reply = await TranscriptStore(tx).at(request.thread, key) if request.answered_at else None
+    reply = await TranscriptStore(tx).get(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
@@ -255,8 +257,8 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         result = DecisionOutcome.ESCALATED
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
-    spent = await TurnPlans(tx).spent(request.thread, request.turn)
-    row = await conversation_row.locked(tx, request.thread)
+    spent = await TurnStore(tx).usage(request.thread, request.turn)
+    row = await ConversationStore(tx).lock(request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
 
@@ -291,11 +293,11 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
     return answer
 
 
-async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
+async def _notes(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> Sequence[str]:
     """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
     if plan is None:
         return ()
-    said = await TurnPlans(tx).said_in(request.thread, request.turn)
+    said = await TurnStore(tx).texts(request.thread, request.turn)
     cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
     own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
@@ -303,13 +305,13 @@ async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> 
 
 async def _asker(tx: Transaction, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
-    askers = await ConversationStore(tx).askers(request.thread, request.turn, 1)
+    askers = await MessageStore(tx).askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
 
 
 async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await TranscriptStore(tx).of_turn(thread, turn))
+    mine = (each.message for each in await TranscriptStore(tx).entries_of(thread, turn))
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 
@@ -320,7 +322,7 @@ def _question(request: FinishRequest, answer: str) -> str:
     return closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
-def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
+def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: str) -> Mapping[str, Any]:
     return {
         "kind": request.kind.value,
         "did_post": bool(answer),
@@ -337,7 +339,7 @@ def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Ma
     }
 
 
-def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
+def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
     return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
@@ -358,14 +360,14 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
     """
     try:
         # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-        await ConversationStore(tx).open_step(thread, turn, 1)
+        await ConversationStore(tx).current_step(thread, turn, 1)
     except ConversationNotFound:
         return 0
     end = await _end(tx, thread, turn, registry)
     made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-    plan = await TurnPlans(tx).of(thread, turn)
+    plan = await TurnStore(tx).plan(thread, turn)
     if plan and plan.route.agent is Agent.COPILOT:
         made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
     await MemoryStore(tx).remember(thread.team, made, now)
@@ -374,12 +376,12 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
 
 
 async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> EndedTurn | None:
-    settled = await ConversationStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         return None
-    placed = await TranscriptStore(tx).of_turn(thread, turn)
+    placed = await TranscriptStore(tx).entries_of(thread, turn)
     said = [each for each in placed if each.message.role is Role.USER]
-    by = await Talked(tx).stored(thread, [_id(each) for each in said])
+    by = await MessageStore(tx).find(thread, [_id(each) for each in said])
     words = [
         (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
         for each in said
@@ -394,7 +396,7 @@ async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistr
         settled.answer,
         _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
         await _about(tx, thread, turn, "\n".join(text for _, text in words)),
-        whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
+        whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
     )
 
 
@@ -409,14 +411,14 @@ def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[ToolU
     return found
 
 
-def _id(placed: Placed) -> str:
+def _id(placed: TranscriptEntry) -> str:
     """Of the message that a row of the transcript holds."""
     return placed.key.removeprefix("u:")
 
 
 async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await TurnPlans(tx).of(thread, turn)
+    plan = await TurnStore(tx).plan(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
     return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

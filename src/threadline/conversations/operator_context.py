@@ -5,11 +5,10 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
-from threadline.conversations.catch_up_store import Talked
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.request_texts import asked_in
-from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.operator.context import (
@@ -45,8 +44,8 @@ class OperatorQuestion:
 
 
 async def gather_context(
-    deps: ConversationDeps, turn: int, plan: Plan, asked: OperatorQuestion, *, analyse: bool
-) -> Plan:
+    deps: ConversationDeps, turn: int, plan: TurnPlan, asked: OperatorQuestion, *, analyse: bool
+) -> TurnPlan:
     """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
 
     Args:
@@ -91,28 +90,28 @@ async def _keep(
     asked: OperatorQuestion,
     made: Context,
     analysis: RequestAnalysis,
-) -> Plan | None:
+) -> TurnPlan | None:
     """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
     kept, where something was deleted in the thread meanwhile."""
     thread = asked.request.thread
     if analysis.usage:
         spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
-        await ConversationStore(tx).spent(thread, *spent)
-    if await ConversationStore(tx).deletions(thread) != asked.deletions:
+        await ConversationStore(tx).add_usage(thread, *spent)
+    if await MessageStore(tx).deletion_count(thread) != asked.deletions:
         return None
-    await TurnPlans(tx).prepared(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
     if analysis.text:
-        await TurnPlans(tx).analysed(thread, turn, analysis.text)
+        await TurnStore(tx).set_analysis(thread, turn, analysis.text)
     sizes = {each.name: each.tokens for each in made.layers if not each.missing}
     _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
-    return await TurnPlans(tx).of(thread, turn)
+    return await TurnStore(tx).plan(thread, turn)
 
 
-async def read_question(tx: Transaction, thread: Thread, turn: int, plan: Plan) -> OperatorQuestion:
+async def read_question(tx: Transaction, thread: Thread, turn: int, plan: TurnPlan) -> OperatorQuestion:
     """What a turn asks, by whom, and what the conversations know of it."""
-    deletions = await ConversationStore(tx).deletions(thread)
-    said = await asked_in(tx, thread, turn)
-    askers = await ConversationStore(tx).askers(thread, turn, 1)
+    deletions = await MessageStore(tx).deletion_count(thread)
+    said = await TurnStore(tx).request_texts(thread, turn)
+    askers = await MessageStore(tx).askers(thread, turn, 1)
     user = askers[-1].user_id if askers else ""
     return OperatorQuestion(
         await context_request(tx, thread, user, "\n".join(said), plan.route.scope.rfp_id), deletions
@@ -121,7 +120,7 @@ async def read_question(tx: Transaction, thread: Thread, turn: int, plan: Plan) 
 
 async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
     """What somebody asks, with what the conversations know of it."""
-    begun = await Talked(tx).begun_at(thread)
+    begun = await MessageStore(tx).first_said_at(thread)
     threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
     return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
 
@@ -132,7 +131,7 @@ async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[Rel
     about = await ThreadBindingStore(tx).threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
     others = [each for each in about if each != here]
     same = [each.ts for each in others if each.channel == here.channel]
-    answered = await Talked(tx).last_answers(here.team, here.channel, same)
+    answered = await TurnStore(tx).last_answers(here.team, here.channel, same)
     told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [

@@ -8,9 +8,10 @@ import structlog
 
 from threadline.conversations.blocks import answer_of, notice_text
 from threadline.conversations.contract import ConversationTurn, ThreadNotice
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
@@ -28,7 +29,7 @@ _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
 
-async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationMarks:
+async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
     """See `ConversationActivities.post_answer`."""
     async with deps.database.begin() as tx:
         answer = await read_answer(tx, turn.thread, turn.turn)
@@ -61,13 +62,13 @@ class TurnAnswer:
 
 async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled."""
-    settled = await ConversationStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         return None
-    if settled.said or not settled.answer:
-        return TurnAnswer(thread, turn, settled.said)
+    if settled.posted_at or not settled.answer:
+        return TurnAnswer(thread, turn, settled.posted_at is not None)
     shown = await ToolExecutionStore(tx).record_groups(thread, turn)
-    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.detail)
+    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.wants_detail)
 
 
 Afterwards = Callable[[Transaction], Awaitable[None]]
@@ -80,7 +81,7 @@ async def publish_answer(
     *,
     claim: PostClaim | None = None,
     afterwards: Afterwards | None = None,
-) -> ConversationMarks:
+) -> ConversationSnapshot:
     """Post an answer, once, and write down that it is posted.
 
     Args:
@@ -90,12 +91,13 @@ async def publish_answer(
         Permanent: Slack refuses it.
         Transient: it is to be tried again.
     """
-    thread, turn, noted = answer.thread, answer.turn, list[ConversationMarks]()
+    thread, turn, noted = answer.thread, answer.turn, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str = "") -> None:
         if afterwards:
             await afterwards(tx)
-        noted.append(await ConversationStore(tx).said(thread, turn))
+        await TurnStore(tx).mark_posted(thread, turn)
+        noted.append(await ConversationStore(tx).snapshot(thread))
 
     parts = answer.render()
     post = _answer_post(answer, parts)
@@ -132,11 +134,11 @@ async def find_answer_part(
     Raises:
         Transient: the turn has not ended yet, or the message is not in Slack yet.
     """
-    settled = await ConversationStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
     groups = tuple(_structured(await ToolExecutionStore(tx).record_groups(thread, turn)))
-    parts = answer_of(settled.answer, groups, settled.detail) if settled.answer else ()
+    parts = answer_of(settled.answer, groups, settled.wants_detail) if settled.answer else ()
     for number, part in enumerate(parts, start=1):
         if is_wanted(part):
             key = f"talk:{thread.key}:turn:{turn}"

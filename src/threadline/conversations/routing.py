@@ -4,20 +4,19 @@ All of it is one transaction, so that a binding, the words about it and the rout
 asked again, the same route is found on record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from threadline.conversations.contract import BegunTurn, ConversationTurn, PassToOperator
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.message_reading import Stays, TakenUp
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.conversations.replies import IntentType, extract_intent, help_text
-from threadline.conversations.request_texts import asked_in
-from threadline.conversations.transcript_store import DELETED
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.transcript import DELETED
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Transaction
 from threadline.decisions.model import sensitive_topics
 from threadline.errors import Permanent
@@ -110,15 +109,15 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
     """See `ConversationActivities.begin_turn`."""
     thread, number = turn.thread, turn.turn
     async with deps.database.begin() as tx:
-        is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
-        marks = await ConversationStore(tx).marks(thread)
+        is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
+        marks = await ConversationStore(tx).snapshot(thread)
         if not is_open:
             return BegunTurn(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-        plan = await TurnPlans(tx).of(thread, number)
+        plan = await TurnStore(tx).plan(thread, number)
         route = plan.route if plan else await _choose_route(deps, tx, turn, marks)
         if plan is None:
-            await TurnPlans(tx).keep(thread, number, route)
-        marks = await ConversationStore(tx).marks(thread)
+            await TurnStore(tx).begin(thread, number, route)
+        marks = await ConversationStore(tx).snapshot(thread)
     _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
     return _begun(turn, marks, route)
 
@@ -127,35 +126,39 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
     """See `ConversationActivities.pass_to_operator`."""
     turn = ConversationTurn(request.thread, request.turn)
     async with deps.database.begin() as tx:
-        plan = await TurnPlans(tx).of(turn.thread, turn.turn)
+        plan = await TurnStore(tx).plan(turn.thread, turn.turn)
         if plan is None:
             raise Permanent("This turn has no route yet, so it cannot continue.")
         if plan.route.agent is Agent.OPERATOR:
             route = plan.route  # an earlier try has passed it on
         else:
             route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
-            await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
-        return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
+            await TurnStore(tx).reroute(turn.thread, turn.turn, route)
+        return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
 
 async def _choose_route(
-    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationMarks
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationSnapshot
 ) -> TurnRoute:
     """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
     if marks.stop_due:
         return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
-    taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
+    taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if handover and handover.taken_by:
         return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
     route = await _route_by_rules(deps, tx, turn, marks, taken)
-    overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
+    overhears = not marks.addressed_due and await ConversationStore(tx).has_several_people(thread)
     return replace(route, relays=handover is not None, overhears=overhears)
 
 
 async def _route_by_rules(
-    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+    deps: ConversationDeps,
+    tx: Transaction,
+    turn: ConversationTurn,
+    marks: ConversationSnapshot,
+    taken: Sequence[TurnMessage],
 ) -> TurnRoute:
     """The way of what was taken up, where no person has the thread."""
     thread = turn.thread
@@ -170,7 +173,7 @@ async def _route_by_rules(
         return _reply_by_rule("\n".join(done.notes))
     if resumes and not said.answer and not done.linked:
         return await _asked_again(tx, thread, resumes)
-    pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
+    pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
     words = said.answer if resumes else said.words
     request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
     chosen = routing.choose_route(request)
@@ -245,7 +248,7 @@ async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str
         return deleted_rfp_text(error)
 
 
-def _begun(turn: ConversationTurn, marks: ConversationMarks, route: TurnRoute) -> BegunTurn:
+def _begun(turn: ConversationTurn, marks: ConversationSnapshot, route: TurnRoute) -> BegunTurn:
     operator = route.agent is Agent.OPERATOR
     return BegunTurn(
         marks,
@@ -275,34 +278,34 @@ async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> int:
     """The turn whose question is answered here; 0 for none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
         return 0
-    turn = await TurnPlans(tx).awaiting(thread, said.user_id)
-    before = await ConversationStore(tx).settled(thread, turn) if turn else None
-    return 0 if before is None or routing.is_new_request(said.answer, before.answer) else turn
+    asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
+    before = await TurnStore(tx).settled(thread, asked.turn) if asked else None
+    return 0 if not asked or before is None or routing.is_new_request(said.answer, before.answer) else asked.turn
 
 
 async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 
 
-def _wants_help(thread: Thread, taken: Sequence[TakenUp], marks: ConversationMarks) -> bool:
+def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
 
     An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
     what it has said: nobody wants help by it.
     """
-    fresh = [each for each in taken if has_content(each) and not each.corrects]
+    fresh = [each for each in taken if has_content(each) and not each.edit_of]
     return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
 
 
-def _is_request(thread: Thread, said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
     wanted = extract_intent(said.text)
     if wanted:
         return wanted.type is not IntentType.HELP
     named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
-    return bool(said.text.strip()) and (bool(marks.question) or not named)
+    return bool(said.text.strip()) and (bool(marks.open_question) or not named)
 
 
 def _reply_by_rule(reply: str) -> TurnRoute:
@@ -310,14 +313,14 @@ def _reply_by_rule(reply: str) -> TurnRoute:
     return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
 
 
-def read_input(taken: Sequence[TakenUp], *, addressed: bool) -> RoutingInput:
+def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:
     """What counts for the rules.
 
     An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
     writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
     nobody writes, and is never about the thread itself.
     """
-    fresh = [each for each in taken if not each.corrects]
+    fresh = [each for each in taken if not each.edit_of]
     people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
     talk = people or fresh
@@ -329,13 +332,13 @@ def read_input(taken: Sequence[TakenUp], *, addressed: bool) -> RoutingInput:
     return RoutingInput(parts, user, addressed, by_job)
 
 
-def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
+def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TurnMessage], bool]:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
     to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
     its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
-    def stays(taken: TakenUp) -> bool:
+    def stays(taken: TurnMessage) -> bool:
         if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
         if route.agent is Agent.COPILOT and (
@@ -347,16 +350,16 @@ def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -
     return stays
 
 
-def has_content(taken: TakenUp) -> bool:
+def has_content(taken: TurnMessage) -> bool:
     """Whether anything is left of a message: it may have been deleted since it was taken up."""
     return taken.text != DELETED
 
 
-def _counts(taken: TakenUp, askers: set[str]) -> bool:
+def _counts(taken: TurnMessage, askers: set[str]) -> bool:
     return taken.addressed or (taken.author_id in askers and "<@" not in taken.text)
 
 
-def _part(taken: TakenUp, *, obeyed: bool) -> InputPart:
+def _part(taken: TurnMessage, *, obeyed: bool) -> InputPart:
     command = _command(taken) if obeyed else None
     words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
     whole = questions.normalise_question(words)
@@ -364,7 +367,7 @@ def _part(taken: TakenUp, *, obeyed: bool) -> InputPart:
     return InputPart(taken.author_id, kept, command, cut=kept != whole)
 
 
-def _command(taken: TakenUp) -> ThreadCommand | None:
+def _command(taken: TurnMessage) -> ThreadCommand | None:
     return None if taken.files else parse_thread_command(questions.normalise_question(taken.text))
 
 

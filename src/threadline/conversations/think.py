@@ -8,11 +8,9 @@ import structlog
 from threadline.conversations import blocks
 from threadline.conversations.call_input import ModelCallInput, prepare_call
 from threadline.conversations.contract import ThinkRequest, Thought
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.deps import ConversationDeps
-from threadline.conversations.message_reading import TakenUp
 from threadline.conversations.model.answers import NO_REPLY
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_context import gather_context
 from threadline.conversations.prompt import (
     INSTRUCTIONS,
@@ -30,7 +28,9 @@ from threadline.conversations.replies import (
     skipped_calls_note,
 )
 from threadline.conversations.routing import has_content
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import TurnMessage
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.errors import Permanent
 from threadline.models.errors import ContextTooLong
 from threadline.models.model import Completion, Message, ModelReply, Prompt
@@ -68,7 +68,7 @@ def _without_model(request: ThinkRequest, question: ModelCallInput) -> str:
     """
     if request.step > 1 or question.briefing is None:
         return ""
-    there = [each for each in question.taken if has_content(each) and not each.corrects]
+    there = [each for each in question.taken if has_content(each) and not each.edit_of]
     if not there:
         return blocks.DELETED if question.briefing.addressed else NO_REPLY
     if question.briefing.addressed or request.agent is Agent.OPERATOR:
@@ -138,18 +138,18 @@ async def _keep(
     thread, turn, step = request.thread, request.turn, request.step
     message: Message = reply_to_message(reply, deps.registry)
     async with deps.database.begin() as tx:
-        is_open = await ConversationStore(tx).open_step(thread, turn, step) == step
+        is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
         if is_open:
             await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-        kept = await TranscriptStore(tx).at(thread, f"a:{turn}:{step}") or message
+        kept = await TranscriptStore(tx).get(thread, f"a:{turn}:{step}") or message
         if is_open and (note := skipped_calls_note(reply)) and kept == message:
             await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
         if answer:
-            await ConversationStore(tx).spent(thread, turn, step, "think", answer.usage, took)
-        return Thought(reply_for_workflow(kept), await ConversationStore(tx).marks(thread), step)
+            await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
+        return Thought(reply_for_workflow(kept), await ConversationStore(tx).snapshot(thread), step)
 
 
-def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
     """Whether people have said something to each other that may be meant for the bot.
 
     An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.
@@ -157,4 +157,4 @@ def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
     wanted = extract_intent(said.text)
     if wanted:
         return bool(said.files) or wanted.type is not IntentType.HELP
-    return bool(said.files or (marks.question and said.text.strip()))
+    return bool(said.files or (marks.open_question and said.text.strip()))

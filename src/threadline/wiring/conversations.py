@@ -23,7 +23,7 @@ from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import load_variants
 from threadline.jobs.model import JOB_TYPES, JobRunner

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -28,7 +28,7 @@ from threadline_devstack.models.script import (
 )
 from threadline_devstack.models.wire import RequestRefused, Wire
 from threadline_devstack.processes import HOST
-from threadline_devstack.server import bound, guarded, serving, until_left
+from threadline_devstack.server import Endpoint, bound, guarded, serving, until_left
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ SHUTDOWN_SECONDS = 1
 """How long a reply that is still held may delay the end."""
 
 Predicate = Callable[[ModelRequest], bool]
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass

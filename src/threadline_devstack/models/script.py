@@ -97,11 +97,6 @@ class Holds:
         async with self._changed:
             await self._changed.wait_for(lambda: self._waiting[name] > 0)
 
-    async def deserted(self, name: str) -> None:
-        """Return as soon as no reply waits at `name`."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._waiting[name] == 0)
-
     def waiting(self, name: str) -> bool:
         """Whether a reply waits at `name`."""
         return self._waiting[name] > 0

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import aiohttp
 from starlette.applications import Starlette
@@ -42,10 +42,12 @@ class SlackSandboxOptions(TypedDict, total=False):
 class SlackSandbox:
     """A Slack workspace that lives in this process.
 
-    `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`,
-    misbehaviour is ordered through `faults` and `sockets`, and `deliveries` tells what was sent.
-    `clock` gives seconds since 1970, for timestamps.
+    `url` is its page, `api_url` the base URL for a Slack client. People act through `workspace` and `click`, and
+    `deliveries` tells what was sent. `clock` gives seconds since 1970, for timestamps.
     """
+
+    faults_type = SlackFaults
+    """Makes what says which calls and deliveries go wrong."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class SlackSandbox:
         self.api_url = f"{url}/api/"
         self.workspace = SlackWorkspace(clock, url)
         populate(self.workspace)
-        self.faults = SlackFaults()
+        self.faults = self.faults_type()
         self.sockets = SocketConnections()
         http = SignedHttp(session, identity.SIGNING_SECRET)
         self.deliveries = EventDeliveries(self.workspace, self.sockets, http, self.faults, **options)
@@ -71,7 +73,7 @@ class SlackSandbox:
     @contextlib.asynccontextmanager
     async def running(
         cls, *, port: int = 0, clock: Callable[[], float] = time.time, **options: Unpack[SlackSandboxOptions]
-    ) -> AsyncIterator["SlackSandbox"]:
+    ) -> AsyncIterator[Self]:
         """A sandbox that listens on 127.0.0.1, at `port` or any free one, for as long as the block runs.
 
         Raises:

@@ -182,11 +182,7 @@ class EventDeliveries:
             held, self._held = self._held, []
             task = self._start(callback, plan)
             if held:
-                task.add_done_callback(lambda _: self._release(held))
-
-    def _release(self, held: list[tuple[Json, DeliveryPlan]]) -> None:
-        for callback, plan in held:
-            self._start(callback, plan)
+                task.add_done_callback(lambda _: [self._start(*each) for each in held])
 
     def _start(self, callback: Json, plan: DeliveryPlan) -> asyncio.Task[None]:
         for _ in range(plan.copies):

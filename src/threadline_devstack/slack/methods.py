@@ -11,7 +11,7 @@ from uuid import uuid4
 from threadline_devstack.slack import socket_mode
 from threadline_devstack.slack.blocks import check_blocks, check_text
 from threadline_devstack.slack.identity import BOT_ID, BOT_NAME, BOT_USER, TEAM, TEAM_NAME
-from threadline_devstack.slack.model import Json, SandboxChannel, SandboxFile, SandboxMessage, SlackRefusal
+from threadline_devstack.slack.model import Json, SandboxChannel, SandboxMessage, SlackRefusal
 from threadline_devstack.slack.web_api import CallArguments, page
 from threadline_devstack.slack.workspace import SlackWorkspace
 
@@ -165,15 +165,11 @@ def complete_upload(slack: SlackWorkspace, given: CallArguments) -> Json:
         file.title = str(item.get("title") or file.name)
     slack.uploads = {ticket: file for ticket, file in slack.uploads.items() if file not in files}
     if channel := given.text("channel_id") or given.text("channels"):
-        _share(slack, channel, files, given)
+        place, comment = _require_member(slack.open_channel(channel)), given.text("initial_comment")
+        check_text(comment)
+        ids = [file.id for file in files]
+        slack.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
     return {"files": [file.as_slack() for file in files]}
-
-
-def _share(slack: SlackWorkspace, channel: str, files: Sequence[SandboxFile], given: CallArguments) -> None:
-    place = _require_member(slack.open_channel(channel))
-    comment, ids = given.text("initial_comment"), [file.id for file in files]
-    check_text(comment)
-    slack.post(place.id, BOT_USER, comment, thread_ts=given.text("thread_ts"), files=ids, bot_id=BOT_ID)
 
 
 Method = Callable[[SlackWorkspace, CallArguments], Json]

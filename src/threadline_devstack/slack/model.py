@@ -80,10 +80,6 @@ class SandboxFile:
     announced: int | None = None
     """The size that is told of it; None for its own."""
 
-    @property
-    def channels(self) -> list[str]:
-        return sorted(self.shares)
-
     def as_slack(self) -> Json:
         """See https://docs.slack.dev/reference/objects/file-object."""
         direct, open_to_all = _parted(self.shares)

@@ -49,8 +49,8 @@ class Page:
             "messages": self._post,
             "messages/edit": self._edit,
             "messages/delete": self._delete,
-            "reactions": self._react,
-            "reactions/remove": self._unreact,
+            "reactions": self._workspace.react,
+            "reactions/remove": self._workspace.unreact,
             "files": self._upload,
             "clicks": self._press,
             "channels/direct": self._open_direct,
@@ -139,12 +139,6 @@ class Page:
     def _delete(self, channel: str, ts: str, user: str) -> None:
         self._workspace.delete(channel, ts, by=user)
 
-    def _react(self, channel: str, ts: str, user: str, name: str) -> None:
-        self._workspace.react(channel, ts, user, name)
-
-    def _unreact(self, channel: str, ts: str, user: str, name: str) -> None:
-        self._workspace.unreact(channel, ts, user, name)
-
     def _upload(self, user: str, name: str, content_base64: str, mimetype: str = "") -> Json:
         """A file that a message may then show by its id."""
         try:
@@ -183,14 +177,15 @@ class Page:
 
 
 def _endpoint(action: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
-    """An action takes the fields of the JSON by their names, and returns those of the answer."""
+    """An action takes the fields of the JSON by their names, and may return those of the answer."""
 
     async def endpoint(request: Request) -> Response:
         try:
             given: Any = json.loads(await request.body() or b"{}")
             inspect.signature(action).bind(**given)
             done = action(**given)
-            return JSONResponse({"ok": True} | ((await done if isinstance(done, Awaitable) else done) or {}))
+            answer = await done if isinstance(done, Awaitable) else done
+            return JSONResponse({"ok": True} | (answer if isinstance(answer, dict) else {}))
         except SlackRefusal as refused:
             return JSONResponse({"ok": False, "error": refused.error} | refused.details, status_code=400)
         except (TypeError, ValueError) as wrong:

@@ -54,7 +54,9 @@ class SocketConnections:
             await socket.close()
             return
         self._open.append(socket)
-        await socket.send_json(_hello(len(self._open)))
+        debug = {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060}
+        hello = {"type": "hello", "num_connections": len(self._open), "connection_info": {"app_id": APP_ID}}
+        await socket.send_json(hello | {"debug_info": debug})
         self._arrival.set()
         try:
             while True:
@@ -136,13 +138,3 @@ class SocketConnections:
         self._draining.discard(socket)
         if socket in self._open:
             self._open.remove(socket)
-
-
-def _hello(connections: int) -> Json:
-    debug = {"host": "sandbox", "build_number": 1, "approximate_connection_time": 18060}
-    return {
-        "type": "hello",
-        "num_connections": connections,
-        "debug_info": debug,
-        "connection_info": {"app_id": APP_ID},
-    }

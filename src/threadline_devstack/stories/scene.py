@@ -12,8 +12,7 @@ from threadline.cases.model import CaseStatus, Entry, Reason, bug_workflow_id
 from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps import model as rfps
@@ -123,9 +122,6 @@ class Scene:
                     self._told.add((channel, message["ts"]))
                     self._on_message({**message, "channel": channel})
 
-    def _workflow_url(self, workflow_id: str) -> str:
-        return f"{self.stack.ui_url}/namespaces/{self.stack.temporal_namespace}/workflows/{workflow_id}"
-
     # The bug case
 
     async def write_report(self, text: str, **more: Any) -> None:
@@ -133,27 +129,12 @@ class Scene:
         self.report = self.slack.say(REPORTER, REPORTS, text, **more)
         self.bug_id = await self.until("the report becomes a case", self.find_case)
 
-    async def reply(self, user: str, text: str) -> str:
-        """Somebody writes in the report's thread."""
-        return self.slack.say(user, REPORTS, text, thread=self.report)
-
-    async def discuss(self, user: str, text: str) -> str:
-        """Somebody writes in the case's summary thread."""
-        return self.slack.say(user, SUMMARIES, text, thread=self.summary)
-
     async def until_status(self, status: CaseStatus, what: str = "", seconds: float = STEP_TIMEOUT) -> CaseRecord:
         async def look() -> CaseRecord | None:
             case = await self.case()
             return case if case.status is status else None
 
         return await self.until(what or f"{self.bug_id} is {status}", look, seconds)
-
-    async def until_bot_says(self, *words: str, channel: str = REPORTS, after: str = "") -> Json:
-        """A post in the report's thread, or in that of the summary."""
-        await self._listen()
-        if channel == SUMMARIES and not self.summary:
-            await self.until("the case has a summary", self._has_summary)
-        return await self.until_post(channel, self.report if channel == REPORTS else self.summary, words, after)
 
     async def until_stored(self, text: str, sender: str) -> None:
         """A message is in the conversation, as said by a `reporter` or a `developer`."""
@@ -196,11 +177,6 @@ class Scene:
 
         await self.until("the agent's files are gone", look)
 
-    def thread(self, channel: str = REPORTS) -> list[Json]:
-        """The root and its replies of the report's thread, or of the summary thread; empty before it exists."""
-        root = self.report if channel == REPORTS else self.summary
-        return self.slack.thread(channel, root) if root else []
-
     async def find_case(self) -> str:
         """The number of the report's case; empty as long as there is none."""
         async with self._database.begin() as tx:
@@ -233,21 +209,14 @@ class Scene:
 
     @property
     def workflow_url(self) -> str:
-        return self._workflow_url(self.workflow_id)
+        namespace = f"{self.stack.ui_url}/namespaces/{self.stack.temporal_namespace}"
+        return f"{namespace}/workflows/{self.workflow_id}"
 
     @property
     def workspaces(self) -> list[Path]:
         """What the agent's files of this case still take up."""
         cases = self.stack.home.root / "workspaces" / "cases"
         return [path for path in cases.glob(f"{self.bug_id}*") if path.is_dir()]
-
-    @property
-    def agent_hold(self) -> str:
-        """Where the agent waits before it looks into the case."""
-        return f"investigating:{self.bug_id}"
-
-    async def _has_summary(self) -> bool:
-        return bool(self.summary)
 
     # Conversations
 
@@ -263,20 +232,16 @@ class Scene:
 
         await self.until(f"the model waits at {hold}", look)
 
-    async def until_answer(self, root: str, *words: str, after: str = "") -> Json:
-        """A post of the bot's in a conversation."""
-        return await self.until_post(self.channel, root, words, after)
-
     def answers(self, root: str) -> list[Json]:
         """What the bot has said in a conversation, oldest first."""
         return self.posts(self.channel, root)
 
-    async def until_turn_ended(self, root: str, turn: int = 1) -> Plan:
+    async def until_turn_ended(self, root: str, turn: int = 1) -> TurnPlan:
         """A turn's route, with its result."""
 
-        async def look() -> Plan | None:
+        async def look() -> TurnPlan | None:
             async with self._database.begin() as tx:
-                plan = await TurnPlans(tx).of(self.slack_thread(root), turn)
+                plan = await TurnStore(tx).plan(self.slack_thread(root), turn)
             return plan if plan and plan.result else None
 
         return await self.until(f"turn {turn} is over", look)
@@ -311,21 +276,17 @@ class Scene:
     @asynccontextmanager
     async def without_table(self, name: str) -> AsyncIterator[None]:
         """As long as the block runs, what the product keeps in this table cannot be asked."""
-        await self._rename(name, f"{name}_away")
+        away = f"{name}_away"
+        async with self._database.begin() as tx:
+            await tx.execute(text(f"ALTER TABLE {name} RENAME TO {away}"))
         try:
             yield
         finally:
-            await self._rename(f"{name}_away", name)
+            async with self._database.begin() as tx:
+                await tx.execute(text(f"ALTER TABLE {away} RENAME TO {name}"))
 
     def slack_thread(self, root: str) -> Thread:
         return Thread(TEAM, self.channel, root)
-
-    def conversation_url(self, root: str) -> str:
-        return self._workflow_url(conversation_workflow_id(self.slack_thread(root)))
-
-    async def _rename(self, name: str, new: str) -> None:
-        async with self._database.begin() as tx:
-            await tx.execute(text(f"ALTER TABLE {name} RENAME TO {new}"))
 
 
 def message_text(message: Json) -> str:

@@ -2,13 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Self
 
 from threadline_devstack.processes import HOST
-from threadline_devstack.server import bound, guarded, serving
+from threadline_devstack.server import Endpoint, bound, guarded, serving
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
-from threadline_devstack.trackers.faults import EndpointFault, EndpointFaultKind, EndpointFaults, Service
 from threadline_devstack.trackers.github import SLUG, CiRepository, GitHubApi
 from threadline_devstack.trackers.jira import JiraApi, JiraSite
 
@@ -18,9 +17,8 @@ class TrackerSandbox:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._faults = EndpointFaults()
-        self.jira = JiraApi(JiraSite(), self._faults)
-        self.github = GitHubApi(CiRepository(), self._faults)
+        self.jira = JiraApi(JiraSite(), self.guard)
+        self.github = GitHubApi(CiRepository(), self.guard)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -29,10 +27,7 @@ class TrackerSandbox:
         with bound(port) as listener:
             services = cls(f"http://{HOST}:{listener.getsockname()[1]}")
             async with serving(guarded([*services.jira.routes(), *services.github.routes()]), listener):
-                try:
-                    yield services
-                finally:
-                    services._faults.over.set()
+                yield services
 
     @property
     def settings(self) -> dict[str, str]:
@@ -46,17 +41,6 @@ class TrackerSandbox:
             "THREADLINE_GITHUB_API_URL": f"{self.url}/github",
         }
 
-    @property
-    def hanging(self) -> int:
-        """Requests that are kept without an answer now, and whose callers still wait."""
-        return self._faults.hanging
-
-    def order(self, service: Service, kind: EndpointFaultKind = EndpointFaultKind.REFUSE, **more: Any) -> EndpointFault:
-        """Let the next requests to a service go wrong; `more` are the other fields of `EndpointFault`."""
-        fault = EndpointFault(service, kind, **more)
-        self._faults.orders.append(fault)
-        return fault
-
-    def clear_faults(self) -> None:
-        """Forget the faults that were ordered and not met."""
-        self._faults.orders.clear()
+    def guard(self, service: str, endpoint: Endpoint) -> Endpoint:
+        """The endpoint of a service: `jira`, `github` or `logs`. Tests put faults in front of it."""
+        return endpoint

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from threadline_devstack.filling import fill
-from threadline_devstack.trackers.faults import Endpoint, EndpointFaults
+from threadline_devstack.server import Endpoint, Guard
 
 TOKEN = "github-sandbox-token"  # noqa: S105  the stand-in's own
 OWNER, NAME = "acme", "shop"
@@ -130,12 +130,12 @@ class CiRepository:
 class GitHubApi:
     """`requests` counts those that were let in, by method and path behind the repository."""
 
-    def __init__(self, repository: CiRepository, faults: EndpointFaults) -> None:
-        self.repository, self._faults = repository, faults
+    def __init__(self, repository: CiRepository, guard: Guard) -> None:
+        self.repository, self._guard = repository, guard
         self.requests: list[str] = []
 
     def routes(self) -> list[Route]:
-        log = self._faults.guarding("logs", self._log)
+        log = self._guard("logs", self._log)
         return [
             self._route("/runs", self._runs),
             self._route("/runs/{run:int}", self._run),
@@ -147,7 +147,7 @@ class GitHubApi:
         ]
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
-        return Route(_ROOT + path, self._faults.guarding("github", self._let_in(endpoint)), methods=[method])
+        return Route(_ROOT + path, self._guard("github", self._let_in(endpoint)), methods=[method])
 
     def _let_in(self, endpoint: Endpoint) -> Endpoint:
         async def entered(request: Request) -> Response:
@@ -213,72 +213,29 @@ def _page(request: Request, name: str, views: list[Json]) -> JSONResponse:
     return JSONResponse({"total_count": len(views), name: shown}, headers=headers)
 
 
+def _values(run: CiRun, request: Request) -> Json:
+    """What the shapes of github.yaml are filled with: `api` is the repository's address, `page` that of the run."""
+    root = f"{str(request.base_url).rstrip('/')}{_PREFIX}"
+    links = {"api": f"{root}/repos/{SLUG}", "page": f"{root}/{SLUG}/actions/runs/{run.id}"}
+    return {**vars(run), **links, "created_at": _moment(run.created), "started_at": _moment(run.started)}
+
+
 def _run_view(run: CiRun, request: Request) -> Json:
-    api, page = _links(run, request)
-    url = f"{api}/actions/runs/{run.id}"
-    links = {f"{name}_url": f"{url}/{name}" for name in ("jobs", "logs", "artifacts", "cancel", "rerun")}
-    at, started = _moment(run.created), _moment(run.started)
-    return {
-        **fill(SEED["run_shape"], {"api": api}),
-        **links,
-        "id": run.id,
-        "name": run.workflow,
-        "path": f".github/workflows/{run.workflow}.yml",
-        "display_title": run.title,
-        "head_branch": run.branch,
-        "head_sha": run.commit,
-        "head_commit": {"id": run.commit, "tree_id": run.commit, "message": run.title, "timestamp": started},
-        "run_number": run.number,
-        "run_attempt": run.attempt,
-        "event": run.event,
-        "status": run.status,
-        "conclusion": run.conclusion,
-        "workflow_id": 1 + sum(map(ord, run.workflow)),
-        "url": url,
-        "html_url": page,
-        "actor": _person(run.actor),
-        "triggering_actor": _person(run.actor),
-        "created_at": at,
-        "updated_at": started,
-        "run_started_at": started,
-    }
+    view: Json = fill(SEED["run_shape"], _values(run, request))
+    return view
 
 
 def _job_view(job: CiJob, run: CiRun, request: Request) -> Json:
-    api, page = _links(run, request)
-    started = _moment(run.started)
-    times = {"started_at": started, "completed_at": started if job.status == "completed" else None}
-    return {
-        **fill(SEED["job_shape"], {"api": api}),
-        **times,
-        "id": job.id,
-        "run_id": run.id,
-        "run_url": f"{api}/actions/runs/{run.id}",
-        "run_attempt": run.attempt,
-        "head_sha": run.commit,
-        "head_branch": run.branch,
-        "workflow_name": run.workflow,
-        "url": f"{api}/actions/jobs/{job.id}",
-        "html_url": page,
-        "status": job.status,
-        "conclusion": job.conclusion,
-        "created_at": _moment(run.created),
-        "name": job.name,
-        "steps": [
-            {"name": name, "status": "completed", "conclusion": conclusion, "number": number, **times}
-            for number, (name, conclusion) in enumerate(job.steps, 1)
-        ],
+    values = _values(run, request) | {f"job_{name}": value for name, value in vars(job).items()}
+    times = {
+        "started_at": values["started_at"],
+        "completed_at": values["started_at"] if job.status == "completed" else None,
     }
-
-
-def _links(run: CiRun, request: Request) -> tuple[str, str]:
-    """The repository's address in the API, and the page of the run."""
-    root = f"{str(request.base_url).rstrip('/')}{_PREFIX}"
-    return f"{root}/repos/{SLUG}", f"{root}/{SLUG}/actions/runs/{run.id}"
-
-
-def _person(login: str) -> Json:
-    return {"login": login, "id": 1 + sum(map(ord, login)), "type": "User", "site_admin": False}
+    steps = [
+        {"name": name, "status": "completed", "conclusion": conclusion, "number": number, **times}
+        for number, (name, conclusion) in enumerate(job.steps, 1)
+    ]
+    return {**fill(SEED["job_shape"], values), **times, "steps": steps}
 
 
 def _moment(at: datetime) -> str:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from threadline_devstack.trackers.faults import Endpoint, EndpointFaults
+from threadline_devstack.server import Endpoint, Guard
 
 EMAIL, TOKEN = "bot@shop.example", "jira-sandbox-token"
 ACCOUNT = "Shop Bot"
@@ -118,8 +118,8 @@ class JiraSite:
 class JiraApi:
     """`requests` counts those that were let in, by method and path."""
 
-    def __init__(self, site: JiraSite, faults: EndpointFaults) -> None:
-        self.site, self._faults = site, faults
+    def __init__(self, site: JiraSite, guard: Guard) -> None:
+        self.site, self._guard = site, guard
         self.requests: list[str] = []
 
     def routes(self) -> list[Route]:
@@ -135,7 +135,7 @@ class JiraApi:
         ]
 
     def _route(self, path: str, endpoint: Endpoint, method: str = "GET") -> Route:
-        return Route(_ROOT + path, self._faults.guarding("jira", self._let_in(endpoint)), methods=[method])
+        return Route(_ROOT + path, self._guard("jira", self._let_in(endpoint)), methods=[method])
 
     def _let_in(self, endpoint: Endpoint) -> Endpoint:
         key = base64.b64encode(f"{EMAIL}:{TOKEN}".encode()).decode()
