@@ -63,8 +63,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "protocol: words are said although the journal could not be written",
         "threadline/operator/enforcement.py",
-        "            return await _journalled(self._journal,",
-        "            await _journalled(self._journal,",
+        "        return error_result(ErrorCode.SERVICE_UNAVAILABLE, _UNSAID)",
+        "        return None",
         ("tests/operator/test_protocol_tools.py::test_nothing_is_said_without_its_journal_entry",),
     ),
     Mutant(
