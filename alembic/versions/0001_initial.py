@@ -28,10 +28,10 @@ _TABLES = (
     "memories, users, team_members, events, journal_entries, opportunity_states, rfps",
     # knowledge, tools
     "knowledge_words, knowledge_passages, knowledge_documents",
-    "agent_tool_executions, limit_verdicts",
+    "agent_tool_executions, rate_limit_events",
     # handovers, decisions, conversations
     "handover_answers, handovers, decisions",
-    "thumbs, turn_plans, model_calls, conversation_turns, transcript, conversation_messages, conversations",
+    "ratings, model_calls, conversation_turns, transcript_entries, conversation_messages, conversations",
     # threads
     "quarantine, catch_up_messages, catch_up_threads, catch_up_channels",
     "thread_bindings, threads, posts",

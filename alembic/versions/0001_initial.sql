@@ -603,14 +603,14 @@ CREATE TABLE conversations (
     stored int NOT NULL DEFAULT 0,
     turn int NOT NULL DEFAULT 0,
     -- The last model call that has taken the unused messages. Each call takes them once, however often it is retried.
-    taken_turn int NOT NULL DEFAULT 0,
-    taken_step int NOT NULL DEFAULT 0,
+    reading_turn int NOT NULL DEFAULT 0,
+    reading_step int NOT NULL DEFAULT 0,
     question text NOT NULL DEFAULT '',
     -- One of the people who write in the thread or wrote its root, and whether there are others.
-    writer text NOT NULL DEFAULT '',
-    several boolean NOT NULL DEFAULT false,
+    first_author text NOT NULL DEFAULT '',
+    has_several_people boolean NOT NULL DEFAULT false,
     cost_usd double precision NOT NULL DEFAULT 0,
-    -- The summary of the transcript's older messages, and the last `place` that it covers.
+    -- The summary of the transcript's older messages, and the last `position` that it covers.
     summary text NOT NULL DEFAULT '',
     summary_until int NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -654,33 +654,44 @@ CREATE INDEX conversation_messages_correction_idx ON conversation_messages (conv
 
 -- What the model reads, in order; append only. `body` is a message as JSON in ASCII, so that any text comes back
 -- exactly. `key` makes each entry unique: u:<message id>, a:<turn>:<step>, t:<turn>:<step>:<call id>.
-CREATE TABLE transcript (
+CREATE TABLE transcript_entries (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    place int NOT NULL,
+    position int NOT NULL,
     key text NOT NULL,
     turn int NOT NULL,
     step int NOT NULL,
     body text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (conversation_id, place),
+    PRIMARY KEY (conversation_id, position),
     UNIQUE (conversation_id, key)
 );
 
--- Finished turns: the full answer, and when it was posted.
+-- Turns: the route, the context that the operator agent got and, once the turn is settled, the full answer, when it was
+-- posted, and the result in figures. `route` is NULL where a turn ended before it was routed. `context`, `patterns` and
+-- `analysis` may hold people's words: they are emptied when the turn is settled. `layers` are sizes.
 CREATE TABLE conversation_turns (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     turn int NOT NULL,
-    kind text NOT NULL,
-    answer text NOT NULL,
-    user_id text NOT NULL,
-    detail boolean NOT NULL DEFAULT false,
+    route jsonb,
+    context text NOT NULL DEFAULT '',
+    patterns text NOT NULL DEFAULT '',
+    analysis text NOT NULL DEFAULT '',
+    layers jsonb NOT NULL DEFAULT '[]',
+    kind text NOT NULL DEFAULT '',
+    answer text NOT NULL DEFAULT '',
+    user_id text NOT NULL DEFAULT '',
+    wants_detail boolean NOT NULL DEFAULT false,
     model_calls int NOT NULL DEFAULT 0,
-    settled_at timestamptz NOT NULL DEFAULT now(),
-    said_at timestamptz,
-    PRIMARY KEY (conversation_id, turn)
+    result jsonb,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    settled_at timestamptz,
+    posted_at timestamptz,
+    PRIMARY KEY (conversation_id, turn),
+    CONSTRAINT conversation_turns_settled_check CHECK (
+        settled_at IS NULL AND kind = '' AND answer = '' AND posted_at IS NULL OR settled_at IS NOT NULL AND kind <> '')
 );
-CREATE INDEX conversation_turns_unsaid_idx ON conversation_turns (conversation_id, turn)
-    WHERE said_at IS NULL AND answer <> '';
+CREATE INDEX conversation_turns_unposted_idx ON conversation_turns (conversation_id, turn)
+    WHERE posted_at IS NULL AND answer <> '';
 
 -- Each model call and its cost; `purpose` is think or summarise.
 CREATE TABLE model_calls (
@@ -700,29 +711,14 @@ CREATE TABLE model_calls (
 );
 CREATE INDEX model_calls_turn_idx ON model_calls (conversation_id, turn);
 
--- The route of each turn, the context that the operator agent got, and the result. `context`, `patterns` and `analysis`
--- may hold people's words: they are emptied when the turn is finished. `layers` are sizes.
-CREATE TABLE turn_plans (
-    conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
-    turn int NOT NULL,
-    route jsonb NOT NULL,
-    context text NOT NULL DEFAULT '',
-    patterns text NOT NULL DEFAULT '',
-    analysis text NOT NULL DEFAULT '',
-    layers jsonb NOT NULL DEFAULT '[]',
-    result jsonb,
-    created_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (conversation_id, turn)
-);
-
--- Feedback: the thumbs on the bot's messages. `put` is false once a thumb was taken back; `at` is Slack's time, and the
+-- Feedback: the thumbs on the bot's messages. `active` is false once one was taken back; `at` is Slack's time, and the
 -- latest event wins. posts says which turn a message belongs to.
-CREATE TABLE thumbs (
+CREATE TABLE ratings (
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
     message_ts text NOT NULL,
     user_id text NOT NULL,
     reaction text NOT NULL,
-    put boolean NOT NULL,
+    active boolean NOT NULL,
     at numeric(20, 6) NOT NULL,
     PRIMARY KEY (conversation_id, message_ts, user_id, reaction)
 );
@@ -812,17 +808,17 @@ CREATE INDEX handover_answers_message_idx ON handover_answers (message_id);
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- The verdict on each event that a rule limits. A retry of the event gets the same one.
-CREATE TABLE limit_verdicts (
-    rule text NOT NULL CHECK (rule IN ('duplicate', 'user', 'mutation')),
+CREATE TABLE rate_limit_events (
+    rule text NOT NULL CHECK (rule IN ('user', 'mutation')),
     scope text NOT NULL,
     event text NOT NULL,
     at double precision NOT NULL,
     verdict text NOT NULL CHECK (verdict IN ('ok', 'throttled_first', 'throttled')),
     PRIMARY KEY (rule, scope, event)
 );
-CREATE INDEX limit_verdicts_window_idx ON limit_verdicts (rule, scope, at);
-CREATE INDEX limit_verdicts_told_idx ON limit_verdicts (rule, scope, at) WHERE verdict = 'throttled_first';
-CREATE INDEX limit_verdicts_age_idx ON limit_verdicts (at);
+CREATE INDEX rate_limit_events_window_idx ON rate_limit_events (rule, scope, at);
+CREATE INDEX rate_limit_events_told_idx ON rate_limit_events (rule, scope, at) WHERE verdict = 'throttled_first';
+CREATE INDEX rate_limit_events_age_idx ON rate_limit_events (at);
 
 -- Executions of tools. A row without a status is an intent: the call may have been made, and its outcome is unknown.
 -- The result of a `cacheable` row may answer the same question again, for a while.

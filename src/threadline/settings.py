@@ -367,7 +367,7 @@ class RepositorySettings(SettingsGroup):
         return (self.workspaces or self.home / "workspaces").absolute()
 
 
-class ForgeSettings(SettingsGroup):
+class GitHubSettings(SettingsGroup):
     """Pull requests.
 
     Without a token a fix is a pushed branch. The agents' worker never gets this token.

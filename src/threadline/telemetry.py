@@ -23,7 +23,7 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-def redact_message(
+def strip_secrets(
     _logger: structlog.typing.WrappedLogger, _method: str, entry: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """A structlog processor: every text of the entry, nested ones and tracebacks among them, without secrets."""
@@ -40,7 +40,7 @@ def configure_logging(level: str = "INFO") -> None:
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
                 # Last but one, so that nothing joins the entry behind it.
-                redact_message,
+                strip_secrets,
                 structlog.processors.JSONRenderer(default=str),
             ],
         )

@@ -9,10 +9,8 @@ from sqlalchemy.exc import DBAPIError
 
 from threadline.appointments.model import (
     Appointment,
-    AppointmentNotFound,
     BookingRefused,
     Resource,
-    ResourceNotFound,
     Slot,
     SlotTaken,
 )
@@ -89,7 +87,7 @@ async def test_appointment_of_somebody_else_is_not_found(database: Database) -> 
     async with database.begin() as tx:
         store = AppointmentStore(tx)
         assert await store.get("T1", "APT-1", "U1") == made
-        with pytest.raises(AppointmentNotFound, match="no appointment APT-1"):
+        with pytest.raises(BookingRefused, match="no appointment APT-1"):
             await store.get("T1", "APT-1", "U2")
 
 
@@ -152,7 +150,7 @@ async def test_refused_booking_can_be_repeated_once_the_time_is_free(database: D
     assert first.cancelled
     assert await cancel(database) == first
     assert (await book(database)).local == "2026-03-02 10:00"
-    with pytest.raises(AppointmentNotFound, match="cancelled"):
+    with pytest.raises(BookingRefused, match="cancelled"):
         await move(database, MONDAY_10 + 3 * HOUR)
 
 
@@ -188,13 +186,13 @@ async def test_impossible_time_is_refused(database: Database, starts_at: datetim
 
 
 async def test_unknown_resource_is_refused_with_the_known_ones(database: Database) -> None:
-    with pytest.raises(ResourceNotFound, match="there are: room"):
+    with pytest.raises(BookingRefused, match="there are: room"):
         await book(database, resource="roof\x00")
     async with database.begin() as tx:
         store = AppointmentStore(tx)
-        with pytest.raises(ResourceNotFound):
+        with pytest.raises(BookingRefused):
             await store.resource("T9", "room")
-        with pytest.raises(AppointmentNotFound):
+        with pytest.raises(BookingRefused):
             await store.cancel("T1", "APT-\x007", NOW)
 
 

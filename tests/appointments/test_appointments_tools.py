@@ -10,7 +10,7 @@ from threadline.appointments import tools as appointments
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.tools.model import ErrorCode, ToolResult
 
 MONDAY = "2026-03-02"

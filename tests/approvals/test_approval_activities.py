@@ -12,8 +12,7 @@ from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalStage, D
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
-from threadline.db.rate_limit_rules import MUTATION_RATE
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import MUTATION_RATE, RateLimits
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import NewRfp, RfpFacts
@@ -245,13 +244,13 @@ async def test_action_on_a_busy_record_is_executed_once_it_may_be_changed_again(
     scope = f"{TEAM}:thread:{desk.talk.thread.key}"
     async with desk.talk.database.begin() as tx:
         changes = itertools.count()
-        while await Limits(tx).allows_mutation(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
+        while await RateLimits(tx).allows_change(scope, f"change {next(changes)}", time.time(), MUTATION_RATE):
             pass
     with pytest.raises(Transient, match="too often") as busy:
         await execute_action(desk)
     assert busy.value.retry_after == MUTATION_RATE.seconds
     assert desk.works.done == []
-    await desk.talk.rows("DELETE FROM limit_verdicts RETURNING event")
+    await desk.talk.rows("DELETE FROM rate_limit_events RETURNING event")
     await execute_action(desk)
     assert len(desk.works.done) == 1
     await execute_action(desk)

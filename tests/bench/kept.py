@@ -9,8 +9,9 @@ from threadline.slack.model import Thread
 
 _TALKED = {
     "what the model has read and said": """
-        SELECT left(t.key, 1) AS kind, t.turn, t.step FROM transcript t JOIN conversations c ON c.id = conversation_id
-        WHERE c.thread_ts = :ts ORDER BY t.place
+        SELECT left(t.key, 1) AS kind, t.turn, t.step
+        FROM transcript_entries t JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts ORDER BY t.position
     """,
     "calls of the model": """
         SELECT m.turn, m.step, m.purpose, m.output_tokens > 0 FROM model_calls m
@@ -24,17 +25,19 @@ _TALKED = {
         JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY d.turn, d.round
     """,
     "turns": r"""
-        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.said_at IS NOT NULL
+        SELECT t.turn, t.kind, regexp_replace(t.answer, 'rfp_\w+', 'it'), t.model_calls, t.posted_at IS NOT NULL
         FROM conversation_turns t
-        JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY t.turn
+        JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts AND t.settled_at IS NOT NULL ORDER BY t.turn
     """,
     "posts": "SELECT split_part(key, ':', 5), ts IS NOT NULL FROM posts WHERE thread_ts = :ts ORDER BY claimed_at",
 }
 _OPERATED = {
     "ways": r"""
-        SELECT p.turn, p.route->>'branch', jsonb_array_length(p.layers), p.result->>'kind',
-               regexp_replace(p.result->>'protocol', 'rfp_\w+', 'it', 'g')
-        FROM turn_plans p JOIN conversations c ON c.id = conversation_id WHERE c.thread_ts = :ts ORDER BY p.turn
+        SELECT t.turn, t.route->>'branch', jsonb_array_length(t.layers), t.result->>'kind',
+               regexp_replace(t.result->>'protocol', 'rfp_\w+', 'it', 'g')
+        FROM conversation_turns t JOIN conversations c ON c.id = conversation_id
+        WHERE c.thread_ts = :ts AND t.route IS NOT NULL ORDER BY t.turn
     """,
     "states": """
         SELECT s.version, s.document->>'status' FROM opportunity_states s

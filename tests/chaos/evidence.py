@@ -79,25 +79,25 @@ FROM attachments a JOIN bug_conversations m USING (bug_id, message_id) WHERE a.b
 """)
 """`turn` is the one that was shown the message: one that read it by a tool had its workspace by then."""
 _CONVERSATIONS = text(f"""
-SELECT {_KEY} AS thread, {_PLACE} AS place, id, turn, taken_turn, stored FROM conversations c
+SELECT {_KEY} AS thread, {_PLACE} AS place, id, turn, reading_turn, stored FROM conversations c
 WHERE stored > 0 AND {_PLACE} = ANY(:places)
 """)  # noqa: S608 - all parts are written here
 _MESSAGES = text(f"""
 SELECT {_KEY} AS thread, m.seq, m.message_id, m.message_type, m.message_text, m.sender_id, m.said_at, m.channel,
        m.addressed, m.verdict, m.wants_turn, m.turn, m.step,
        m.redacted_at IS NOT NULL AS redacted, m.edited_at IS NOT NULL AS edited,
-       (SELECT count(*) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS shown,
-       (SELECT min(place) FROM transcript t WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) AS position
+       read.shown, read.position
 FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+CROSS JOIN LATERAL (SELECT count(*) AS shown, min(t.position) AS position FROM transcript_entries t
+                    WHERE t.conversation_id = c.id AND t.key = 'u:' || m.message_id) read
 WHERE m.conversation_id = ANY(:ids) ORDER BY m.conversation_id, m.seq
 """)  # noqa: S608 - all parts are written here
 _TURNS = text(f"""
-SELECT {_KEY} AS thread, t.turn, t.kind, t.answer, t.said_at IS NOT NULL AS said,
-       p.route->>'agent' AS agent, coalesce(p.route->'scope'->>'rfp_id', '') AS rfp_id,
+SELECT {_KEY} AS thread, t.turn, t.kind, t.answer, t.posted_at IS NOT NULL AS said,
+       t.route->>'agent' AS agent, coalesce(t.route->'scope'->>'rfp_id', '') AS rfp_id,
        (SELECT count(*) FROM journal_entries j WHERE j.correlation_id = {_KEY} || ':' || t.turn) AS entries
 FROM conversation_turns t JOIN conversations c ON c.id = t.conversation_id
-LEFT JOIN turn_plans p ON p.conversation_id = c.id AND p.turn = t.turn
-WHERE c.id = ANY(:ids) ORDER BY c.id, t.turn
+WHERE c.id = ANY(:ids) AND t.settled_at IS NOT NULL ORDER BY c.id, t.turn
 """)  # noqa: S608 - all parts are written here
 _CALLS = text(f"""
 SELECT {_KEY} AS thread, turn, step, tool_name, status, CASE tool_name

@@ -359,8 +359,8 @@ def _turns(evidence: Evidence) -> Iterator[Fault]:
         numbers = [turn.turn for turn in evidence.turns if turn.thread == row.thread]
         if numbers != list(range(1, row.turn + 1)):
             yield Fault(row.thread, f"it is at turn {row.turn}, and settled {numbers}")
-        if row.taken_turn > row.turn:
-            yield Fault(row.thread, f"turn {row.taken_turn} was begun and never settled")
+        if row.reading_turn > row.turn:
+            yield Fault(row.thread, f"turn {row.reading_turn} was begun and never settled")
     for turn in evidence.turns:
         if bool(turn.answer) is (turn.kind == "silent"):
             yield Fault(turn.thread, f"turn {turn.turn} is {turn.kind}, and its answer “{turn.answer}”")

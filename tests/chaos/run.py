@@ -45,7 +45,7 @@ SELECT count(*) FROM conversations c WHERE c.channel || ':' || c.thread_ts = ANY
     EXISTS (SELECT FROM conversation_messages m
             WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
     OR EXISTS (SELECT FROM conversation_turns t
-               WHERE t.conversation_id = c.id AND t.said_at IS NULL AND t.answer <> ''))
+               WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''))
 """)
 
 

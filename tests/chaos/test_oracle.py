@@ -85,7 +85,7 @@ ROWS = [
     _row(_written()[2], 3, verdict="duplicate", turn=None, step=None, shown=0, position=None),
     _row(_written()[3], 4, verdict=None, step=0, shown=0, position=None),
 ]
-CONVERSATION = SimpleNamespace(thread=TALK, place=PLACE, id=1, turn=1, taken_turn=1, stored=4)
+CONVERSATION = SimpleNamespace(thread=TALK, place=PLACE, id=1, turn=1, reading_turn=1, stored=4)
 CALL = SimpleNamespace(thread=TALK, turn=1, step=1, tool_name=CREATE_ITEMS, status="ok", title="t00r")
 PATCH = SimpleNamespace(thread=TALK, turn=1, step=1, tool_name="opportunity.patch", status="ok", title="change t00r")
 WHOLE = Evidence(
@@ -114,7 +114,7 @@ CANCELLED = [_turn(kind="stopped", answer=answers.stopped([], by_operator=True))
 NOTICE = [(TALK, f"talk:{TALK}:model_away:1")]
 TERMINATED = Counter([TALK])
 SECOND_TURN: Changes = {
-    "conversations": [_changed(CONVERSATION, turn=2, taken_turn=2)],
+    "conversations": [_changed(CONVERSATION, turn=2, reading_turn=2)],
     "posts": [*WHOLE.posts, _post(f"talk:{TALK}:turn:2")],
 }
 REPEATED = _turn(answer="I have read t00m00.", turn=2)
@@ -159,7 +159,7 @@ PLANTED: dict[str, list[tuple[str, Changes]]] = {
         ("its answer is not about it", {"turns": [_turn(answer="I have read t00r.")]}),
     ],
     "a turn without its end, an answer that is not there or twice": [
-        ("turn 2 was begun and never settled", {"conversations": [_changed(CONVERSATION, taken_turn=2)]}),
+        ("turn 2 was begun and never settled", {"conversations": [_changed(CONVERSATION, reading_turn=2)]}),
         ("it is at turn 1, and settled []", {"turns": []}),
         ("turn 1 is silent, and its answer", {"turns": [_turn(kind="silent")]}),
         ("turn 1 is answered, and its answer “”", {"turns": [_turn(answer="")]}),

@@ -45,10 +45,10 @@ SELECT m.created_at AS at, 'stored' AS what, m.seq || ' ' || message_type || ' b
 FROM conversation_messages m JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT t.created_at, 'said', t.key || ' ' || left(t.body, 120)
-FROM transcript t JOIN conversation ON conversation.id = conversation_id
+FROM transcript_entries t JOIN conversation ON conversation.id = conversation_id
 UNION ALL
 SELECT settled_at, 'turn', t.turn || ' is ' || kind || ': ' || left(answer, 80)
-FROM conversation_turns t JOIN conversation ON conversation.id = conversation_id
+FROM conversation_turns t JOIN conversation ON conversation.id = conversation_id WHERE settled_at IS NOT NULL
 UNION ALL
 SELECT e.created_at, 'tool', e.turn || '/' || step || ' ' || coalesce(status, 'unknown') || ' '
        || left(parameters::text, 80)

@@ -10,7 +10,7 @@ from tests.cli.command import MACHINE, Command
 from tests.decisions.outcome_samples import surely
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention
 from threadline.cli.decisions import draw_calibration
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import (
     Decision,
@@ -59,7 +59,7 @@ async def decided(
         1, Decision(DecisionType.REASON_ONLY, f"It is thanks {turn}."), Thresholds(), "abc", "v1", **more
     )
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         await store.add(row.id, turn, made)
         told = verdict or Judgement(NextStep.PROCEED, confidence)
         await store.add_judgement(row.id, turn, 1, surely(confidence), told)

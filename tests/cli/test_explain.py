@@ -15,9 +15,9 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.contract import FinishRequest, Word
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind, WordKind
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.operator.model.protocol import ProtocolState
 from threadline.rfps.model import NewEvent
@@ -81,7 +81,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     await talk.said(question)
     await talk.begin()
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).prepared(talk.thread, 1, "Everything about the city.", "", LAYERS)
+        await TurnStore(tx).set_context(talk.thread, 1, "Everything about the city.", "", LAYERS)
         await UserStore(tx).save(TEAM, UserProfile(REPORTER, "", "Rae Porter", "", 1.0))
         author = Author(REPORTER, f"{talk.thread.key}:1")
         change = Change(Operation(talk.thread, 1, 1, "e1"), 1.0)
@@ -123,7 +123,7 @@ async def test_turn_is_shown_with_all_that_is_stored(
     assert [each["purpose"] for each in told["model_calls"]] == ["think"]
     assert told["spent"]["tokens"] == told["result"]["tokens"] > 0
     assert (told["ended"]["kind"], told["ended"]["answer"]) == ("summarised", "It is new.")
-    assert told["ended"]["said_at"]
+    assert told["ended"]["posted_at"]
     assert SECRET not in json.dumps(told)
     for address in (f"{GENERAL}/{answer}", link(asked.ts), f"<{link(asked.ts)}|the message>", f"{GENERAL}/{asked.ts}"):
         assert explain.told(address) == told, address
@@ -195,7 +195,7 @@ async def test_forgotten_conversation_is_reported(
     async with talk.database.begin() as tx:
         await tx.execute(text("UPDATE conversations SET last_at = now() - interval '200 days'"))
         assert await ConversationStore(tx).prune(talk.at - 86_400) == 1
-    assert await talk.rows("SELECT * FROM turn_plans") == []
+    assert await talk.rows("SELECT * FROM conversation_turns") == []
     assert "is forgotten" in explain.refused(link(answer, talk.thread.ts))
     assert "Nothing is on record" in explain.refused(f"{GENERAL}/{answer}"), "a bare address names no thread"
 

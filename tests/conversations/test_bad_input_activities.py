@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks, ExecutionStatus, Outcome, OutcomeKind
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.model.conversation import ConversationSnapshot, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.errors import Permanent
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.text import is_blank
@@ -32,7 +32,7 @@ async def flood(context: ToolContext) -> str:
     return "x" * (50 * MB)
 
 
-async def marks_of(talk: ConversationActivityScene) -> ConversationMarks:
+async def marks_of(talk: ConversationActivityScene) -> ConversationSnapshot:
     return (await talk.opened()).marks
 
 
@@ -53,7 +53,7 @@ async def test_any_message_gets_one_visible_answer(talk: ConversationActivitySce
     [row] = await talk.rows("SELECT message_text FROM conversation_messages")
     assert row["message_text"] == text
     marks = await marks_of(talk)
-    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 0)
+    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, ())
 
 
 async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: ConversationActivityScene) -> None:
@@ -62,9 +62,9 @@ async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: Convers
     with pytest.raises(Permanent, match="/invite"):
         await talk.answer()
     assert talk.posted() == []
-    assert (await marks_of(talk)).unsaid == 1
+    assert (await marks_of(talk)).unposted_turns == (1,)
     talk.slack.workspace.join(GENERAL, BOT_USER)
-    assert (await talk.post()).unsaid == 0
+    assert (await talk.post()).unposted_turns == ()
     assert len(talk.posted()) == 1
     assert len(talk.model.log) == 1, "it is not thought about again"
 
@@ -75,11 +75,11 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
     with pytest.raises(Permanent, match="somebody deleted its first message"):
         await talk.answer()
     marks = await marks_of(talk)
-    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
+    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, (1,))
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled is not None
-    assert (settled.kind, settled.said) == (OutcomeKind.ANSWERED, False)
+    assert (settled.kind, settled.posted_at) == (OutcomeKind.ANSWERED, None)
     assert settled.answer
 
 

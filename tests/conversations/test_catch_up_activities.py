@@ -12,8 +12,9 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import CONVERSATION
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
 from threadline.db.engine import Database
 from threadline.gateway.router import ThreadResolver
 from threadline.gateway.routes import Ignored, Route, RouteTarget, RoutingConfig, route
@@ -54,7 +55,7 @@ class Memory:
 
     async def keep(self, thread: Thread, message: IncomingMessage) -> None:
         async with self._database.begin() as tx:
-            await ConversationStore(tx).store(thread, [message])
+            await MessageStore(tx).store(thread, [message])
 
 
 class CatchUpWorkspace:

@@ -3,9 +3,10 @@
 from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
-from threadline.conversations.catch_up_store import Talked
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.slack.model import Thread
 
@@ -42,7 +43,7 @@ async def talk(
 
 async def at_work(database: Database) -> Thread | None:
     async with database.begin() as tx:
-        return await Talked(tx).active_in_channel("T1", "D1")
+        return await ConversationStore(tx).active_in_channel("T1", "D1")
 
 
 async def test_working_conversation_has_something_to_answer(database: Database) -> None:
@@ -63,8 +64,8 @@ async def test_working_conversation_has_something_to_answer(database: Database) 
 async def test_conversation_began_with_its_first_message(database: Database) -> None:
     thread = await talk(database, "1.0")
     async with database.begin() as tx:
-        assert await Talked(tx).begun_at(thread) == 1
-        assert await Talked(tx).begun_at(Thread("T1", "D1", "2.0")) is None
+        assert await MessageStore(tx).first_said_at(thread) == 1
+        assert await MessageStore(tx).first_said_at(Thread("T1", "D1", "2.0")) is None
 
 
 async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Database) -> None:
@@ -72,11 +73,11 @@ async def test_last_answer_of_a_thread_is_the_last_that_was_posted(database: Dat
         thread = await talk(database, ts, channel=channel, turn=0)
         for turn, words in enumerate(("first", "second " * 5, "not posted"), start=1):
             async with database.begin() as tx:
-                await ConversationStore(tx).settle(thread, turn, OutcomeKind.ANSWERED, words, "U1", False, 1, "")
+                await TurnStore(tx).settle(thread, turn, OutcomeKind.ANSWERED, words, "U1")
                 if turn < 3:
-                    await ConversationStore(tx).said(thread, turn)
+                    await TurnStore(tx).mark_posted(thread, turn)
     async with database.begin() as tx:
-        found = await Talked(tx).last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
+        found = await TurnStore(tx).last_answers("T1", "D1", ["1.0", "3.0", "9.0"], longest=6)
     assert {ts: each.answer for ts, each in found.items()} == {"1.0": "second"}
 
 
@@ -88,5 +89,5 @@ async def test_answer_to_a_deleted_message_is_not_shown_in_other_threads(databas
     await people.turn(2, "Noted: 90k.")
     await people.hear(deletion(10))
     async with database.begin() as tx:
-        found = await Talked(tx).last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
+        found = await TurnStore(tx).last_answers(THREAD.team, THREAD.channel, [THREAD.ts])
     assert [each.answer for each in found.values()] == ["A crane."]

@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.store.messages import MessageStore
 from threadline.errors import Permanent
 from threadline.estimates.store import EstimateStore
 from threadline.threads.store import ThreadBindingStore
@@ -102,7 +102,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
     await talk.think()
     await talk.said("And the chairs!")
     async with talk.database.begin() as tx:
-        await ConversationStore(tx).take_up(talk.thread, 1, 2)
+        await MessageStore(tx).take_up(talk.thread, 1, 2)
     for _ in range(2):
         await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
     keys = [(key[:2], message.content) for key, message in await talk.transcript()]

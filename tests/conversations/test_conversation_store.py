@@ -22,10 +22,9 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations.contract import Refusal, Refused
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks, ConversationNotFound
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot, Refusal
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import Usage
 from threadline.slack.model import FileRef, Thread
@@ -37,7 +36,7 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
     addressed_stop = says(4, "stop", kind=MessageKind.STOP, addressed=True)
     batch = (says(1, "a chat"), edit(0, "new words", 2), deletion(0), stop(3), addressed_stop)
     stored = await talk.store(*batch)
-    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationMarks(), (), ())
+    assert (stored.marks, stored.unjudged, stored.quarantined) == (ConversationSnapshot(), (), ())
     assert await talk.rows("SELECT 1 FROM conversation_messages") == []
     async with talk.database.begin() as tx:
         assert await ThreadStore(tx).owner(THREAD) is None
@@ -45,11 +44,9 @@ async def test_thread_that_nobody_addressed_stores_nothing(talk: StoredConversat
 
 async def test_first_addressed_message_opens_and_its_batch_is_stored(talk: StoredConversation) -> None:
     stored = await talk.store(says(2, "and this"), mention(1, "hi"))
-    assert (stored.marks.opened, stored.marks.stored, stored.marks.turn_due) == (True, 2, False)
-    assert [(each.text, each.user_id, each.ts) for each in stored.unjudged] == [
-        ("hi", REPORTER, ts(1)),
-        ("and this", REPORTER, ts(2)),
-    ]
+    assert (stored.marks.exists, stored.marks.message_count, stored.marks.turn_due) == (True, 2, False)
+    unjudged = [(each.message_id, each.user_id, each.ts) for each in stored.unjudged]
+    assert unjudged == [(identity(1), REPORTER, ts(1)), (identity(2), REPORTER, ts(2))]
     assert stored.unjudged[0].said_at == float(ts(1))
     async with talk.database.begin() as tx:
         owner = ThreadStore(tx).owner
@@ -85,19 +82,20 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     assert flags(marks) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
     assert texts(await talk.take_up(1)) == ["hello"]
-    async with talk.database.begin() as tx:
-        refused = await ConversationStore(tx).refused(THREAD, [identity(at) for at in (1, 2, 3, 4)])
-    assert refused == (
-        Refused("C1", ts(2), REPORTER, Refusal.DUPLICATE),
-        Refused("C1", ts(3), REPORTER, Refusal.THROTTLED_FIRST),
-    )
+    again = await talk.store(mention(1), says(2), says(3), deletion(9))
+    assert [(each.message_id, each.verdict) for each in again.messages] == [
+        (identity(1), "ok"),
+        (identity(2), Refusal.DUPLICATE),
+        (identity(3), Refusal.THROTTLED_FIRST),
+        (deletion(9).id, None),
+    ]
 
 
 async def test_message_stored_and_not_judged_is_judged_by_the_next_attempt(talk: StoredConversation) -> None:
     first = await talk.store(mention(1), says(2))
     again = await talk.store(mention(1), says(2))
     assert again.unjudged == first.unjudged
-    assert again.marks.stored == 2
+    assert again.marks.message_count == 2
     await talk.judge({identity(1): None})
     assert [each.message_id for each in (await talk.store(says(3))).unjudged] == [identity(2), identity(3)]
 
@@ -110,7 +108,7 @@ async def test_batch_stored_fifty_times_at_once_is_stored_once(
     rows = await talk.rows("SELECT seq, message_id FROM conversation_messages ORDER BY seq")
     assert [row["seq"] for row in rows] == list(range(1, 15))
     assert {row["message_id"] for row in rows} == {each.id for each in batch}
-    assert {each.marks.stored for each in stored} == {14}
+    assert {each.marks.message_count for each in stored} == {14}
     assert len({each.marks.rev for each in stored}) == 50
     assert len(await talk.rows("SELECT 1 FROM conversations")) == 1
 
@@ -151,14 +149,12 @@ async def test_unaddressed_message_is_for_the_bot_where_nobody_else_is_meant(tal
 
 
 async def test_message_is_overheard_by_who_wrote_the_root_and_who_is_called(talk: StoredConversation) -> None:
-    async def overheard(*numbers: int) -> set[str]:
-        async with talk.database.begin() as tx:
-            return set(await ConversationStore(tx).overheard(talk.thread, [identity(each) for each in numbers]))
+    async def overheard(*batch: IncomingMessage) -> set[str]:
+        return {each.message_id for each in (await talk.store(*batch)).messages if each.not_addressed}
 
-    await talk.hear(mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
-    assert await overheard(1, 2, 3, 4) == {identity(3)}
-    await talk.hear(says(5, root_author_id=STRANGER))
-    assert await overheard(1, 2, 3, 4, 5) == {identity(2), identity(3), identity(5)}
+    words = (mention(1, root_author_id=REPORTER), says(2), says(3, "<@U9> have a look"), mention(4, "ask <@U9>"))
+    assert await overheard(*words) == {identity(3)}
+    assert await overheard(*words, says(5, root_author_id=STRANGER)) == {identity(2), identity(3), identity(5)}
 
 
 @pytest.mark.parametrize(
@@ -194,9 +190,9 @@ async def test_message_that_postgres_refuses_is_quarantined(
 ) -> None:
     batch = (mention(1), says(2, **unstorable), says(3, "after", version="1\x00"))
     stored = await talk.store(*batch)
-    assert (stored.marks.stored, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
+    assert (stored.marks.message_count, len(stored.quarantined), len(stored.unjudged)) == (2, 1, 2)
     again = await talk.store(*batch)
-    assert (again.marks.stored, again.quarantined) == (2, ())
+    assert (again.marks.message_count, again.quarantined) == (2, ())
     async with talk.database.begin() as tx:
         [kept] = await Quarantine(tx).messages(10)
         assert (await Quarantine(tx).count()).count == 1
@@ -207,7 +203,7 @@ async def test_message_that_postgres_refuses_is_quarantined(
 async def test_unreadable_message_is_kept_without_a_conversation(talk: StoredConversation) -> None:
     stored = await talk.store(parse_message([{"no": "id"}]))
     assert len(stored.quarantined) == 1
-    assert not stored.marks.opened
+    assert not stored.marks.exists
     async with talk.database.begin() as tx:
         assert [each.thread for each in await Quarantine(tx).messages(10)] == [THREAD]
 
@@ -217,7 +213,7 @@ async def test_costs_of_model_calls_add_up(talk: StoredConversation) -> None:
     usage = Usage("gpt\x00-x", 100, 40, 20, 10, 0.25)
     for step, purpose in ((1, "think"), (1, "summarise"), (2, "think")):
         async with talk.database.begin() as tx:
-            await ConversationStore(tx).spent(THREAD, 1, step, purpose, usage, 1_234)
+            await ConversationStore(tx).add_usage(THREAD, 1, step, purpose, usage, 1_234)
     assert (await talk.marks()).cost_usd == 0.75
     rows = await talk.rows("SELECT * FROM model_calls ORDER BY id")
     assert [(row["step"], row["purpose"]) for row in rows] == [(1, "think"), (1, "summarise"), (2, "think")]
@@ -265,8 +261,8 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
         await talk.hear(mention(number, "secret words"))
         await talk.turn(1, "a secret answer")
         async with database.begin() as tx:
-            await ConversationStore(tx).spent(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
-            await TranscriptStore(tx).summarise(talk.thread, "secret", 1)
+            await ConversationStore(tx).add_usage(talk.thread, 1, 1, "think", Usage("gpt-x"), 1)
+            await TranscriptStore(tx).replace_with_summary(talk.thread, "secret", 1)
         await talk.do("UPDATE conversations SET last_at = to_timestamp(:n) WHERE id = :n + 1", n=number)
         async with database.begin() as tx:
             await ThreadBindingStore(tx).bind(talk.thread, "project", "PRJ-1", "U1")
@@ -275,8 +271,14 @@ async def test_old_conversations_are_deleted_in_steps(database: Database) -> Non
                 await tx.execute(text(_POST), post)
     async with database.begin() as tx:
         assert [await ConversationStore(tx).prune(3, 2) for _ in range(3)] == [2, 1, 0]
-    assert [(await talk.marks()).opened for talk in talks] == [False, False, False, True, True]
-    for table in ("conversation_messages", "transcript", "conversation_turns", "model_calls", "thread_bindings"):
+    assert [(await talk.marks()).exists for talk in talks] == [False, False, False, True, True]
+    for table in (
+        "conversation_messages",
+        "transcript_entries",
+        "conversation_turns",
+        "model_calls",
+        "thread_bindings",
+    ):
         assert len(await talks[0].rows(f"SELECT 1 FROM {table}")) == 2, table  # noqa: S608 - from above
     assert len(await talks[0].rows("SELECT 1 FROM conversations WHERE summary <> ''")) == 2
     posts = {row["key"] for row in await talks[0].rows("SELECT key FROM posts")}
@@ -291,10 +293,10 @@ async def test_new_conversation_does_not_reuse_keys_of_the_deleted_one(talk: Sto
     async with talk.database.begin() as tx:
         assert await ConversationStore(tx).prune(before=2_000_000_000_000.0) == 1
         assert await ThreadStore(tx).owner(THREAD) is None
-    assert await talk.marks() == ConversationMarks()
-    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationMarks()
+    assert await talk.marks() == ConversationSnapshot()
+    assert (await talk.store(says(2, "not to the bot"))).marks == ConversationSnapshot()
     marks = await talk.hear(mention(3, "after"))
-    assert (marks.opened, marks.stored, marks.turn, marks.question) == (True, 1, 1, "")
+    assert (marks.exists, marks.message_count, marks.turn, marks.open_question) == (True, 1, 1, "")
     assert marks.rev > before.rev
     assert texts(await talk.take_up(2)) == ["after"]
-    assert [each.place for each in (await talk.read()).messages] == [1]
+    assert [each.position for each in (await talk.read()).messages] == [1]

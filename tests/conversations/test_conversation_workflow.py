@@ -11,7 +11,6 @@ from tests.support.conversation_scene import BEN, HANDOVERS, conversation
 from tests.support.scripted_model import SILENT, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationLimits,
@@ -20,6 +19,7 @@ from threadline.conversations.model.conversation import (
     OutcomeKind,
     WordKind,
 )
+from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -139,7 +139,7 @@ async def test_author_of_a_message_refused_in_an_earlier_run_is_told(database: D
         await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
         async with scene.database.begin() as tx:
-            await ConversationStore(tx).store(scene.thread, many)
+            await MessageStore(tx).store(scene.thread, many)
         await scene.handle.terminate("by hand")
         await scene.say("hello there")
         last = many[-1].ts
@@ -260,7 +260,9 @@ async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(da
 
 async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: Database) -> None:
     async def put() -> list[str]:
-        return [each.reaction for each in await scene.rows("SELECT reaction FROM thumbs WHERE put ORDER BY reaction")]
+        return [
+            each.reaction for each in await scene.rows("SELECT reaction FROM ratings WHERE active ORDER BY reaction")
+        ]
 
     async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
         await scene.ask("hello")

@@ -16,7 +16,7 @@ from tests.support.conversation_store import (
     says,
     texts,
 )
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.slack.model import FileRef
 from threadline.threads.model import parse_message
 
@@ -53,7 +53,7 @@ async def test_edit_of_a_message_that_the_model_has_read_is_shown_once(talk: Sto
     marks = await talk.hear(edit(1, "four days", 5), edit(1, "five days", 9))
     assert marks.turn_due
     [shown] = await talk.take_up(1, 2)
-    assert (shown.text, shown.corrects, shown.author_id) == ("five days", identity(1), REPORTER)
+    assert (shown.text, shown.edit_of, shown.author_id) == ("five days", identity(1), REPORTER)
     assert await talk.take_up(1, 2) == [shown]
     await talk.settle(1)
     await talk.hear(edit(1, "four and a half", 7))
@@ -100,7 +100,7 @@ async def test_message_deleted_during_its_turn_is_redacted(talk: StoredConversat
     ]
     assert [each.message.author for each in read] == [REPORTER] * 3
     assert texts(await talk.take_up(1)) == ["(deleted by its author)", "and more"]
-    for table, column in (("transcript", "body"), ("conversation_messages", "message_text")):
+    for table, column in (("transcript_entries", "body"), ("conversation_messages", "message_text")):
         assert await talk.rows(f"SELECT 1 FROM {table} WHERE {column} LIKE '%secret%'") == []  # noqa: S608 - from above
 
 
@@ -111,8 +111,8 @@ async def test_deletion_discards_a_summary_that_covers_the_message(
     await talk.hear(mention(1, "my secret"), says(2, "and more"))
     await talk.take_up(1)
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "It is about a secret.", 1)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "It is about a secret.", 1)
     await talk.hear(deletion(at))
     read = await talk.read()
     assert read.summary == kept
-    assert [each.place for each in read.messages] == ([2] if kept else [1, 2])
+    assert [each.position for each in read.messages] == ([2] if kept else [1, 2])

@@ -9,10 +9,9 @@ from tests.support.conversation_activities import ConversationActivityScene, Mak
 from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.conversations.store.transcript import REMOVED, TranscriptStore
 from threadline.conversations.think import Mind
-from threadline.conversations.thread_reads import GONE
 from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
@@ -78,7 +77,7 @@ async def test_result_read_during_a_deletion_is_stored_nowhere(talk: Conversatio
     reader.meanwhile = [delete]
     for _ in range(2):  # the result was lost, and is asked for again
         assert (await read(talk)).status is ExecutionStatus.OK
-        assert await kept(talk) == (GONE, None)
+        assert await kept(talk) == (REMOVED, None)
 
 
 async def test_earlier_deletion_removes_nothing(talk: ConversationActivityScene) -> None:
@@ -93,7 +92,7 @@ async def test_call_that_is_made_again_shows_what_is_left(talk: ConversationActi
     """As if the transcript had been lost, and the deletion came before the next attempt."""
     await read(talk)
     async with talk.database.begin() as tx:
-        await tx.exec_driver_sql("DELETE FROM transcript WHERE key LIKE 't:%'")
+        await tx.exec_driver_sql("DELETE FROM transcript_entries WHERE key LIKE 't:%'")
     await talk.said(talk.deletion(talk.message("")))
     reader.said = "(deleted)"
     await read(talk)

@@ -11,7 +11,7 @@ from tests.support.scripted_model import calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model.conversation import ConversationLimits, WordKind
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.tools.context import ToolContext
@@ -102,7 +102,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
 
     async def answered() -> bool:
         marks = await scene.marks()
-        return not (marks.turn_due or marks.unsaid)
+        return not (marks.turn_due or marks.unposted_turns)
 
     limits = ConversationLimits(max_history_events=30)
     async with conversation(database, *[slow] * 200, limits=limits) as scene:
@@ -115,7 +115,7 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
         await scene.until_idle()
         assert await _prompted(scene) == Counter(message.text for message in said)
         assert sorted(scene.said) == list(range(1, (await scene.marks()).turn + 1))
-        replies = await scene.rows("SELECT 1 FROM transcript WHERE key LIKE 'a:%'")
+        replies = await scene.rows("SELECT 1 FROM transcript_entries WHERE key LIKE 'a:%'")
         assert len(scene.asked) == len(replies), "no reply was paid twice"
         assert await _continued(scene), "it went through several runs"
 
@@ -141,7 +141,7 @@ async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) 
 @pytest.mark.slow
 async def test_message_that_comes_while_a_run_completes_is_answered(database: Database) -> None:
     async def read() -> bool:
-        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unsaid
+        return len(await scene.prompts()) == number + 1 and not (await scene.marks()).unposted_turns
 
     async with conversation(database, limits=ConversationLimits(quiet=0)) as scene:
         runs = set()
@@ -174,7 +174,7 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
         await scene.until_idle()
         assert await size() - before < 20_000
         async with scene.database.begin() as tx:
-            kept = await TranscriptStore(tx).at(scene.thread, "a:2:3")
+            kept = await TranscriptStore(tx).get(scene.thread, "a:2:3")
         assert kept
         assert kept.content == long.text
 

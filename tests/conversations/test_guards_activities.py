@@ -9,9 +9,10 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import FinishRequest, Refusal, TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.contract import FinishRequest, TalkTurn
+from threadline.conversations.model.conversation import OutcomeKind, Refusal
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline_devstack.slack.identity import BYSTANDER, GENERAL, REPORTER
@@ -28,7 +29,7 @@ async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text:
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
     assert talk.posted() == []
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled
     assert (settled.kind, settled.answer) == (OutcomeKind.SILENT, "")
 
@@ -88,7 +89,7 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationAc
 
 async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as tx:
-        await ConversationStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
+        await MessageStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
     opened = await talk.opened()
     assert opened.marks.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
@@ -198,9 +199,9 @@ async def test_turn_whose_answer_cannot_be_rendered_ends(
 async def test_guards_that_fail_let_messages_pass_and_are_logged(
     talk: ConversationActivityScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("threadline.conversations.message_intake._DUPLICATES", sql("SELECT nonsense"))
+    monkeypatch.setattr("threadline.conversations.store.messages._DUPLICATES", sql("SELECT nonsense"))
     async with talk.database.begin() as tx:
-        await tx.execute(sql("ALTER TABLE limit_verdicts RENAME TO away"))
+        await tx.execute(sql("ALTER TABLE rate_limit_events RENAME TO away"))
     with capture_logs() as logs:
         stored = await talk.said("hello")
     assert stored.marks.turn_due

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
-from threadline.conversations.transcript_store import DELETED, TranscriptStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.errors import Permanent, Transient
 from threadline.models.client import OpenAIModel
 from threadline.models.model import Completion, Message, ModelReply, Role
@@ -59,7 +59,7 @@ async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
             await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
         else:
             async with talk.database.begin() as tx:
-                await ConversationStore(tx).take_up(talk.thread, 1, 2)
+                await MessageStore(tx).take_up(talk.thread, 1, 2)
         answering.set()
         await thinking
     assert not [key for key, _ in await talk.transcript() if key.startswith(("a:", "n:"))]
@@ -86,7 +86,7 @@ async def test_message_deleted_while_names_are_looked_up_is_not_stored(
         if not deleted:
             deleted.append(talk.deletion(secret))
             async with talk.database.begin() as tx:
-                await ConversationStore(tx).store(talk.thread, deleted)
+                await MessageStore(tx).store(talk.thread, deleted)
         return None
 
     await talk.said(secret, talk.message("and what is that?", sender_id=BYSTANDER))
@@ -109,8 +109,8 @@ async def test_deletion_during_a_turn_sends_no_more_of_the_past(talk: Conversati
     old = [(f"t:1:9:{number}", Message(Role.USER, f"old remark {number}.")) for number in range(30)]
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).append(talk.thread, 1, 9, old)
-        last = (await TranscriptStore(tx).read(talk.thread)).messages[-1].place
-        await TranscriptStore(tx).summarise(talk.thread, "They spoke of a secret.", last)
+        last = (await TranscriptStore(tx).read(talk.thread)).messages[-1].position
+        await TranscriptStore(tx).replace_with_summary(talk.thread, "They spoke of a secret.", last)
     await talk.said("List the lamps.")
     thought = await talk.think(2)
     assert "They spoke of a secret." in str(talk.sent())

@@ -11,9 +11,8 @@ import pytest
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
 from threadline.conversations import blocks
 from threadline.conversations.act import Acting
-from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import Outcome, OutcomeKind, Refusal
+from threadline.conversations.store.messages import MessageStore
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
 from threadline_devstack.models.script import ScriptTurn
@@ -70,7 +69,7 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
         await talk.said(said)
         turn = 2 + addressed
         async with talk.database.begin() as tx:
-            await ConversationStore(tx).take_up(talk.thread, turn, 1)
+            await MessageStore(tx).take_up(talk.thread, turn, 1)
         await talk.said(talk.deletion(said))
         await talk.answer(turn, may_be_silent=not addressed)
     assert [each.text for each in talk.posted()][1:] == [blocks.DELETED]

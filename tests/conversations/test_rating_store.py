@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.support.conversation_store import REPORTER, STRANGER, THREAD, StoredConversation, identity, mention
-from threadline.conversations import conversation_row
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import (
     Decision,
@@ -67,7 +66,7 @@ async def votes(talk: StoredConversation) -> tuple[int, int]:
 async def decide(talk: StoredConversation, turn: int = 1, round_: int = 1) -> None:
     made = DecisionRound(round_, DECIDED, Thresholds(0.8, 0.4), "abc", "v1", "calm")
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         await store.add(row.id, turn, made)
         await store.add_judgement(row.id, turn, round_, Factors(0.95, 0.1, 0.8), Judgement(NextStep.PROCEED, 0.905))
 
@@ -80,7 +79,7 @@ async def talk(database: Database) -> StoredConversation:
     await talk.take_up(1)
     await decide(talk)
     async with database.begin() as tx:
-        row = await conversation_row.locked(tx, THREAD)
+        row = await ConversationStore(tx).lock(THREAD)
         await DecisionStore(tx).close(row.id, 1, DecisionOutcome.ANSWERED, 0.25)
     for key, ts in (("turn:1", ANSWER), ("turn:1#2", SECOND_PART), ("throttled:turn:1:x", WORD)):
         await post(talk, key, ts)
@@ -149,19 +148,19 @@ async def test_thumb_needs_no_turn_and_is_no_message(talk: StoredConversation) -
     marks = (await talk.store(thumb(1, by=STRANGER))).marks
     assert marks == await talk.marks()
     assert await talk.rows("SELECT count(*) AS count FROM conversation_messages") == before
-    (row,) = await talk.rows("SELECT stored, several FROM conversations")
-    assert (row["stored"], row["several"]) == (1, False)
+    (row,) = await talk.rows("SELECT stored, has_several_people FROM conversations")
+    assert (row["stored"], row["has_several_people"]) == (1, False)
 
 
 async def test_thumb_opens_no_conversation(database: Database) -> None:
     nowhere = StoredConversation(database)
     stored = await nowhere.store(thumb(1))
-    assert not stored.marks.opened
-    assert (stored.quarantined, await nowhere.rows("SELECT * FROM thumbs")) == ((), [])
+    assert not stored.marks.exists
+    assert (stored.quarantined, await nowhere.rows("SELECT * FROM ratings")) == ((), [])
 
 
 async def test_thumbs_are_deleted_with_the_conversation(talk: StoredConversation) -> None:
     await talk.store(thumb(1))
     async with talk.database.begin() as tx:
         assert await ConversationStore(tx).prune(datetime.now(UTC).timestamp() + 60) == 1
-    assert await talk.rows("SELECT * FROM thumbs") == []
+    assert await talk.rows("SELECT * FROM ratings") == []

@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.support.conversation_store import THREAD, StoredConversation, mention, other, talk
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 
 __all__ = ["other", "talk"]
 
@@ -31,13 +31,13 @@ async def test_row_is_locked_once_and_read_as_it_was_changed(talk: StoredConvers
     await talk.hear(mention(0))
     async with talk.database.begin() as tx:
         with locks(tx) as found:
-            before = await conversation_row.locked(tx, THREAD)
-            await conversation_row.write(tx, before.id, question="Which?")
-            after = await conversation_row.locked(tx, THREAD)
+            before = await ConversationStore(tx).lock(THREAD)
+            await ConversationStore(tx).update(before.id, question="Which?")
+            after = await ConversationStore(tx).lock(THREAD)
         assert (len(found), after.rev, after.question) == (1, before.rev + 1, "Which?")
     async with talk.database.begin() as tx:
         with locks(tx) as found:
-            assert (await conversation_row.locked(tx, THREAD)).question == "Which?"
+            assert (await ConversationStore(tx).lock(THREAD)).question == "Which?"
         assert len(found) == 1, "another transaction"
 
 
@@ -47,8 +47,8 @@ async def test_row_is_locked_again_once_a_savepoint_was_rolled_back(
     await talk.hear(mention(0))
     async with talk.database.begin() as tx:
         savepoint = await tx.begin_nested()
-        row = await conversation_row.locked(tx, THREAD)
-        await conversation_row.write(tx, row.id, question="Which?")
+        row = await ConversationStore(tx).lock(THREAD)
+        await ConversationStore(tx).update(row.id, question="Which?")
         await savepoint.rollback()
         await asyncio.wait_for(other.hear(mention(1)), 10)
-        assert (await conversation_row.locked(tx, THREAD)).question == ""
+        assert (await ConversationStore(tx).lock(THREAD)).question == ""

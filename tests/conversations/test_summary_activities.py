@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.errors import Transient
 from threadline.models.model import Message, Role
 from threadline.threads.model import IncomingMessage
@@ -28,10 +28,10 @@ async def long_ago(talk: ConversationActivityScene, count: int, each: int = 10) 
 
 async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None:
     async with talk.database.begin() as tx:
-        await ConversationStore(tx).store(talk.thread, [talk.deletion(said)])
+        await MessageStore(tx).store(talk.thread, [talk.deletion(said)])
 
 
-async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationMarks:
+async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationSnapshot:
     return await talk.run(talk.thinking.summarise, TalkTurn(talk.thread, turn))
 
 

@@ -5,9 +5,10 @@ import asyncio
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says, ts
 from tests.support.recording import explained
 from tests.support.tool_store import NOW, operation
-from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.trace_store import Found, TurnTraces
+from threadline.conversations.model.conversation import Refusal
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.trace import FoundMessage, find_message, read_trace
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.threads.store import PostStore
 from threadline.tools.model import ToolStatus
@@ -16,9 +17,9 @@ from threadline.tools.store import LoggedCall, ToolExecutionStore
 CHANNEL = THREAD.channel
 
 
-async def found(database: Database, at: float, channel: str = CHANNEL) -> Found | None:
+async def found(database: Database, at: float, channel: str = CHANNEL) -> FoundMessage | None:
     async with database.begin() as tx:
-        return await TurnTraces(tx).find(channel, ts(at))
+        return await find_message(tx, channel, ts(at))
 
 
 async def posted(database: Database, key: str, at: float) -> None:
@@ -41,7 +42,7 @@ async def test_turn_is_found_by_its_messages_and_the_parts_of_its_answer(talk: S
         assert (seen.thread, seen.turn) == (THREAD, turn)
     word = await found(talk.database, 5)
     assert word
-    assert word.word == "model_away"
+    assert word.notice == "model_away"
     assert await found(talk.database, 9) is None
     assert await found(talk.database, 0, "C2") is None
 
@@ -64,9 +65,9 @@ async def test_deleted_message_may_have_been_read_by_its_turn_and_later_ones(tal
         await talk.turn(turn)
     await talk.store(deletion(2))
     async with talk.database.begin() as tx:
-        traces = TurnTraces(tx)
-        assert [await traces.has_read_deleted(THREAD, turn) for turn in (1, 2, 3)] == [False, True, True]
-        [said] = await traces.said(THREAD, 2)
+        traces = [await read_trace(tx, THREAD, turn) for turn in (1, 2, 3)]
+    assert [each.has_read_deleted for each in traces] == [False, True, True]
+    [said] = traces[1].messages
     assert (said.text, said.deleted) == ("", True)
 
 
@@ -86,7 +87,7 @@ async def test_tool_calls_are_read_in_order_with_the_start_of_their_results(data
             words, ToolStatus.OK, {"data": None, "display_text": "Said."}, None, NOW + 5
         )
         await ToolExecutionStore(tx).intend(LoggedCall(operation("d", step=2), "R1", "U1", "rfp.list", {}, "f", NOW))
-        calls = await TurnTraces(tx).tool_calls(THREAD, 1)
+        calls = (await read_trace(tx, THREAD, 1)).tool_calls
     told = [(each.call_id, each.status, each.milliseconds) for each in calls]
     assert told == [("b", "ok", 7), ("a", "error", 7), ("c", "ok", None), ("d", "unknown", None)]
     assert calls[0].result
@@ -99,11 +100,11 @@ async def test_trace_is_read_while_another_transaction_holds_the_row(talk: Store
     await talk.hear(mention(0))
     await talk.turn(1)
     async with talk.database.begin() as held:
-        await ConversationStore(held).take_up(THREAD, 2, 1)  # holds the conversation's row
+        await MessageStore(held).take_up(THREAD, 2, 1)  # holds the conversation's row
         async with asyncio.timeout(10), talk.database.begin() as tx:
-            assert await TurnTraces(tx).find(CHANNEL, ts(0))
-            assert await TurnTraces(tx).ended(THREAD, 1)
-            assert await TurnTraces(tx).said(THREAD, 1)
+            assert await find_message(tx, CHANNEL, ts(0))
+            assert await TurnStore(tx).settled(THREAD, 1)
+            assert (await read_trace(tx, THREAD, 1)).messages
 
 
 async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
@@ -118,7 +119,7 @@ async def test_message_is_found_by_an_index(talk: StoredConversation) -> None:
         FROM conversations WHERE id > 1""")
     await talk.do("ANALYZE conversations, conversation_messages, posts")
     async with explained(talk.database) as (tx, asked):
-        assert await TurnTraces(tx).find(CHANNEL, ts(0))
+        assert await find_message(tx, CHANNEL, ts(0))
     [plan] = [each for each in asked.plans if "conversation_messages" in each]
     assert "conversation_messages_id_idx" in plan, plan
     assert "Seq Scan on conversation_messages" not in plan, plan

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, mention
-from threadline.conversations.transcript_store import Transcript, TranscriptStore
+from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
 
@@ -24,14 +24,14 @@ def assistant(content: str) -> Message:
 
 async def at(talk: StoredConversation, key: str) -> Message | None:
     async with talk.database.begin() as tx:
-        return await TranscriptStore(tx).at(talk.thread, key)
+        return await TranscriptStore(tx).get(talk.thread, key)
 
 
 async def test_first_entry_of_a_key_is_kept(talk: StoredConversation) -> None:
     await talk.append(("c:1", Message(Role.SYSTEM, "note")), ("a:1:1", assistant("first")), ("c:1", assistant("x")))
     await talk.append(("a:1:1", assistant("second")), ("t:1:1:c1", Message(Role.TOOL, "2", call_id="c1")))
     assert await at(talk, "a:1:1") == assistant("first")
-    assert [(each.place, each.key) for each in (await talk.read()).messages] == [
+    assert [(each.position, each.key) for each in (await talk.read()).messages] == [
         (1, "c:1"),
         (2, "a:1:1"),
         (3, "t:1:1:c1"),
@@ -47,7 +47,7 @@ async def test_reply_appended_by_two_workers_is_stored_once(
     )
     assert await at(talk, "a:1:1") == await at(other, "a:1:1")
     read = (await talk.read()).messages
-    assert [each.place for each in read] == list(range(1, 12))
+    assert [each.position for each in read] == list(range(1, 12))
     assert len({each.key for each in read}) == 11
 
 
@@ -70,21 +70,21 @@ async def test_key_may_have_any_characters(talk: StoredConversation, odd: str) -
 async def test_summary_replaces_what_it_covers_and_never_covers_less(talk: StoredConversation) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 6)))
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "one to \x00three", 3)
-        await TranscriptStore(tx).summarise(THREAD, "one and two", 2)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "one to \x00three", 3)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "one and two", 2)
     read = await talk.read()
     assert (read.summary, read.summary_until) == ("one to three", 3)
     assert [each.message.content for each in read.messages] == ["4", "5"]
     assert await at(talk, "u:1") == Message(Role.USER, "1"), "the transcript itself keeps everything"
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "one to five", 5)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "one to five", 5)
     assert (await talk.read()).messages == ()
 
 
 async def test_rewritten_entry_discards_a_summary_that_covers_it(talk: StoredConversation) -> None:
     await talk.append(*((f"u:{n}", Message(Role.USER, f"{n}")) for n in range(1, 5)))
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "one and two", 2)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "one and two", 2)
         await TranscriptStore(tx).rewrite(THREAD, "u:3", "drei")
         await TranscriptStore(tx).rewrite(THREAD, "u:9", "nobody wrote it")
     assert (await talk.read()).summary == "one and two"
@@ -98,8 +98,8 @@ async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> Non
     for turn in (1, 2, 3):
         await talk.append((f"u:{turn}", Message(Role.USER, f"{turn}")), turn=turn)
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "one", 1)
-        [first] = await TranscriptStore(tx).of_turn(THREAD, 1)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "one", 1)
+        [first] = await TranscriptStore(tx).entries_of(THREAD, 1)
         assert (first.key, first.turn, first.step) == ("u:1", 1, 1)
         assert [each.key for each in (await TranscriptStore(tx).read(THREAD, since=3)).messages] == ["u:3"]
         assert await TranscriptStore(tx).append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
@@ -119,9 +119,9 @@ async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
 ) -> None:
     await talk.turn(1)
     async with talk.database.begin() as tx:
-        until = (await TranscriptStore(tx).read(THREAD)).messages[-1].place
+        until = (await TranscriptStore(tx).read(THREAD)).messages[-1].position
         await TranscriptStore(tx).append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
-        await TranscriptStore(tx).summarise(THREAD, told or " ", until)
+        await TranscriptStore(tx).replace_with_summary(THREAD, told or " ", until)
         if not told:
             await tx.execute(text("UPDATE conversations SET summary = ''"))
     await talk.append(*((f"t:{n}", Message(Role.TOOL, "x" * size)) for n in range(count)))

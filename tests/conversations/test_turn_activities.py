@@ -155,7 +155,7 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
     await talk.said("what is open for checkout?")
     with pytest.raises(Permanent, match="OPENAI_API_KEY"):
         await talk.think()
-    assert (await talk.settle(Outcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unsaid == 0
+    assert (await talk.settle(Outcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unposted_turns == ()
     assert talk.posted()[0].text == blocks.NO_MODEL
 
 

@@ -19,11 +19,10 @@ from tests.support.conversation_store import (
     texts,
     ts,
 )
-from threadline.conversations import conversation_row
-from threadline.conversations import transcript_store as transcripts
-from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.model.conversation import OutcomeKind, Refusal
+from threadline.conversations.store import conversation
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.slack.model import FileRef
 
 
@@ -32,9 +31,9 @@ async def test_message_of_a_turn_is_due_until_the_turn_is_settled(talk: StoredCo
     await talk.take_up(1)
     assert flags(await talk.marks()) == (True, True, False)
     marks = await talk.settle(1)
-    assert (marks.turn, marks.turn_due, marks.unsaid) == (1, False, 1)
+    assert (marks.turn, marks.turn_due, marks.unposted_turns) == (1, False, (1,))
     marks = await talk.said(1)
-    assert (marks.turn, marks.unsaid) == (1, 0)
+    assert (marks.turn, marks.unposted_turns) == (1, ())
 
 
 async def test_messages_are_taken_up_in_the_order_in_which_they_were_written(talk: StoredConversation) -> None:
@@ -92,7 +91,7 @@ async def test_failed_transaction_takes_nothing_up(talk: StoredConversation) -> 
 
     async def fail() -> None:
         async with talk.database.begin() as tx:
-            await ConversationStore(tx).take_up(THREAD, 1, 1)
+            await MessageStore(tx).take_up(THREAD, 1, 1)
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -107,10 +106,10 @@ async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> N
     first = await talk.settle(1, "the first")
     assert await talk.settle(1, "the second", OutcomeKind.FAILED, "really?") == first
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 1)
-        assert await ConversationStore(tx).settled(THREAD, 2) is None
+        settled = await TurnStore(tx).settled(THREAD, 1)
+        assert await TurnStore(tx).settled(THREAD, 2) is None
     assert settled is not None
-    assert (settled.kind, settled.answer, settled.said) == (OutcomeKind.ANSWERED, "the first", False)
+    assert (settled.kind, settled.answer, settled.posted_at) == (OutcomeKind.ANSWERED, "the first", None)
 
 
 async def test_turn_settled_by_two_workers_has_one_answer(talk: StoredConversation, other: StoredConversation) -> None:
@@ -127,36 +126,36 @@ async def test_oldest_unposted_answer_comes_first_and_a_silent_turn_has_none(tal
         await talk.take_up(turn)
         await talk.settle(turn, "" if turn == 1 else "Done.", OutcomeKind.SILENT if turn == 1 else OutcomeKind.ANSWERED)
     marks = await talk.marks()
-    assert (marks.unsaid, marks.unsaid_then) == (2, (3,))
-    assert (await talk.said(2)).unsaid == 3
-    assert (await talk.said(3)).unsaid == 0
+    assert marks.unposted_turns == (2, 3)
+    assert (await talk.said(2)).unposted_turns == (3,)
+    assert (await talk.said(3)).unposted_turns == ()
     assert await talk.said(3) == await talk.marks()
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 3)
+        settled = await TurnStore(tx).settled(THREAD, 3)
     assert settled is not None
-    assert settled.said
+    assert settled.posted_at
 
 
 async def test_answer_with_any_characters_is_stored(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
     marks = await talk.settle(1, "a\x00b \ud800 🙂", question="which\x00one? " + "x" * 500)
-    assert marks.question == ("whichone? " + "x" * 500)[:200]
+    assert marks.open_question == ("whichone? " + "x" * 500)[:200]
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(THREAD, 1)
+        settled = await TurnStore(tx).settled(THREAD, 1)
     assert settled is not None
     assert settled.answer == "ab ? 🙂"
 
 
 async def test_question_is_open_until_a_later_turn_answers(talk: StoredConversation) -> None:
     await talk.hear(mention(1))
-    assert (await talk.turn(1, "Which project?", question="Which project?")).question == "Which project?"
+    assert (await talk.turn(1, "Which project?", question="Which project?")).open_question == "Which project?"
     stored = await talk.store(says(2, "the second"))
     assert stored.question_open
     await talk.judge({identity(2): None})
-    assert (await talk.turn(2, "", kind=OutcomeKind.SILENT)).question == "Which project?"
+    assert (await talk.turn(2, "", kind=OutcomeKind.SILENT)).open_question == "Which project?"
     await talk.hear(says(3, "PRJ-2"))
     assert (await talk.store(says(3, "PRJ-2"))).question_open, "a lost result is asked for again"
-    assert (await talk.turn(3, "Thanks.")).question == ""
+    assert (await talk.turn(3, "Thanks.")).open_question == ""
     assert not (await talk.store(says(4))).question_open
 
 
@@ -237,8 +236,8 @@ async def test_silent_failure_leaves_messages_to_the_bot_due(talk: StoredConvers
 _MANY_SHORT = """
 WITH made AS (INSERT INTO conversations (team, channel, thread_ts, stored, turn)
               SELECT 'T1', 'C2', n::text, 10, 2 FROM generate_series(1, 300) n RETURNING id),
-     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
-                 SELECT id, n, 'answered', 'words', 'U1', now() FROM made, generate_series(1, 2) n)
+     settled AS (INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
+                 SELECT id, n, 'answered', 'words', 'U1', now(), now() FROM made, generate_series(1, 2) n)
 INSERT INTO conversation_messages (conversation_id, seq, message_id, sender_type, sender_id, message_type, message_text,
                                    channel, slack_ts, said_at, wants_turn, verdict, turn, step)
 SELECT id, n, 'm' || n, 'unknown', 'U1', 'message', 'words', 'C2', n::text, n, true, 'ok', n / 5, 1
@@ -251,14 +250,14 @@ SELECT c.id, n, 'm' || n, 'unknown', :somebody, 'message', 'words', 'C1', n::tex
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 _SETTLED = """
-INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, said_at)
-SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', CASE WHEN n % 2 = 0 THEN now() END
+INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
+SELECT c.id, n, 'answered', CASE WHEN n % 2 = 0 THEN 'words' ELSE '' END, 'U1', now(),
+       CASE WHEN n % 2 = 0 THEN now() END
 FROM conversations c, generate_series(2, 3001) n WHERE c.channel = 'C1'
 """
 
 
-@pytest.mark.parametrize("asked", [conversation_row._MARKS.text, transcripts._CROWDED.text], ids=["marks", "crowded"])
-async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, asked: str) -> None:
+async def test_unused_messages_are_found_by_an_index(talk: StoredConversation) -> None:
     """A plan, and no time: of one long thread of one person's among many short ones no row is read that is not wanted.
 
     Every other of its turns was silent.
@@ -274,8 +273,8 @@ async def test_unused_messages_are_found_by_an_index(talk: StoredConversation, a
     assert flags(await talk.hear(says(4000))) == (True, True, False)
     async with talk.database.begin() as tx:
         where = {"team": THREAD.team, "channel": THREAD.channel, "thread_ts": THREAD.ts}
-        given = where | ({"messages": 20, "bytes": 1, "added": 1, "summary": 1} if ":messages" in asked else {})
-        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + asked), given)
+        given = where | {"messages": 20, "bytes": 1, "added": 1, "summary": 1}
+        explained = await tx.execute(text("EXPLAIN (ANALYZE, COSTS OFF) " + conversation._SNAPSHOT.text), given)
         plan = "\n".join(explained.scalars())
     assert "conversation_messages_unused_idx" in plan
     assert not re.search(r"Rows Removed by Filter: \d{2,}", plan), plan

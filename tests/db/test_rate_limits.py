@@ -7,20 +7,19 @@ import pytest
 
 from tests.support.tool_store import NOW, operation
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate, Verdict
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits, RateVerdict
 
-OK, FIRST, SILENT = Verdict.OK, Verdict.THROTTLED_FIRST, Verdict.THROTTLED
+OK, FIRST, SILENT = RateVerdict.OK, RateVerdict.THROTTLED_FIRST, RateVerdict.THROTTLED
 
 
-async def of_user(database: Database, message: str, now: float, *, user: str = "U1", team: str = "T1") -> Verdict:
+async def of_user(database: Database, message: str, now: float, *, user: str = "U1", team: str = "T1") -> RateVerdict:
     async with database.begin() as tx:
-        return await Limits(tx).of_user(team, user, message, now)
+        return await RateLimits(tx).count_request(team, user, message, now)
 
 
 async def allows(database: Database, call_id: str, now: float, record: str = "T1:project:PRJ-1") -> bool:
     async with database.begin() as tx:
-        return await Limits(tx).allows_mutation(record, operation(call_id).key, now, Rate(2, 10.0))
+        return await RateLimits(tx).allows_change(record, operation(call_id).key, now, Rate(2, 10.0))
 
 
 async def test_repeated_message_keeps_its_verdict(database: Database) -> None:
@@ -108,7 +107,7 @@ async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: in
         await of_user(database, f"m{n}", NOW + n)
     async with database.begin() as tx:
         removed = []
-        while count := await Limits(tx).prune(NOW + 7, limit):
+        while count := await RateLimits(tx).prune(NOW + 7, limit):
             removed.append(count)
     assert sum(removed) == 7
     assert max(removed) <= limit
@@ -119,7 +118,7 @@ async def test_old_verdicts_are_forgotten_in_steps(database: Database, limit: in
 async def test_failed_transaction_stores_no_verdict(database: Database) -> None:
     async def fail() -> None:
         async with database.begin() as tx:
-            assert await Limits(tx).of_user("T1", "U1", "m1", NOW) is OK
+            assert await RateLimits(tx).count_request("T1", "U1", "m1", NOW) is OK
             raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -19,7 +19,7 @@ from threadline.knowledge import search as search_module
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.search import look_up
 from threadline.knowledge.store import KnowledgeStore
-from threadline.models.embeddings import OpenAIEmbedder, OpenAIEmbedding
+from threadline.models.embeddings import OpenAIEmbedder
 from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
@@ -95,7 +95,7 @@ async def test_unreachable_embeddings_leave_a_search_by_words_in_all_types(
     monkeypatch.setattr(search_module, "EMBED_TIMEOUT", 1.0)
     silent = socket.create_server(("127.0.0.1", 0))  # accepts connections and never answers
     port = silent.getsockname()[1] if hangs else 9
-    embedder = OpenAIEmbedder(OpenAIEmbedding("none", f"http://127.0.0.1:{port}/v1"))
+    embedder = OpenAIEmbedder("none", f"http://127.0.0.1:{port}/v1")
     engine = engine_of(talk, look_up=partial(look_up, talk.database, embedder))
     await documents(engine, prices=PRICE.replace("pricing", "faq"))
     engine.decides("RETRIEVE", retrieval_needed=True, retrieval_query=QUESTION, document_types=["pricing"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import (
     Decision,
@@ -42,7 +42,7 @@ async def talk(database: Database) -> StoredConversation:
 
 async def kept(talk: StoredConversation) -> list[DecisionRound]:
     async with talk.database.begin() as tx:
-        row = await conversation_row.locked(tx, THREAD)
+        row = await ConversationStore(tx).lock(THREAD)
         return await DecisionStore(tx).rounds(row.id, 1)
 
 
@@ -50,7 +50,7 @@ async def keep(
     talk: StoredConversation, turn: int, *rounds: DecisionRound, outcome: DecisionOutcome | None = None
 ) -> None:
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         for each in rounds:
             await store.add(row.id, turn, each)
         if outcome:
@@ -61,7 +61,7 @@ async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: Sto
     retrieval = Retrieval(0.95, critical=True, suspicious=((0, 1),))
     await keep(talk, 1, FIRST, replace(FIRST, decision=replace(DECIDED, type=DecisionType.REASON_ONLY)))
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         await store.add_sources(row.id, 1, 1, [PRICE], retrieval)
         await store.add_sources(row.id, 1, 1, [], Retrieval(failed=True))
         await store.add_judgement(row.id, 1, 1, FACTORS, PROCEED)
@@ -73,7 +73,7 @@ async def test_first_attempt_is_read_back_and_a_second_changes_nothing(talk: Sto
 async def test_later_escalation_changes_the_last_round_only(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST, replace(FIRST, round=2))
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         for each in (1, 2):
             await store.add_judgement(row.id, 1, each, FACTORS, PROCEED)
         await store.escalate(row.id, 1, escalation(0.905, EscalationReason.TOOL_FAILURE))
@@ -85,13 +85,13 @@ async def test_later_escalation_changes_the_last_round_only(talk: StoredConversa
 async def test_settled_turn_keeps_names_of_sources_without_texts(talk: StoredConversation) -> None:
     await keep(talk, 1, FIRST)
     async with talk.database.begin() as tx:
-        row = await conversation_row.locked(tx, THREAD)
+        row = await ConversationStore(tx).lock(THREAD)
         await DecisionStore(tx).add_sources(row.id, 1, 1, [PRICE], Retrieval(0.9))
     await keep(talk, 1, outcome=DecisionOutcome.ANSWERED)
     (made,) = await kept(talk)
     assert made.sources == (replace(PRICE, text=""),)
     async with talk.database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         assert await store.recent_sources(row.id, 2) == [replace(PRICE, text="", score=0.0)]
         assert await store.recent_sources(row.id, 1) == []
 
@@ -104,7 +104,7 @@ async def test_questions_in_a_row_are_counted_since_the_last_answer(talk: Stored
     ):
         await keep(talk, turn, asked, outcome=outcome)
     async with talk.database.begin() as tx:
-        row = await conversation_row.locked(tx, THREAD)
+        row = await ConversationStore(tx).lock(THREAD)
         counts = [await DecisionStore(tx).consecutive_questions(row.id, turn) for turn in range(1, 6)]
     assert counts == [0, 1, 0, 1, 2]
 

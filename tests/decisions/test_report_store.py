@@ -7,7 +7,7 @@ import pytest
 
 from tests.conversations.test_rating_store import decide, outcomes
 from tests.support.conversation_store import REPORTER, THREAD, StoredConversation, mention, says, ts
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions.model import DecisionOutcome, EscalationReason, escalation
 from threadline.decisions.reports import Label
@@ -27,7 +27,7 @@ async def talk(database: Database) -> StoredConversation:
     await talk.take_up(1)
     await decide(talk)
     async with database.begin() as tx:
-        row, store = await conversation_row.locked(tx, THREAD), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(THREAD), DecisionStore(tx)
         await store.escalate(row.id, 1, escalation(0.4, EscalationReason.LOW_CONFIDENCE))
         await store.close(row.id, 1, DecisionOutcome.ESCALATED, 0.25)
         await HandoverStore(tx).open(THREAD, 1, REPORTER)

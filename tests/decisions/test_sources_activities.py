@@ -16,7 +16,7 @@ from threadline.conversations.contract import TurnDecision
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.operator_contract import PassOn
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
 from threadline.errors import Transient

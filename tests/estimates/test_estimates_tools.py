@@ -9,7 +9,7 @@ import pytest
 from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.estimates import tools as estimates
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore

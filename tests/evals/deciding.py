@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.evals.labelled import Example
 from tests.support.conversation_store import THREAD, StoredConversation, mention
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.decisions import engine
 from threadline.decisions.model import Decision, DecisionRound, DecisionType, Thresholds
@@ -128,7 +128,7 @@ async def _kept(database: Database, turn: int, example: Example, decided: Decisi
     version = engine.prompt_version(engine.prompt("decide"))
     made = DecisionRound(1, decided, Thresholds(), example.situation.hash, version)
     async with database.begin() as tx:
-        row = await conversation_row.locked(tx, THREAD)
+        row = await ConversationStore(tx).lock(THREAD)
         await DecisionStore(tx).add(row.id, turn, made)
     async with database.begin() as tx:
         rounds = await DecisionStore(tx).rounds(row.id, turn)

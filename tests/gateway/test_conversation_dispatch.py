@@ -20,7 +20,7 @@ from threadline.slack.model import Thread, User
 from threadline.slack.users import UserDirectory
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, stop_id
-from threadline.threads.workflow_client import CASE_CHANNEL
+from threadline.threads.workflow_client import CHANNEL_ATTRIBUTE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -80,7 +80,7 @@ async def test_mention_starts_its_conversation(temporal: Client, threads: KnownT
     assert await started_with(handle, Talk) == Talk(thread=thread)
     described = await handle.describe()
     assert (described.workflow_type, described.task_queue) == ("ConversationWorkflow", "threadline")
-    assert described.typed_search_attributes[CASE_CHANNEL] == "C_ELSE"
+    assert described.typed_search_attributes[CHANNEL_ATTRIBUTE] == "C_ELSE"
 
 
 async def test_question_in_somebodys_name_is_signalled_like_a_mention(temporal: Client, threads: KnownThreads) -> None:

@@ -19,7 +19,7 @@ from threadline.gateway.routes import Route, RouteTarget
 from threadline.slack.model import Thread
 from threadline.threads.contract import Handled, route_reply_workflow_id
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id, parse_message
-from threadline.threads.workflow_client import CASE_CHANNEL
+from threadline.threads.workflow_client import CHANNEL_ATTRIBUTE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,7 +71,7 @@ async def test_report_starts_its_case(temporal: Client, threads: KnownThreads) -
     assert await started_with(handle, BugState) == BugState(thread=thread)
     described = await handle.describe()
     assert (described.workflow_type, described.task_queue) == ("BugInvestigationWorkflow", "threadline")
-    assert described.typed_search_attributes[CASE_CHANNEL] == "C_REPORTS"
+    assert described.typed_search_attributes[CHANNEL_ATTRIBUTE] == "C_REPORTS"
 
 
 async def test_messages_of_a_case_reach_one_run_in_order(temporal: Client, threads: KnownThreads) -> None:

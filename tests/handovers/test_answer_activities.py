@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, Starts, correction
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.errors import Transient
 from threadline.handovers.model import ANSWER_PRESS, TAKE, HandoverRef
 from threadline.handovers.store import HandoverAnswerStore, HandoverStore

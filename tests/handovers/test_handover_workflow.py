@@ -11,7 +11,7 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverWorkflowScene
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import real_time, until
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.handovers import model as handovers

@@ -29,7 +29,7 @@ from threadline.jobs.schedules import JobSchedules, MissingJobWorkflows
 from threadline.jobs.store import JobStore
 from threadline.rfps.model import NewRfp, RfpFacts, RfpStatus
 from threadline.rfps.store import RfpStore
-from threadline.slack.channels import Channels
+from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox
@@ -181,7 +181,7 @@ async def job_scene(
         outbox = Outbox(client, database)
         temporal = scene.environment.client
         router = EventRouter(RoutingConfig(), temporal, DatabaseThreadLookup(database))
-        channels, runner = Channels(client), JobSchedules(temporal, database, outbox)
+        channels, runner = ChannelAccess(client), JobSchedules(temporal, database, outbox)
         services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
         live = LiveJobActivities(database, outbox, channels, router, runner)
         yield JobScene(scene, live, runner, ToolScene(database, tools.TOOLS, services=services))

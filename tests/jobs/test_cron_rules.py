@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from threadline.jobs import cron as crons
 from threadline.jobs.model import JobRefused
+from threadline.jobs.times import parse_cron, ranges
 
 SUNDAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 MONDAYS = ["03-02 08:00", "03-09 08:00", "03-16 08:00"]
 
 
 def next_times(text: str, moment: datetime = SUNDAY, count: int = 3) -> list[str]:
-    return [f"{each:%m-%d %H:%M}" for each in crons.read(text).after(moment, "Europe/Berlin", count)]
+    return [f"{each:%m-%d %H:%M}" for each in parse_cron(text).after(moment, "Europe/Berlin", count)]
 
 
 def test_next_times_follow_the_clocks_of_the_zone() -> None:
@@ -26,15 +26,15 @@ def test_next_times_follow_the_clocks_of_the_zone() -> None:
 
 def test_sunday_is_0_and_7_and_may_end_a_range() -> None:
     assert next_times("0 9 * * 0") == next_times("0 9 * * 7") == ["03-08 08:00", "03-15 08:00", "03-22 08:00"]
-    assert crons.read("0 9 * * 5-7").calendars[0].weekdays == (0, 5, 6)
+    assert parse_cron("0 9 * * 5-7").calendars[0].weekdays == (0, 5, 6)
 
 
 def test_day_of_month_or_of_week_is_enough_when_both_are_given() -> None:
     assert next_times("0 9 1 * MON") == MONDAYS
-    by_day, by_weekday = crons.read("0 9 1 * MON").calendars
+    by_day, by_weekday = parse_cron("0 9 1 * MON").calendars
     assert (by_day.days, by_day.weekdays) == ((1,), tuple(range(7)))
     assert (by_weekday.days, by_weekday.weekdays) == (tuple(range(1, 32)), (1,))
-    assert len(crons.read("0 9 */2 * MON").calendars) == 1, "with a star both must hold, as traditional crons have it"
+    assert len(parse_cron("0 9 */2 * MON").calendars) == 1, "with a star both must hold, as traditional crons have it"
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_day_of_month_or_of_week_is_enough_when_both_are_given() -> None:
 )
 def test_unusable_cron_is_refused(text: str, refusal: str) -> None:
     with pytest.raises(JobRefused, match=refusal):
-        crons.read(text)
+        parse_cron(text)
 
 
 @pytest.mark.parametrize(("text", "minutes"), [("*/15 * * * *", 15), ("0 0,23 * * *", 60), ("0 9 1 1 *", 24 * 60)])
 def test_gap_is_the_shortest_time_between_two_runs(text: str, minutes: int) -> None:
-    assert crons.read(text).min_interval == timedelta(minutes=minutes)
+    assert parse_cron(text).min_interval == timedelta(minutes=minutes)
 
 
 def test_numbers_become_ranges() -> None:
-    assert crons.ranges((0, 1, 2, 5, 7, 8)) == [(0, 2), (5, 5), (7, 8)]
-    assert crons.ranges(()) == []
+    assert ranges((0, 1, 2, 5, 7, 8)) == [(0, 2), (5, 5), (7, 8)]
+    assert ranges(()) == []

@@ -11,8 +11,8 @@ from temporalio.client import Client, Schedule, ScheduleActionStartWorkflow, Sch
 from temporalio.testing import WorkflowEnvironment
 
 from tests.support.temporal import real_time
-from threadline.jobs import cron as crons
 from threadline.jobs.schedules import spec_of
+from threadline.jobs.times import parse_cron
 
 MOST = 60
 LAST_YEAR = 2100  # Temporal looks no further
@@ -33,7 +33,7 @@ def _stamp(moment: datetime) -> Timestamp:
 async def fired(client: Client, name: str, text: str, zone: str, begin: datetime, end: datetime) -> list[datetime]:
     """When Temporal would fire a cron."""
     action = ScheduleActionStartWorkflow("None", id=f"run-{name}", task_queue="none")
-    schedule = Schedule(action=action, spec=spec_of(crons.read(text), zone), state=ScheduleState(paused=True))
+    schedule = Schedule(action=action, spec=spec_of(parse_cron(text), zone), state=ScheduleState(paused=True))
     await client.create_schedule(name, schedule)
     asked = ListScheduleMatchingTimesRequest(
         namespace=client.namespace, schedule_id=name, start_time=_stamp(begin), end_time=_stamp(end)
@@ -63,7 +63,7 @@ async def test_temporal_fires_at_the_times_shown(server: WorkflowEnvironment, be
     zones = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC")
     differing = []
     for number, (text, zone) in enumerate((text, zone) for text in texts for zone in zones):
-        told = [each for each in crons.read(text).after(begin, zone, MOST) if each.year < LAST_YEAR]
+        told = [each for each in parse_cron(text).after(begin, zone, MOST) if each.year < LAST_YEAR]
         by_temporal = await fired(server.client, f"s{number}", text, zone, begin, told[-1] + timedelta(seconds=1))
         kept = [each for each in by_temporal if each > begin][:MOST]  # a run at the very beginning is none that comes
         if plain(kept, zone) != plain(told, zone) or shown(kept, zone) != shown(told, zone):

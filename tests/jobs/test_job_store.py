@@ -10,7 +10,7 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, explained
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.db.engine import Database
-from threadline.jobs.model import AgentJob, JobNotFound, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
+from threadline.jobs.model import AgentJob, JobQuery, JobRefused, JobSchedule, JobStatus, NewJob
 from threadline.jobs.store import JobStore
 
 AT = JobSchedule(at=datetime(2026, 3, 1, 9, tzinfo=UTC))
@@ -40,7 +40,7 @@ async def test_job_is_scheduled_once_per_call(database: Database) -> None:
         assert await JobStore(tx).get("T1", job.job_id.lower()) == job
         assert await JobStore(tx).search("T1", JobQuery()) == [job]
         for team, job_id in (("T2", job.job_id), ("T1", "JOB-999"), ("T1", "\x00")):
-            with pytest.raises(JobNotFound):
+            with pytest.raises(JobRefused):
                 await JobStore(tx).get(team, job_id)
 
 
@@ -104,7 +104,7 @@ async def test_cancelled_job_stays_cancelled(database: Database) -> None:
         again = await JobStore(tx).begin("T1", job.job_id, "run-2", NOW)
         assert again
         assert (again.status, again.run_key) == (JobStatus.CANCELLED, "run-1")
-    with pytest.raises(JobNotFound):
+    with pytest.raises(JobRefused):
         await cancel(database, job.job_id, team="T2")
 
 

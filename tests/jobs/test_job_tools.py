@@ -14,7 +14,6 @@ from threadline.jobs import tools as jobs
 from threadline.jobs.model import AgentJob, ChannelAdmission, JobQuery, JobRunner, TemporalJobStatus
 from threadline.jobs.store import JobStore
 from threadline.privacy.redaction import redact
-from threadline.slack.channels import ChannelRefused
 from threadline.tools.context import Services
 
 BERLIN = "Europe/Berlin"
@@ -62,7 +61,7 @@ class OneChannel(ChannelAdmission):
 
     async def admit(self, channel: str, user_id: str) -> str:
         if channel != "C1":
-            raise ChannelRefused(f"The bot is not in the channel {channel}.")
+            raise Permanent(f"The bot is not in the channel {channel}.")
         return channel
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from sqlalchemy import Row, TextClause, text
 
 from tests.support.journey_scene import JourneyScene
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.turns import TurnStore
 from threadline_devstack.slack.identity import TEAM
 from threadline_devstack.slack.model import Json
 from threadline_devstack.stack import Stack
@@ -71,8 +71,8 @@ class CrashScene(JourneyScene):
 
         async def look() -> bool:
             async with self._database.begin() as tx:
-                settled = await ConversationStore(tx).settled(self.slack_thread(root), turns)
-            return settled is not None and settled.said
+                settled = await TurnStore(tx).settled(self.slack_thread(root), turns)
+            return settled is not None and settled.posted_at is not None
 
         await self.until("the turn is answered", look, AGAIN)
         said = self.answers(root)

@@ -12,7 +12,7 @@ from sqlalchemy import TextClause, text
 
 from tests.journeys.crashes import AGAIN, CrashScene
 from tests.support.journey_scene import JourneyScene
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.store import DecisionStore
 from threadline.handovers.model import CLOSE, TAKE
 from threadline_devstack.slack.identity import DEVELOPER, ESCALATIONS, REPORTER
@@ -41,7 +41,7 @@ class PriceScene(CrashScene):
     async def record(self, root: str) -> tuple[bool, bool, bool]:
         """Whether it is on record what was decided, what was found, and what follows; of one round at most."""
         async with self._database.begin() as tx:
-            conversation = await conversation_row.id_of(tx, self.slack_thread(root))
+            conversation = await ConversationStore(tx).find_id(self.slack_thread(root))
             rounds = await DecisionStore(tx).rounds(conversation, 1)
         assert len(rounds) <= 1
         made = rounds[0] if rounds else None
@@ -101,6 +101,15 @@ def asking(hold: str) -> Reached:
     return reached
 
 
+@asynccontextmanager
+async def settling(scene: PriceScene, words: str) -> AsyncIterator[str]:
+    async with AsyncExitStack() as until_killed:
+        async with asking("conversing")(scene, words) as root:
+            holder = await until_killed.enter_async_context(scene.held(TURNS))
+        await scene.until_waited_for(holder)
+        yield root
+
+
 @dataclass(frozen=True)
 class Moment:
     """When the worker is killed: what is on record by then, as of `PriceScene.record`, and how often the model is asked
@@ -120,7 +129,7 @@ MOMENTS = {
     # What was found and what follows from it are written in one transaction.
     "it is judged": Moment(waiting_for(TOOLS_READ), (True, False, False)),
     "the agent answers": Moment(asking("conversing"), (True, True, True), answers=2),
-    "the turn is settled": Moment(waiting_for(TURNS), (True, True, True)),
+    "the turn is settled": Moment(settling, (True, True, True)),
 }
 
 

@@ -35,11 +35,10 @@ CALLS = (
 
 STATE = text("SELECT 1 FROM opportunity_states WHERE rfp_id = :name FOR UPDATE")
 CONVERSATION = text("SELECT 1 FROM conversations WHERE thread_ts = :name FOR UPDATE")
-PLANS = text("LOCK TABLE turn_plans IN EXCLUSIVE MODE")
 ENTRIES = text("LOCK TABLE journal_entries IN EXCLUSIVE MODE")
 EVENTS = text("LOCK TABLE events IN EXCLUSIVE MODE")
 CALLED = text("LOCK TABLE agent_tool_executions IN EXCLUSIVE MODE")
-ENDED = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
+TURNS = text("LOCK TABLE conversation_turns IN EXCLUSIVE MODE")
 """What is written there has to wait, and what is read has not."""
 MEMORIES_READ = text("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
 EVENTS_READ = text("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
@@ -136,16 +135,21 @@ async def thinking_behind_the_patch(scene: RecordScene, rfp_id: str) -> AsyncIte
         yield root
 
 
-@asynccontextmanager
-async def speaking(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
-    async with AsyncExitStack() as until_killed:
-        async with AsyncExitStack() as until_held:
-            async with waiting_for(EVENTS)(scene, rfp_id) as root:
-                await until_held.enter_async_context(scene.model_held())
-            await scene.model_waits_at(CONVERSING)
-            holder = await until_killed.enter_async_context(scene.held(CALLED))
-        await scene.until_waited_for(holder)
-        yield root
+def speaking(lock: TextClause) -> Reached:
+    """The first step that needs what is held from the moment at which the model is asked for its last words."""
+
+    @asynccontextmanager
+    async def reached(scene: RecordScene, rfp_id: str) -> AsyncIterator[str]:
+        async with AsyncExitStack() as until_killed:
+            async with AsyncExitStack() as until_held:
+                async with waiting_for(EVENTS)(scene, rfp_id) as root:
+                    await until_held.enter_async_context(scene.model_held())
+                await scene.model_waits_at(CONVERSING)
+                holder = await until_killed.enter_async_context(scene.held(lock))
+            await scene.until_waited_for(holder)
+            yield root
+
+    return reached
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ class Moment:
 
 
 MOMENTS = {
-    "its way is found": Moment(waiting_for(PLANS)),
+    "its way is found": Moment(waiting_for(TURNS)),
     "what it is to know is gathered": Moment(waiting_for(MEMORIES_READ)),
     "the request is analysed": Moment(analysing, analysed=False),
     "the rfp is loaded": Moment(loading),
@@ -178,8 +182,8 @@ MOMENTS = {
     "the model thinks behind the patch": Moment(thinking_behind_the_patch, 2, version=2, asked_again=(2,)),
     "the journal is written": Moment(waiting_for(ENTRIES), 2, version=2),
     "the event is logged": Moment(waiting_for(EVENTS), 3, version=2),
-    "the words are spoken": Moment(speaking, 4, version=2),
-    "the turn is settled": Moment(waiting_for(ENDED), 5, version=2),
+    "the words are spoken": Moment(speaking(CALLED), 4, version=2),
+    "the turn is settled": Moment(speaking(TURNS), 5, version=2),
 }
 
 

@@ -97,7 +97,7 @@ async def test_responses_request_has_what_the_dialogue_needs(
 ) -> None:
     model = make(base_url=await answering(response()))
     await model.ask(asked(cache_key="T1:C1:1.2", tool_choice=ToolChoice.NONE))
-    await model.ask(asked(longest=300))
+    await model.ask(asked(max_output_tokens=300))
     whole, bounded = bodies
     assert (whole["store"], whole["include"]) == (False, ["reasoning.encrypted_content"])
     assert (whole["tool_choice"], whole["tools"], whole["prompt_cache_key"]) == ("none", list(TOOLS), "T1:C1:1.2")

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from threadline.errors import Permanent, Transient
-from threadline.models.embeddings import LocalEmbedder, OpenAIEmbedder, OpenAIEmbedding
+from threadline.models.embeddings import LocalEmbedder, OpenAIEmbedder
 
 
 def _cosine(one: list[float], other: list[float]) -> float:
@@ -57,7 +57,7 @@ async def embedder(endpoint: Endpoint) -> AsyncIterator[OpenAIEmbedder]:
     app = web.Application()
     app.router.add_post("/v1/embeddings", endpoint.embeddings)
     async with TestServer(app) as server:
-        embedder = OpenAIEmbedder(OpenAIEmbedding("sk-test", str(server.make_url("/v1")), "m", timeout=5))
+        embedder = OpenAIEmbedder("sk-test", str(server.make_url("/v1")), "m", timeout=5)
         yield embedder
         await embedder.close()
 
@@ -87,7 +87,7 @@ async def test_failure_is_transient_or_permanent(
 
 
 async def test_unreachable_endpoint_is_transient() -> None:
-    embedder = OpenAIEmbedder(OpenAIEmbedding("sk-test", "http://127.0.0.1:1/v1", timeout=5))
+    embedder = OpenAIEmbedder("sk-test", "http://127.0.0.1:1/v1", timeout=5)
     with pytest.raises(Transient):
         await embedder.embed(["a"])
     await embedder.close()

@@ -8,10 +8,9 @@ from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.thread_reads import GONE
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.transcript import REMOVED, TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, Branch, TurnRoute
@@ -64,7 +63,7 @@ async def kept(talk: StoredConversation) -> list[dict[str, Any]]:
 async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConversation) -> None:
     await talk.hear(mention(0, "Remember that Riga wants everything as PDF"))
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).keep(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
+        await TurnStore(tx).begin(THREAD, 1, TurnRoute(Agent.COPILOT, Branch.A, remembers=True))
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
@@ -94,7 +93,7 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Stor
     await talk.turn(1, "New.")
     await talk.hear(mention(10, "March 5"))
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).keep(
+        await TurnStore(tx).begin(
             THREAD, 2, TurnRoute(Agent.OPERATOR, Branch.D, Scope("rfp_abc123", ScopeSource.MESSAGE))
         )
     await talk.turn(2)
@@ -180,12 +179,12 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredC
     await talk.settle(1, "It is about a salary.")
     await remembering(talk).remember(THREAD, 1)
     async with talk.database.begin() as tx:
-        await TranscriptStore(tx).summarise(THREAD, "There is a salary.", 4)
+        await TranscriptStore(tx).replace_with_summary(THREAD, "There is a salary.", 4)
     await talk.hear(deletion(which))
     read = await talk.read()
     assert (read.summary, read.summary_until) == ("", 0)
     results = {each.key: each.message.content for each in read.messages if each.key.startswith("t:")}
-    assert results == {"t:1:1:c1": GONE, "t:1:1:c2": "salary in c2"}
+    assert results == {"t:1:1:c1": REMOVED, "t:1:1:c2": "salary in c2"}
     rows = await talk.rows("SELECT result->>'data' AS data FROM agent_tool_executions ORDER BY call_id")
     assert rows[0]["data"] is None, "the result of a reading is never on record"
     assert "salary" in rows[1]["data"]

@@ -52,7 +52,7 @@ class Heard(History):
         self.messages = messages
         self.read = 0
 
-    async def thread(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
+    async def thread_messages(self, channel: str, root: str, oldest: str) -> AsyncGenerator[RawMessage, None]:
         for message in self.messages:
             self.read += 1
             yield message
@@ -160,7 +160,7 @@ async def test_turn_is_prepared_in_four_transactions(talk: ConversationActivityS
     """They read what is asked, the records, and the profile of who asks, and keep the context."""
     await begun(talk)
     await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))  # who asks is known from now on
-    await talk.rows("UPDATE turn_plans SET context = '', patterns = '', layers = '[]' RETURNING turn")
+    await talk.rows("UPDATE conversation_turns SET context = '', patterns = '', layers = '[]' RETURNING turn")
     async with counted(talk.database) as run:
         said = await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
     assert "rfp_state" in said
@@ -180,7 +180,7 @@ async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: C
     with capture_logs() as logs:
         await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
     assert [each["event"] for each in logs].count("context_read_again") == 1
-    (plan,) = await talk.rows("SELECT context FROM turn_plans")
+    (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert plan["context"]
     assert "SECRETWORD" not in plan["context"]
 
@@ -193,7 +193,7 @@ async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_c
     await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
     earlier = talk.message("never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts))
     await talk.said(talk.deletion(earlier))
-    assert [each["context"] for each in await talk.rows("SELECT context FROM turn_plans")] == [""]
+    assert [each["context"] for each in await talk.rows("SELECT context FROM conversation_turns")] == [""]
 
 
 async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: ConversationActivityScene) -> None:
@@ -208,7 +208,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model.ask = delete_first  # type: ignore[method-assign]
     talk.operator._model = model
     await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert [each["analysis"] for each in await talk.rows("SELECT analysis FROM turn_plans")] == [""]
+    assert [each["analysis"] for each in await talk.rows("SELECT analysis FROM conversation_turns")] == [""]
 
 
 async def begun(talk: ConversationActivityScene) -> IncomingMessage:
@@ -259,7 +259,7 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
     model = talk.operator._model = Answering("They want it changed. Load it first.")
     for _ in range(2):
         await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": model.text}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": model.text}]
     calls = await talk.rows("SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls")
     assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
     assert len(model.asked) == 1
@@ -269,7 +269,7 @@ async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
     await begun(talk)
     talk.operator._model = None
     await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": ""}]
 
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:

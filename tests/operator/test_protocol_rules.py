@@ -1,6 +1,5 @@
 """The operator's protocol, rule by rule."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,19 +9,16 @@ from pydantic import TypeAdapter
 
 from threadline.models.model import ToolKind
 from threadline.operator.model.protocol import (
-    MAX_STEPS,
     MOST_LOADED,
     FinalText,
     FinalTextRule,
     ProtocolRefusal,
     ProtocolState,
     ToolRequest,
-    TurnEnding,
     check,
     final_text_rule,
     journal_before_speech,
     record_outcome,
-    turn_ending,
 )
 from threadline.tools.public_text import public_sentence
 
@@ -183,16 +179,6 @@ def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
 )
 def test_final_text_is_posted_journalled_or_preceded_by_failures(state: ProtocolState, final: FinalTextRule) -> None:
     assert final_text_rule(state) == final
-
-
-def test_turn_ends_on_text_speech_proposal_or_its_last_step() -> None:
-    spoken, proposed = replace(LOADED, did_post=True), replace(LOADED, proposed=True)
-    assert turn_ending(LOADED, MAX_STEPS - 1, calls=True) is None
-    assert turn_ending(LOADED, MAX_STEPS, calls=True) is TurnEnding.STEP_LIMIT
-    assert {turn_ending(LOADED, step, calls=False) for step in (1, MAX_STEPS)} == {TurnEnding.TEXT}
-    assert {turn_ending(spoken, step, calls=True) for step in (1, MAX_STEPS)} == {TurnEnding.SPOKEN}
-    assert turn_ending(proposed, 1, calls=True) is TurnEnding.PROPOSED
-    assert MAX_STEPS == 8
 
 
 STATES = st.sampled_from([FREE, SCOPED])

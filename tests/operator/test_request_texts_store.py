@@ -1,8 +1,7 @@
 """What somebody asks of a turn, over all the turns that it goes on with, on the real Postgres."""
 
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, mention, says
-from threadline.conversations.request_texts import LONGEST_CHAIN, asked_in
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.turns import MAX_RESUMED_TURNS, TurnStore
 from threadline.db.engine import Database
 from threadline.operator.model import routing as questions
 from threadline.operator.model.routing import Agent, Branch, TurnRoute
@@ -10,13 +9,13 @@ from threadline.operator.model.routing import Agent, Branch, TurnRoute
 
 async def turn(talk: StoredConversation, number: int, resumes: int = 0) -> None:
     async with talk.database.begin() as tx:
-        await TurnPlans(tx).keep(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
+        await TurnStore(tx).begin(THREAD, number, TurnRoute(Agent.OPERATOR, Branch.D, resumes=resumes))
     await talk.turn(number)
 
 
 async def asked(talk: StoredConversation, number: int) -> list[str]:
     async with talk.database.begin() as tx:
-        return await asked_in(tx, THREAD, number)
+        return await TurnStore(tx).request_texts(THREAD, number)
 
 
 async def test_a_request_that_was_asked_about_twice_is_whole(database: Database) -> None:
@@ -43,7 +42,7 @@ async def test_of_each_message_no_more_is_used_than_its_writer_is_told_is_read(d
 
 async def test_a_chain_has_an_end(database: Database) -> None:
     talk = StoredConversation(database)
-    for number in range(1, LONGEST_CHAIN + 4):
+    for number in range(1, MAX_RESUMED_TURNS + 4):
         await talk.hear(mention(number * 10, f"words {number}"))
         await turn(talk, number, resumes=number - 1)
-    assert len(await asked(talk, LONGEST_CHAIN + 3)) == LONGEST_CHAIN
+    assert len(await asked(talk, MAX_RESUMED_TURNS + 3)) == MAX_RESUMED_TURNS

@@ -9,11 +9,12 @@ from tests.support.conversation_activities import KEY, ConversationActivityScene
 from tests.support.recording import create
 from threadline.conversations import blocks
 from threadline.conversations.contract import FinishRequest, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
@@ -22,7 +23,7 @@ from threadline.rfps.model import EntryKind, NewEntry
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import MessageKind
 from threadline.tools.model import Author, Change, Operation
-from threadline_devstack.slack.identity import REPORTER, TEAM
+from threadline_devstack.slack.identity import TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -139,9 +140,9 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
     async with desk.database.begin() as tx:
-        marks = await ConversationStore(tx).marks(desk.thread)
-        plan = await TurnPlans(tx).of(desk.thread, 1)
-    assert bool(marks.question) == (kind is OutcomeKind.ASKED)
+        marks = await ConversationStore(tx).snapshot(desk.thread)
+        plan = await TurnStore(tx).plan(desk.thread, 1)
+    assert bool(marks.open_question) == (kind is OutcomeKind.ASKED)
     assert plan
     assert plan.result
     assert plan.result["did_post"] is True
@@ -152,16 +153,16 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
 
 async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: ConversationActivityScene) -> None:
     async with desk.database.begin() as tx:
-        await TurnPlans(tx).prepared(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
-        await TurnPlans(tx).prepared(desk.thread, 1, "Something else.", "", [])
-        await TurnPlans(tx).analysed(desk.thread, 1, "They want to know.")
-        before = await TurnPlans(tx).of(desk.thread, 1)
+        await TurnStore(tx).set_context(desk.thread, 1, "Everything about the city.", "", [{"name": "user"}])
+        await TurnStore(tx).set_context(desk.thread, 1, "Something else.", "", [])
+        await TurnStore(tx).set_analysis(desk.thread, 1, "They want to know.")
+        before = await TurnStore(tx).plan(desk.thread, 1)
     assert before
     assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
     request = FinishRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
     finished = await desk.run(desk.thinking.finish_turn, request)
     async with desk.database.begin() as tx:
-        plan = await TurnPlans(tx).of(desk.thread, 1)
+        plan = await TurnStore(tx).plan(desk.thread, 1)
     assert plan
     assert plan.result
     assert (plan.context, plan.analysis, len(plan.layers)) == ("", "", 1)
@@ -177,9 +178,9 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
     assert "turn 1: summarised, branch D, operator, rfp_abc123 (from the message)" in finished.summary
     assert KEY not in str(plan.result)
     async with desk.database.begin() as tx:
-        await TurnPlans(tx).prepared(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
-        await TurnPlans(tx).analysed(desk.thread, 1, "It comes late.")
-        assert await TurnPlans(tx).of(desk.thread, 1) == plan
+        await TurnStore(tx).set_context(desk.thread, 1, "It comes late.", "They asked.", [{"name": "late"}])
+        await TurnStore(tx).set_analysis(desk.thread, 1, "It comes late.")
+        assert await TurnStore(tx).plan(desk.thread, 1) == plan
 
 
 async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
@@ -191,7 +192,7 @@ async def _reply(desk: ConversationActivityScene, call: ToolCall) -> None:
 async def test_writer_of_a_long_message_during_the_turn_is_told(desk: ConversationActivityScene) -> None:
     await desk.said(f"{CITY}: " + "word " * 2_000)
     async with desk.database.begin() as tx:
-        await ConversationStore(tx).take_up(desk.thread, 1, 2)
+        await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert (
         await settled(desk, OutcomeKind.SUMMARISED, protocol=STATUS_TURN)
         == f"{questions.truncation_notice()}\n\nIt is new."
@@ -202,11 +203,11 @@ async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Conver
     (kept,) = await desk.rows("SELECT message_id, slack_ts FROM conversation_messages")
     gone = {"id": f"{kept['message_id']}:d", "kind": "deletion", "ts": kept["slack_ts"]}
     async with desk.database.begin() as tx:
-        await TurnPlans(tx).prepared(desk.thread, 1, "Everything about the city.", "", [])
-        await TurnPlans(tx).analysed(desk.thread, 1, "They want to know.")
+        await TurnStore(tx).set_context(desk.thread, 1, "Everything about the city.", "", [])
+        await TurnStore(tx).set_analysis(desk.thread, 1, "They want to know.")
     await desk.said(desk.message("", **gone, correction_of=kept["message_id"]))
     async with desk.database.begin() as tx:
-        plan = await TurnPlans(tx).of(desk.thread, 1)
+        plan = await TurnStore(tx).plan(desk.thread, 1)
     assert plan
     assert (plan.context, plan.analysis) == ("", "")
     request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
@@ -222,9 +223,9 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
     async with talk.database.begin() as tx:
-        marks = await ConversationStore(tx).marks(talk.thread)
-        assert (marks.question, marks.turn_due) == ("", False)
-        assert await TurnPlans(tx).awaiting(talk.thread, REPORTER) == 0
+        marks = await ConversationStore(tx).snapshot(talk.thread)
+        assert (marks.open_question, marks.turn_due) == ("", False)
+        assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
     assert answers.stopped(()) in " ".join(remembered)
 

@@ -9,11 +9,11 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.conversations.contract import FinishRequest, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Outcome, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
-from threadline.conversations.transcript_store import TranscriptStore
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.jobs.model import job_question_id
 from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import routing as questions
@@ -40,7 +40,7 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 
 async def route(desk: ConversationActivityScene, turn: int = 1) -> TurnRoute:
     async with desk.database.begin() as tx:
-        plan = await TurnPlans(tx).of(desk.thread, turn)
+        plan = await TurnStore(tx).plan(desk.thread, turn)
     assert plan
     return plan.route
 
@@ -234,11 +234,11 @@ async def test_message_with_a_request_of_its_own_is_no_answer(desk: Conversation
 async def test_deleted_words_are_not_part_of_the_request(desk: ConversationActivityScene) -> None:
     await desk.said(ASK)
     async with desk.database.begin() as tx:
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
-        await ConversationStore(tx).take_up(desk.thread, 1, 1)
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
+        assert await TurnStore(tx).texts(desk.thread, 1) == []
+        await MessageStore(tx).take_up(desk.thread, 1, 1)
+        assert await TurnStore(tx).texts(desk.thread, 1) == [ASK]
         await tx.exec_driver_sql("UPDATE conversation_messages SET redacted_at = now()")
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == []
+        assert await TurnStore(tx).texts(desk.thread, 1) == []
 
 
 async def test_long_question_is_read_to_its_bound_and_its_writer_told(desk: ConversationActivityScene) -> None:
@@ -274,7 +274,7 @@ async def test_words_among_people_bind_nothing_and_are_no_request(desk: Conversa
     first = await desk.begin()
     assert ((await route(desk)).scope.rfp_id, first.ends) == ("", OutcomeKind.ASKED)
     async with desk.database.begin() as tx:
-        assert await TurnPlans(tx).said_in(desk.thread, 1) == [ASK]
+        assert await TurnStore(tx).texts(desk.thread, 1) == [ASK]
     await ended(desk, first, 1)
     await desk.said(overheard(desk, f"link {CITY}"))
     second = await desk.begin(2)
@@ -350,8 +350,8 @@ async def test_answer_among_several_people_needs_no_mention(desk: ConversationAc
 
 async def test_stop_ends_the_wait_for_an_answer(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
-    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.question, "somebody else's word"
-    assert (await desk.said(stop(desk))).marks.question == ""
+    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.open_question, "somebody else's word"
+    assert (await desk.said(stop(desk))).marks.open_question == ""
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 
@@ -361,7 +361,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     assert await bound(desk) == []
     await desk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
-        left = await ConversationStore(tx).unused(desk.thread)
+        left = await MessageStore(tx).unused(desk.thread)
     assert [each.text for each in left] == ["what can you do?"]
 
 
@@ -385,7 +385,7 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
     await desk.run(desk.thinking.think, request)
     async with desk.database.begin() as tx:
-        taken = await ConversationStore(tx).take_up(desk.thread, 1, 2)
+        taken = await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
     assert (await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

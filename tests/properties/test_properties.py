@@ -31,17 +31,16 @@ from threadline.conversations import context_window, intent
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import THINK, TalkTurn, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import Intent, IntentType
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
 from threadline.conversations.prompt_building import TakingUp
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.summary import Summaries
 from threadline.conversations.think import Mind
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Verdict
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
 from threadline.errors import Permanent, Transient, parse_retry_after
 from threadline.models.errors import InvalidResponse, translate
@@ -146,7 +145,7 @@ async def test_property_3_stored_messages_are_read_back_equal(database: Database
     assert read == messages
     assert all(isinstance(call.kind, ToolKind) for each in read for call in each.calls), "a text would be equal"
     async with database.begin() as tx:
-        assert [await TranscriptStore(tx).at(talk.thread, key) for key, _ in entries] == messages
+        assert [await TranscriptStore(tx).get(talk.thread, key) for key, _ in entries] == messages
 
 
 FITTING = Budget().messages - 2
@@ -437,11 +436,11 @@ async def test_property_10_same_words_within_120_seconds_are_a_duplicate(
                 f"{now:.6f}",
                 addressed=True,
             )
-            await ConversationStore(tx).store(thread, [message])
-            verdicts.append(bool(await ConversationStore(tx).duplicates(thread, [message.id])))
+            await MessageStore(tx).store(thread, [message])
+            verdicts.append(bool(await MessageStore(tx).find_duplicates(thread, [message.id])))
             assert verdicts[-1] == (now - last.get(key, 0.0) < SAME_WITHIN)
             last[key] = now
-        again = [bool(await ConversationStore(tx).duplicates(thread, [each])) for each, thread in threads.items()]
+        again = [bool(await MessageStore(tx).find_duplicates(thread, [each])) for each, thread in threads.items()]
         assert again == verdicts
 
 
@@ -541,17 +540,17 @@ async def test_property_13_more_than_10_requests_within_60_seconds_are_throttled
 ) -> None:
     """For two users at once; the first refusal of a minute says so, and a request asked about again has its verdict."""
     team, now = f"T{next(numbers)}", AT
-    given: list[tuple[int, float, Verdict]] = []
+    given: list[tuple[int, float, RateVerdict]] = []
     async with database.begin() as tx:
         for number, (user, gap) in enumerate(asked):
             now += gap
             recent = [verdict for who, at, verdict in given if who == user and now - at < MINUTE]
-            refused = Verdict.THROTTLED if Verdict.THROTTLED_FIRST in recent else Verdict.THROTTLED_FIRST
-            verdict = await Limits(tx).of_user(team, f"U{user}", f"{team}:{number}", now)
-            assert verdict is (Verdict.OK if len(recent) < MOST else refused)
+            refused = RateVerdict.THROTTLED if RateVerdict.THROTTLED_FIRST in recent else RateVerdict.THROTTLED_FIRST
+            verdict = await RateLimits(tx).count_request(team, f"U{user}", f"{team}:{number}", now)
+            assert verdict is (RateVerdict.OK if len(recent) < MOST else refused)
             given.append((user, now, verdict))
         for number, (user, _, verdict) in enumerate(given):
-            assert await Limits(tx).of_user(team, f"U{user}", f"{team}:{number}", now + 7) is verdict
+            assert await RateLimits(tx).count_request(team, f"U{user}", f"{team}:{number}", now + 7) is verdict
 
 
 PART = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,20}", fullmatch=True)

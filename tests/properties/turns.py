@@ -13,13 +13,12 @@ from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import Execution
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.workflow import lost_call, no_reply, react
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.estimates.model import PROJECT_BINDING
 from threadline.estimates.store import EstimateStore
 from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall, ToolChoice, ToolKind
@@ -96,7 +95,7 @@ async def failing_turn(
     if condition == "throttled":
         async with database.begin() as tx:
             scope = f"{TEAM}:thread:{talk.thread.key}"
-            assert await Limits(tx).allows_mutation(scope, "an earlier change", time.time(), Rate(1, 3600.0))
+            assert await RateLimits(tx).allows_change(scope, "an earlier change", time.time(), Rate(1, 3600.0))
     if condition == "blocked":
         async with database.begin() as tx:
             project = await EstimateStore(tx).get_or_create_project(TEAM, "Locked", "EUR")
@@ -127,7 +126,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
 
     await talk.settle(await react(think, act, stop_requested=lambda: stop and bool(done)))
     async with talk.database.begin() as tx:
-        settled = await ConversationStore(tx).settled(talk.thread, 1)
+        settled = await TurnStore(tx).settled(talk.thread, 1)
     assert settled
     return settled.answer
 

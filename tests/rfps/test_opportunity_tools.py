@@ -12,7 +12,7 @@ from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.rfps import tools as rfps
 from threadline.rfps.store import RfpStore
 from threadline.tools.model import Author, ErrorCode

@@ -3,7 +3,7 @@
 import pytest
 
 from threadline.db.engine import Database
-from threadline.rfps.model import InvalidMember, MemberNotFound, TeamMember
+from threadline.rfps.model import MemberNotFound, RfpRefused, TeamMember
 from threadline.rfps.store import TeamMemberStore
 
 ANA = TeamMember("U1", "Ana Silva", "ana@acme.example", "Engineer", "Builds bridges.", ("Python", "Bridges"), 20)
@@ -41,7 +41,7 @@ async def test_member_is_found_by_id_mention_or_name_in_one_team(database: Datab
 async def test_member_is_normalised_or_refused(database: Database) -> None:
     async with database.begin() as tx:
         for member in (TeamMember("", "x"), TeamMember("U1", " \x00"), TeamMember("U1", "x", hours_per_week=169)):
-            with pytest.raises(InvalidMember):
+            with pytest.raises(RfpRefused):
                 await TeamMemberStore(tx).save("T1", member)
         await TeamMemberStore(tx).save("T1", TeamMember(" U1 ", " A\nB ", skills=(" a  b ", "a b", "", "\x00")))
         assert await TeamMemberStore(tx).listed("T1") == [TeamMember("U1", "A B", skills=("a b",))]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.support.tool_scene import ToolScene
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.errors import Transient
 from threadline.sales import tools as crm
 from threadline.slack.model import User

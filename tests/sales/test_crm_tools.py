@@ -12,7 +12,7 @@ from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.errors import AppendOnly, Transient
 from threadline.sales.crm import describe_customer
 from threadline.sales.model import MAX_CONTEXT, SlackContact

@@ -20,7 +20,7 @@ from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Transient
 from threadline.sales import tools as sales
 from threadline.sales.email import EmailSettings, Mailer

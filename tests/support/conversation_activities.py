@@ -25,15 +25,15 @@ from threadline.conversations.contract import (
     ThinkRequest,
     Thought,
 )
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution, Outcome
+from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Outcome
 from threadline.conversations.operator_activities import LiveOperatorActivities
 from threadline.conversations.operator_contract import Begun
 from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.workflow import react
 from threadline.db.engine import Database
@@ -173,21 +173,21 @@ class ConversationActivityScene:
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
         return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
 
-    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationMarks:
+    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationSnapshot:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
         return (await self.run(self.thinking.finish_turn, request)).marks
 
-    async def post(self, turn: int = 1) -> ConversationMarks:
+    async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.speaking.post_answer, TalkTurn(self.thread, turn))
 
     async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
         """A whole turn, as the workflow plays it."""
         step = 0
         async with self.database.begin() as tx:
-            crowded = (await ConversationStore(tx).marks(self.thread)).crowded
+            crowded = (await ConversationStore(tx).snapshot(self.thread)).crowded
         if crowded:
             with contextlib.suppress(Permanent, Transient):
                 await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))

@@ -24,24 +24,24 @@ from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
-from threadline.conversations import message_codec
 from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore, SettledTurn
 from threadline.conversations.decide import Deciding, Rules
 from threadline.conversations.finish import Finishing
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
-    ConversationMarks,
+    ConversationSnapshot,
     Talk,
     conversation_workflow_id,
 )
 from threadline.conversations.operator_contract import OperatorActivities
 from threadline.conversations.posting import LiveSpeakingActivities
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore, decode_message
+from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
@@ -222,7 +222,7 @@ class ConversationScene:
     async def hand_over(self) -> None:
         """The last turn is given to a person."""
         async with self.database.begin() as tx:
-            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).marks(self.thread)).turn, ANNA)
+            await HandoverStore(tx).open(self.thread, (await ConversationStore(tx).snapshot(self.thread)).turn, ANNA)
 
     async def take_over(self) -> None:
         """Ben takes the open handover, or the last turn without one."""
@@ -338,9 +338,9 @@ class ConversationScene:
         async with self.database.begin() as tx:
             return (await tx.execute(sql(query))).all()
 
-    async def marks(self) -> ConversationMarks:
+    async def marks(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
     async def stored(self) -> int:
         """How many messages of people, corrections and words to stop are stored."""
@@ -348,16 +348,20 @@ class ConversationScene:
 
     async def prompts(self) -> list[tuple[int, str]]:
         """What the model was shown of people, with the turn that took it up."""
-        rows = await self.rows("SELECT turn, body FROM transcript WHERE key LIKE 'u:%' AND step > 0 ORDER BY place")
-        return [(each.turn, message_codec.read(each.body).content) for each in rows]
+        rows = await self.rows(
+            "SELECT turn, body FROM transcript_entries WHERE key LIKE 'u:%' AND step > 0 ORDER BY position"
+        )
+        return [(each.turn, decode_message(each.body).content) for each in rows]
 
     async def settled(self, turn: int) -> SettledTurn | None:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).settled(self.thread, turn)
+            return await TurnStore(tx).settled(self.thread, turn)
 
     async def answers(self) -> dict[int, str]:
         """The answers that were posted, as they are stored, by turn and in the order of posting."""
-        rows = await self.rows("SELECT turn, answer FROM conversation_turns WHERE said_at IS NOT NULL ORDER BY said_at")
+        rows = await self.rows(
+            "SELECT turn, answer FROM conversation_turns WHERE posted_at IS NOT NULL ORDER BY posted_at"
+        )
         return {each.turn: each.answer for each in rows if each.answer}
 
     async def costs(self, purpose: str) -> list[int]:
@@ -385,7 +389,7 @@ class ConversationScene:
 
         async def said() -> bool:
             settled = await self.settled(turn) if turn in self.said else None
-            return settled is not None and settled.said
+            return settled is not None and settled.posted_at is not None
 
         await self.until(said, f"turn {turn} is answered")
         return self.said[turn]

@@ -1,18 +1,18 @@
 """A conversation played on the real database: what people say, what the guards think, and how turns end."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from tests.support.case_store import REPORTER, STRANGER, THREAD, deletion, edit, identity, said, ts
-from threadline.conversations.contract import Refusal
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.message_intake import ConversationBatch
-from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
-from threadline.conversations.transcript_store import Transcript, TranscriptStore
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind, Refusal
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import ConversationBatch, MessageStore, TurnMessage
+from threadline.conversations.store.transcript import Transcript, TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role
 from threadline.slack.model import Thread
@@ -34,49 +34,60 @@ def stop(at: float) -> IncomingMessage:
     return says(at, "stop", kind=MessageKind.STOP)
 
 
+@dataclass(frozen=True)
+class Arrived(ConversationBatch):
+    """What became of a batch, and what was known of the conversation then."""
+
+    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+
+
 class StoredConversation:
     def __init__(self, database: Database, thread: Thread = THREAD) -> None:
         self.database = database
         self.thread = thread
 
-    async def store(self, *batch: IncomingMessage) -> ConversationBatch:
+    async def store(self, *batch: IncomingMessage) -> Arrived:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).store(self.thread, batch)
+            stored = await MessageStore(tx).store(self.thread, batch)
+            return Arrived(**vars(stored), marks=await ConversationStore(tx).snapshot(self.thread))
 
-    async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationMarks:
+    async def judge(self, verdicts: Mapping[str, Refusal | None]) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).judged(self.thread, verdicts)
+            await MessageStore(tx).judge(self.thread, verdicts)
+            return await ConversationStore(tx).snapshot(self.thread)
 
-    async def hear(self, *batch: IncomingMessage) -> ConversationMarks:
+    async def hear(self, *batch: IncomingMessage) -> ConversationSnapshot:
         """Stored, and let pass by the guards."""
         stored = await self.store(*batch)
         if not stored.unjudged:
             return stored.marks
         return await self.judge({each.message_id: None for each in stored.unjudged})
 
-    async def marks(self) -> ConversationMarks:
+    async def marks(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).marks(self.thread)
+            return await ConversationStore(tx).snapshot(self.thread)
 
-    async def take_up(self, turn: int, step: int = 1) -> list[TakenUp]:
+    async def take_up(self, turn: int, step: int = 1) -> list[TurnMessage]:
         """As `think` does it: what is taken up is in the transcript with it."""
         async with self.database.begin() as tx:
-            taken = await ConversationStore(tx).take_up(self.thread, turn, step)
+            taken = await MessageStore(tx).take_up(self.thread, turn, step)
             words = [(f"u:{each.message_id}", Message(Role.USER, each.text, author=each.author_id)) for each in taken]
             await TranscriptStore(tx).append(self.thread, turn, step, words)
             return taken
 
     async def settle(
         self, turn: int, answer: str = "Done.", kind: OutcomeKind = OutcomeKind.ANSWERED, question: str = ""
-    ) -> ConversationMarks:
+    ) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).settle(self.thread, turn, kind, answer, REPORTER, False, 1, question)
+            await TurnStore(tx).settle(self.thread, turn, kind, answer, REPORTER, model_calls=1, question=question)
+            return await ConversationStore(tx).snapshot(self.thread)
 
-    async def said(self, turn: int) -> ConversationMarks:
+    async def said(self, turn: int) -> ConversationSnapshot:
         async with self.database.begin() as tx:
-            return await ConversationStore(tx).said(self.thread, turn)
+            await TurnStore(tx).mark_posted(self.thread, turn)
+            return await ConversationStore(tx).snapshot(self.thread)
 
-    async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationMarks:
+    async def turn(self, turn: int, answer: str = "Done.", **more: Any) -> ConversationSnapshot:
         """A whole turn, posted."""
         await self.take_up(turn)
         await self.settle(turn, answer, **more)
@@ -100,11 +111,11 @@ class StoredConversation:
             await tx.execute(text(statement), given)
 
 
-def texts(taken: Sequence[TakenUp]) -> list[str]:
+def texts(taken: Sequence[TurnMessage]) -> list[str]:
     return [each.text for each in taken]
 
 
-def flags(marks: ConversationMarks) -> tuple[bool, bool, bool]:
+def flags(marks: ConversationSnapshot) -> tuple[bool, bool, bool]:
     """A turn is due, it was asked of the bot, and somebody said to stop."""
     return marks.turn_due, marks.addressed_due, marks.stop_due
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_forms import decision_form
-from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
 from threadline.conversations.decide import Deciding, LookUp, Rules
 from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
 from threadline_devstack.models.script import ScriptTurn
@@ -67,7 +67,7 @@ class Engine:
 
     async def kept(self, turn: int = 1) -> list[DecisionRound]:
         async with self.talk.database.begin() as tx:
-            row = await conversation_row.locked(tx, self.talk.thread)
+            row = await ConversationStore(tx).lock(self.talk.thread)
             return await DecisionStore(tx).rounds(row.id, turn)
 
     async def last(self, turn: int = 1) -> DecisionRound:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.tools.context import ToolContext
 from threadline.tools.model import CallIdReused, Operation, ToolResult, ToolStatus
 from threadline.tools.store import CallIntent, LoggedCall, PostgresToolLedger, ToolLedger, too_many_changes

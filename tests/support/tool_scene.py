@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.tool_fakes import Clock, LossyLedger, context
 from threadline.cases.model import CaseReaders
 from threadline.db.engine import Database
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.models.model import ToolCall
 from threadline.slack.model import User
 from threadline.slack.users import UserDirectory

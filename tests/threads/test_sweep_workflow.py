@@ -188,7 +188,7 @@ async def talk(
                                            message_text, channel, slack_ts, said_at, wants_turn, turn)
         SELECT id, 1, :ts, 'unknown', 'U1', 'message', 'hi', channel, :ts, 1, :wants_turn, :used FROM opened
     )
-    INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, said_at)
+    INSERT INTO conversation_turns (conversation_id, turn, kind, answer, user_id, settled_at, posted_at)
     SELECT id, 1, 'answered', 'Done.', 'U1', now() - make_interval(hours => :hours),
            CASE WHEN :unsaid THEN NULL ELSE now() END FROM opened
     """

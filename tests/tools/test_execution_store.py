@@ -49,7 +49,7 @@ async def test_call_is_made_once_and_then_its_result_is_read(database: Database)
 async def test_one_of_many_intents_makes_the_call(database: Database) -> None:
     answers = await asyncio.gather(*(intend(database, call()) for _ in range(20)))
     assert [answer for answer in answers if answer is None] == [None]
-    assert all(answer.outcome_unknown for answer in answers if answer)
+    assert all(answer.status is None for answer in answers if answer)
 
 
 async def test_uncommitted_intent_is_none(database: Database) -> None:

@@ -14,8 +14,7 @@ from structlog.testing import capture_logs
 from tests.support.tool_fakes import Clock, MemoryLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import Thread
@@ -278,12 +277,12 @@ async def test_change_counts_once_for_ledger_and_record(database: Database) -> N
     rate = Rate(1, 60.0)
     assert await begin(PostgresToolLedger(database, rate), change(), None) == CallIntent(0.0, new=True)
     async with database.begin() as tx:
-        await Limits(tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
+        await RateLimits(tx).count_change("T1", "PRJ-1", change().operation.key, 1.0, rate)
 
 
 async def test_change_goes_on_when_it_cannot_be_counted(database: Database) -> None:
     async with database.begin() as tx:
-        await tx.execute(text("ALTER TABLE limit_verdicts RENAME TO elsewhere"))
+        await tx.execute(text("ALTER TABLE rate_limit_events RENAME TO elsewhere"))
     with capture_logs() as logs:
         assert await begin(PostgresToolLedger(database), change(), None) == CallIntent(0.0, new=True)
     assert [each["event"] for each in logs] == ["rate_limit_unavailable"]

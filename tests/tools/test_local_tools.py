@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from tests.support.tool_fakes import LossyLedger, context
 from tests.support.tool_results import code_of
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.slack.model import User

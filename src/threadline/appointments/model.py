@@ -65,16 +65,8 @@ class InvitationSender(ABC):
         """
 
 
-class ResourceNotFound(Permanent):
-    """The team has nothing of this name that can be booked."""
-
-
-class AppointmentNotFound(Permanent):
-    """The team has no such appointment, or it was cancelled, or it is not for whoever asks."""
-
-
 class BookingRefused(Permanent):
-    """The time is past, outside the hours of the resource, or no time at all."""
+    """There is no such resource or appointment, or the time is past, outside the hours, or none."""
 
 
 class SlotTaken(BookingRefused):

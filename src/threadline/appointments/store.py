@@ -8,10 +8,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from threadline.appointments.model import (
     Appointment,
-    AppointmentNotFound,
     BookingRefused,
     Resource,
-    ResourceNotFound,
     Slot,
     SlotTaken,
     find_resource,
@@ -122,13 +120,13 @@ class AppointmentStore:
         return [Resource(*each) for each in await self._tx.execute(query.order_by(row.name))]
 
     async def resource(self, team: str, name: str) -> Resource:
-        """The resource that `find_resource` finds by this name. Raises `ResourceNotFound`."""
+        """The resource that `find_resource` finds by this name. Raises `BookingRefused`."""
         known = await self.resources(team)
         if found := find_resource(known, name):
             return found
         names = ", ".join(each.name for each in known)
         there = f"there are: {names}" if known else "no bookable resource is set up yet"
-        raise ResourceNotFound(f"nothing called {name!r} can be booked; {there}")
+        raise BookingRefused(f"nothing called {name!r} can be booked; {there}")
 
     async def free_slots(
         self, team: str, resource: Resource, after: datetime, minutes: int, days: int = 7, limit: int = 50
@@ -200,17 +198,17 @@ class AppointmentStore:
         """Give an appointment another time of the same resource, and another length where `minutes` says one.
 
         Raises:
-            AppointmentNotFound, BookingRefused, SlotTaken: it stays where it was; the message says why.
+            BookingRefused, SlotTaken: it stays where it was; the message says why.
         """
         booked = await self._lock_appointment(team, appointment_id)
         if booked.cancelled:
-            raise AppointmentNotFound(f"{appointment_id} was cancelled: book a new one")
+            raise BookingRefused(f"{appointment_id} was cancelled: book a new one")
         length = minutes or booked.minutes
         times = await self._lock_time(team, booked.resource, starts_at, length, now, ignore=appointment_id)
         return await self._change(_MOVE, {"team": team, "id": appointment_id, **times})
 
     async def cancel(self, team: str, appointment_id: str, now: datetime) -> Appointment:
-        """Free the time. One that was cancelled before stays as it is. Raises `AppointmentNotFound`."""
+        """Free the time. One that was cancelled before stays as it is. Raises `BookingRefused`."""
         await self._lock_appointment(team, appointment_id)
         return await self._change(_CANCEL, {"team": team, "id": appointment_id, "now": now})
 
@@ -221,12 +219,12 @@ class AppointmentStore:
             attendee: only one that is booked for them; empty for anybody's.
 
         Raises:
-            AppointmentNotFound
+            BookingRefused
         """
         query = {"team": team, "id": storable(appointment_id)}
         row = (await self._tx.execute(_ONE, query)).mappings().one_or_none()
         if row is None or attendee not in ("", row["attendee"]):
-            raise AppointmentNotFound(f"there is no appointment {appointment_id}; list the upcoming ones")
+            raise BookingRefused(f"there is no appointment {appointment_id}; list the upcoming ones")
         return Appointment(**row)
 
     async def upcoming(

@@ -251,7 +251,7 @@ def _only_attendee(context: ToolContext, attendee: str = "") -> str:
 
 
 async def _resolve_resource(context: ToolContext, name: str | None) -> Resource | ToolResult:
-    """What is to be booked, or which names there are to choose from. Raises `ResourceNotFound`."""
+    """What is to be booked, or which names there are to choose from. Raises `BookingRefused`."""
     store = AppointmentStore(context.tx)
     if name:
         return await store.resource(context.team, name)
@@ -271,7 +271,7 @@ async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[
     """An appointment that the askers may change, and its resource; a change of it is counted.
 
     Raises:
-        AppointmentNotFound, RateExceeded: nothing may be changed.
+        BookingRefused, RateExceeded: nothing may be changed.
     """
     store = AppointmentStore(context.tx)
     found = await store.get(context.team, appointment_id, _only_attendee(context))

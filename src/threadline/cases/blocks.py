@@ -8,6 +8,7 @@ from threadline.cases.outcome import StoredOutcome
 from threadline.privacy.redaction import redact
 from threadline.slack import text_splitting
 from threadline.slack.formatting import (
+    PART_LIMIT,
     Block,
     Rendered,
     context,
@@ -20,8 +21,8 @@ from threadline.slack.formatting import (
     notice,
     one_line,
     section,
-    split_markdown,
 )
+from threadline.slack.text_splitting import split
 
 _REOPEN = "Write in this thread to reopen it."
 
@@ -63,7 +64,7 @@ class Findings:
 
 def findings_message(found: Findings) -> tuple[Rendered, ...]:
     """A headline, the agent's text in as many parts as it needs, and a last line with turn, cost and pull request."""
-    parts = split_markdown(_findings_text(found))
+    parts = split(_findings_text(found), PART_LIMIT)
     title = redact(found.title)
     return tuple(
         Rendered(

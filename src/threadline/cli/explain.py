@@ -16,7 +16,7 @@ from threadline.cli.running_stack import use_running_stack
 from threadline.operator.model.protocol import ProtocolState
 
 if TYPE_CHECKING:
-    from threadline.conversations.explain import Explanation, OfCase
+    from threadline.conversations.explain import CaseMessage, Explanation
     from threadline.operator.model.routing import TurnRoute
 
 LONGEST = 300
@@ -38,20 +38,26 @@ async def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and workflow."""
-    from threadline.conversations.explain import OfCase, explain_desk
+    from temporalio.envconfig import ClientConfig
+
+    from threadline.conversations import explain as explaining
+    from threadline.settings import TemporalUiSettings
+    from threadline.wiring.cli_services import open_database
 
     use_running_stack()
-    async with explain_desk() as desk:
-        found = await desk.explain(message)
+    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    async with open_database() as database:  # the database alone: Temporal and Slack need not answer
+        ui = TemporalUiSettings.load().temporal_ui
+        found = await explaining.explain_turn(database, message, ui=ui, namespace=namespace)
     if as_json:
         typer.echo(json.dumps(_plain(found), ensure_ascii=False, indent=2))
-    elif isinstance(found, OfCase):
+    elif isinstance(found, explaining.CaseMessage):
         output.print_line(f"This message belongs to the case {found.case}: `{found.command}` shows it.")
     else:
         _tell(found)
 
 
-def _plain(found: "Explanation | OfCase") -> Any:
+def _plain(found: "Explanation | CaseMessage") -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(type(found)).dump_python(found, mode="json")
@@ -152,7 +158,7 @@ def _end(told: "Explanation") -> None:
     if not told.ended.answer:
         output.print_line("Nothing was said.")
         return
-    said = f"{told.ended.said_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.said_at else "not in Slack yet"
+    said = f"{told.ended.posted_at:%Y-%m-%d %H:%M:%S %Z}" if told.ended.posted_at else "not in Slack yet"
     output.print_line(f"said ({said}): {_short(told.ended.answer)}")
 
 

@@ -6,15 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadline.conversations import context_window as context
-from threadline.conversations import thread_reads as threads_read
 from threadline.conversations import tool_execution as telling
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import ActRequest
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.message_reading import Asker
 from threadline.conversations.model.conversation import Execution
+from threadline.conversations.store.messages import Asker, MessageStore
+from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
 from threadline.conversations.think import Mind
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
@@ -61,7 +59,7 @@ class Acting:
         deletions = 0
         if _reads_thread(call):
             async with self._database.begin() as tx:
-                deletions = await ConversationStore(tx).deletions(request.thread)
+                deletions = await MessageStore(tx).deletion_count(request.thread)
         appended = 0
 
         async def keep(tx: Transaction, result: ToolResult) -> None:
@@ -69,11 +67,11 @@ class Acting:
             # In a thread: a large result takes a while, in which others are to be served.
             shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
             key = f"t:{request.turn}:{request.step}:{call.id}"
-            gone = _reads_thread(call) and await ConversationStore(tx).deletions(request.thread) != deletions
+            gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != deletions
             entry = (key, context.result(call.id, shown))
             appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
             if gone:
-                await ConversationStore(tx).forget_read(request.thread)
+                await MessageStore(tx).delete_thread_reads(request.thread)
 
         result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
         if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
@@ -88,11 +86,11 @@ class Acting:
         then, and who else has asked, by their ids."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
-            reply = await TranscriptStore(tx).at(thread, f"a:{turn}:{request.step}")
-            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+            reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
+            brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}"))
             if reply is None or brief is None:
                 raise Permanent("The model's reply is no longer stored, so nothing was done.")
-            askers = await ConversationStore(tx).askers(thread, turn, request.step)
+            askers = await MessageStore(tx).askers(thread, turn, request.step)
             labels = await _labels(tx, thread, brief, askers)
         if askers and askers[-1].user_id != brief.user_id:
             user, request_id = askers[-1].user_id, askers[-1].message_id
@@ -122,7 +120,7 @@ class Acting:
 
 def _reads_thread(call: ToolCall) -> bool:
     """What it reads may be deleted in Slack while it does."""
-    return call.name in threads_read.TOOLS
+    return call.name in THREAD_TOOLS
 
 
 async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
@@ -130,6 +128,6 @@ async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequ
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
         if each.user_id not in labels:
-            said = await TranscriptStore(tx).at(thread, f"u:{each.message_id}")
+            said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     return labels

@@ -1,7 +1,6 @@
 """The conversation in the database, its model and its tools, as its workflow asks for them."""
 
-from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
 import structlog
@@ -14,7 +13,7 @@ from threadline.conversations.contract import (
     DecideRequest,
     FinishedTurn,
     FinishRequest,
-    Refusal,
+    Refused,
     Stored,
     StoreRequest,
     TalkTurn,
@@ -22,27 +21,26 @@ from threadline.conversations.contract import (
     Thought,
     TurnDecision,
 )
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.finish import Finishing
-from threadline.conversations.message_intake import ConversationBatch
-from threadline.conversations.model.conversation import ConversationLimits, ConversationMarks, Execution
+from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Refusal
 from threadline.conversations.status import showing_status
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import ConversationBatch, MessageStore
 from threadline.conversations.think import Thinking
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Verdict
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
-from threadline.threads.model import IncomingMessage
 
 _REFUSALS = {
-    Verdict.OK: None,
-    Verdict.THROTTLED: Refusal.THROTTLED,
-    Verdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
+    RateVerdict.OK: None,
+    RateVerdict.THROTTLED: Refusal.THROTTLED,
+    RateVerdict.THROTTLED_FIRST: Refusal.THROTTLED_FIRST,
 }
+_REFUSED: Mapping[str | None, Refusal] = {why.value: why for why in Refusal}
 _log = structlog.get_logger(__name__)
 Verdicts = TypeVar("Verdicts")
 
@@ -73,47 +71,30 @@ class LiveConversationActivities(ConversationActivities):
     async def store_messages(self, request: StoreRequest) -> Stored:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
         async with self._database.begin() as tx:
-            stored = await ConversationStore(tx).store(thread, batch)
-            told = await self._judge(tx, thread, batch, stored) if stored.marks.opened else Stored(stored.marks)
+            stored = await MessageStore(tx).store(thread, batch)
+            verdicts = await _judge(tx, thread, stored)
+            if verdicts:
+                await MessageStore(tx).judge(thread, verdicts, answers=stored.question_open)
+            marks = await ConversationStore(tx).snapshot(thread) if stored.exists else ConversationSnapshot()
         log_quarantined(thread, stored.quarantined)
-        return replace(told, limits=self._limits) if request.first else told
-
-    async def _judge(
-        self, tx: Transaction, thread: Thread, batch: Sequence[IncomingMessage], stored: ConversationBatch
-    ) -> Stored:
-        """Have the guards judge what no guard has judged before. They spare the model: what no model is asked about,
-        they let pass."""
-        told = [each.id for each in batch] + [each.message_id for each in stored.unjudged]
-        overheard = await ConversationStore(tx).overheard(thread, told) if told else frozenset[str]()
-        verdicts: dict[str, Refusal | None] = {each.message_id: None for each in stored.unjudged}
-        asking = [each for each in stored.unjudged if each.message_id not in overheard and not stored.with_person]
-        again = frozenset[str]()
-        if asking and not stored.question_open:  # an answer to a question may be the same twice
-            duplicates = ConversationStore(tx).duplicates(thread, [each.message_id for each in asking])
-            again = await _fail_open(tx, "duplicate", duplicates) or again
-            verdicts |= dict.fromkeys(again, Refusal.DUPLICATE)
-        # In one order of people in each transaction: two that wait for each other's locks would never end.
-        for each in sorted(asking, key=lambda said: said.user_id):
-            if each.message_id not in again:
-                said = Limits(tx).of_user(thread.team, each.user_id, each.message_id, float(each.said_at))
-                verdict = await _fail_open(tx, "user", said)
-                verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
-        marks = (
-            await ConversationStore(tx).judged(thread, verdicts, answers=stored.question_open)
-            if verdicts
-            else stored.marks
-        )
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
-        refused = await ConversationStore(tx).refused(thread, told) if told else ()
-        heard = tuple(each.id for each in batch if each.id in overheard)
-        return Stored(marks, refused, heard, stored.passed_on, stored.reworded)
+        refused = [(each, verdicts.get(each.message_id) or _REFUSED.get(each.verdict)) for each in stored.messages]
+        not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
+        return Stored(
+            marks,
+            tuple(Refused(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
+            tuple(each.id for each in batch if each.id in not_addressed),
+            stored.forwarded,
+            stored.reworded,
+            limits=self._limits if request.first else None,
+        )
 
     @activity.defn
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
         async with heartbeating():
             await self._thinking.summarise(turn)
         async with self._database.begin() as tx:
-            return await ConversationStore(tx).marks(turn.thread)
+            return await ConversationStore(tx).snapshot(turn.thread)
 
     @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
@@ -138,6 +119,25 @@ class LiveConversationActivities(ConversationActivities):
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
             return await self._finishing.finish(request, activity.info().attempt)
+
+
+async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> dict[str, Refusal | None]:
+    """Ask the guards about what no guard has judged before, by id. They spare the model: what no model is asked about,
+    they let pass."""
+    verdicts: dict[str, Refusal | None] = {each.message_id: None for each in stored.unjudged}
+    asking = [] if stored.with_person else [each for each in stored.unjudged if not each.not_addressed]
+    again = frozenset[str]()
+    if asking and not stored.question_open:  # an answer to a question may be the same twice
+        duplicates = MessageStore(tx).find_duplicates(thread, [each.message_id for each in asking])
+        again = await _fail_open(tx, "duplicate", duplicates) or again
+        verdicts |= dict.fromkeys(again, Refusal.DUPLICATE)
+    # In one order of people in each transaction: two that wait for each other's locks would never end.
+    for each in sorted(asking, key=lambda said: said.user_id):
+        if each.message_id not in again:
+            said = RateLimits(tx).count_request(thread.team, each.user_id, each.message_id, each.said_at)
+            verdict = await _fail_open(tx, "user", said)
+            verdicts[each.message_id] = _REFUSALS[verdict] if verdict else None
+    return verdicts
 
 
 async def _fail_open(tx: Transaction, guard: str, question: Awaitable[Verdicts]) -> Verdicts | None:

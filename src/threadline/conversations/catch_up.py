@@ -3,9 +3,8 @@
 from collections.abc import Collection, Sequence
 from decimal import Decimal
 
-from threadline.conversations.catch_up_store import Talked
-from threadline.conversations.conversation_store import active_threads_query
-from threadline.conversations.message_intake import MESSAGES
+from threadline.conversations.store.conversation import active_threads_query
+from threadline.conversations.store.messages import MESSAGES, MessageStore
 from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
 from threadline.slack.text import remove_mention, text_of
@@ -46,12 +45,12 @@ class ConversationThreads(ThreadSource):
     async def find_messages(
         self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
     ) -> dict[str, StoredMessage]:
-        return await Talked(tx).stored(thread.owner.thread, ids) if thread.owner else {}
+        return await MessageStore(tx).find(thread.owner.thread, ids) if thread.owner else {}
 
     async def messages_between(
         self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
-        return await Talked(tx).said_in(thread.owner.thread, oldest, latest) if thread.owner else []
+        return await MessageStore(tx).between(thread.owner.thread, oldest, latest) if thread.owner else []
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
         return await MESSAGES.stored_ids(tx, ids)

@@ -7,16 +7,16 @@ is found again by it, and not done twice.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from temporalio import activity
 
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
     ConversationLimits,
-    ConversationMarks,
+    ConversationSnapshot,
     Execution,
     OutcomeKind,
+    Refusal,
     Talk,
     WordKind,
     conversation_workflow_id,
@@ -61,15 +61,6 @@ class StoreRequest:
     first: bool = False
 
 
-class Refusal(StrEnum):
-    """Why a message is stored and gets no turn."""
-
-    DUPLICATE = "duplicate"
-    THROTTLED = "throttled"
-    THROTTLED_FIRST = "throttled_first"
-    """As the first of its window: its writer is told, once."""
-
-
 @dataclass(frozen=True)
 class Refused:
     channel: str
@@ -87,7 +78,7 @@ class Stored:
     such a person is to see something as it reads now.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     refused: tuple[Refused, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -147,7 +138,7 @@ class Thought:
     """
 
     reply: ModelReply
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int = 0
 
 
@@ -197,7 +188,7 @@ class FinishedTurn:
     `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     summary: str = ""
     posted: bool = False
     post_error: str = ""
@@ -242,7 +233,7 @@ class ConversationActivities(ABC):
     @activity_options(SUMMARISE)
     @activity.defn
     @abstractmethod
-    async def summarise(self, turn: TalkTurn) -> ConversationMarks:
+    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
         """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
 
         Where this fails, the oldest messages are left out of what the model reads.
@@ -296,7 +287,7 @@ class SpeakingActivities(ABC):
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+    async def post_answer(self, turn: TalkTurn) -> ConversationSnapshot:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))

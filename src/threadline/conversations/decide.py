@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from threadline.conversations import conversation_row
 from threadline.conversations.contract import DecideRequest, TurnDecision
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.prompt_building import bound_to
-from threadline.conversations.request_texts import asked_in
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions import engine
 from threadline.decisions.engine import OfferedTool, Situation
@@ -108,7 +108,7 @@ class _Bill:
         took = round((time.monotonic() - self.begun) * 1000)
         for usage in self.paid:
             milliseconds = took if usage is self.paid[-1] else 0
-            await ConversationStore(tx).spent(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
+            await ConversationStore(tx).add_usage(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
 
 
 class Deciding:
@@ -155,7 +155,7 @@ class Deciding:
                 undecided = self._deliberation(
                     thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
                 )
-                row = await conversation_row.locked(tx, thread)
+                row = await ConversationStore(tx).lock(thread)
                 await DecisionStore(tx).add(row.id, turn, undecided)
                 rounds = await _rounds(tx, request)
             if _waits(rounds[-1]):
@@ -166,7 +166,7 @@ class Deciding:
 
     async def escalate(self, tx: Transaction, thread: Thread, turn: int, reason: EscalationReason) -> None:
         """Write down that a person takes over a turn that was to be answered."""
-        row, store = await conversation_row.locked(tx, thread), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
         rounds = await store.rounds(row.id, turn)
         if not rounds:
             await store.add(row.id, turn, self._deliberation(thread, 1, Situation(""), engine.default_escalation()))
@@ -198,7 +198,7 @@ class Deciding:
             )
             made = self._deliberation(thread, number, found.situation, decision)
             async with self._writing(request, found) as tx:
-                row = await conversation_row.locked(tx, thread)
+                row = await ConversationStore(tx).lock(thread)
                 await DecisionStore(tx).add(row.id, turn, made)
                 rounds = await _rounds(tx, request)
                 if not (_waits(rounds[-1]) or _suspicious(rounds)):
@@ -230,7 +230,7 @@ class Deciding:
         before = last_round(rounds[:-1])
         if before and before.sources and before.retrieval:
             sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-        row = await conversation_row.locked(tx, request.thread)
+        row = await ConversationStore(tx).lock(request.thread)
         await DecisionStore(tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
         return await _rounds(tx, request)
 
@@ -258,7 +258,7 @@ class Deciding:
         if made is None:
             raise Permanent(_NOT_THERE)
         succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
-        row, store = await conversation_row.locked(tx, thread), DecisionStore(tx)
+        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
         questions = await store.consecutive_questions(row.id, turn)
         retrieval = made.retrieval
         away = retrieval is not None and retrieval.failed
@@ -305,7 +305,7 @@ class Deciding:
             Transient: something was deleted since they were read.
         """
         async with self._database.begin() as tx:
-            if await ConversationStore(tx).deletions(request.thread) != found.deletions:
+            if await MessageStore(tx).deletion_count(request.thread) != found.deletions:
                 raise Transient(_DELETED)
             yield tx
 
@@ -330,11 +330,11 @@ class Deciding:
         """
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
-            deletions = await ConversationStore(tx).deletions(thread)
-            query = "\n".join(await asked_in(tx, thread, turn, whole=True)).strip()
-            askers = await ConversationStore(tx).askers(thread, turn, 1)
+            deletions = await MessageStore(tx).deletion_count(thread)
+            query = "\n".join(await TurnStore(tx).request_texts(thread, turn, whole=True)).strip()
+            askers = await MessageStore(tx).askers(thread, turn, 1)
             transcript = await TranscriptStore(tx).read(thread)
-            conversation, decisions = await conversation_row.id_of(tx, thread), DecisionStore(tx)
+            conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
             before = await decisions.recent_sources(conversation, turn)
             rounds = await decisions.rounds(conversation, turn)
             about = await bound_to(tx, thread)
@@ -379,7 +379,7 @@ class Deciding:
 
 async def _rounds(tx: Transaction, request: DecideRequest) -> Rounds:
     """The rounds that are on record; of a conversation that was deleted meanwhile there is none."""
-    conversation = await conversation_row.id_of(tx, request.thread)
+    conversation = await ConversationStore(tx).find_id(request.thread)
     if not (rounds := await DecisionStore(tx).rounds(conversation, request.turn)):
         raise Permanent(_NOT_THERE)
     return tuple(rounds)

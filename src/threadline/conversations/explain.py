@@ -1,24 +1,28 @@
-"""Why the bot has answered so: everything on record about one turn, without what was deleted and without secrets."""
+"""explain_turn: everything that is stored about one turn, without what was deleted and without secrets."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from temporalio.envconfig import ClientConfig
-
-from threadline.conversations.contract import Refusal
-from threadline.conversations.model.conversation import conversation_workflow_id
-from threadline.conversations.trace_store import Ended, Found, ModelCallTrace, Said, ToolCallTrace, TurnTraces
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.model.conversation import Refusal, conversation_workflow_id
+from threadline.conversations.store.trace import (
+    FoundMessage,
+    MessageTrace,
+    ModelCallTrace,
+    ToolCallTrace,
+    case_of_message,
+    find_message,
+    is_pruned,
+    read_trace,
+)
+from threadline.conversations.store.turns import SettledTurn, TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.operator.model.routing import TurnRoute
 from threadline.privacy.redaction import redact, redact_value
 from threadline.rfps.store import RfpStore
-from threadline.settings import DatabaseSettings, TemporalUiSettings
 from threadline.slack.model import Thread
 from threadline.slack.store import UserStore
 from threadline.slack.text import Permalink, parse_permalink
@@ -35,7 +39,7 @@ _WAYS = "Give the permalink of an answer of the bot or of a message that it has 
 
 
 @dataclass(frozen=True)
-class OfCase:
+class CaseMessage:
     """The message belongs to a bug's case: `command` shows it."""
 
     case: str
@@ -43,7 +47,7 @@ class OfCase:
 
 
 @dataclass(frozen=True)
-class Asker:
+class ExplainedAsker:
     """`name` is empty where Slack was never asked."""
 
     user_id: str
@@ -79,8 +83,8 @@ class Explanation:
     thread: Thread
     turn: int
     correlation_id: str
-    asker: Asker
-    said: Sequence[Said]
+    asker: ExplainedAsker
+    said: Sequence[MessageTrace]
     route: TurnRoute | None
     layers: Sequence[Mapping[str, Any]]
     tool_calls: Sequence[ToolCallTrace]
@@ -90,89 +94,78 @@ class Explanation:
     events: Sequence[Written]
     spent: Spending
     result: Mapping[str, Any] | None
-    ended: Ended | None
+    ended: SettledTurn | None
     withheld: bool
 
 
-class ExplainDesk:
-    """Args: `ui`: where Temporal's UI is opened, `namespace` in which the workflows are."""
+async def explain_turn(database: Database, address: str, *, ui: str, namespace: str) -> Explanation | CaseMessage:
+    """What is stored about the turn of a message.
 
-    def __init__(self, database: Database, ui: str, namespace: str) -> None:
-        self._database = database
-        self._ui = ui.rstrip("/")
-        self._namespace = namespace
+    Args:
+        address: the permalink of the bot's answer or of a message that a turn has used; or `channel/ts`.
+        ui: where Temporal's UI is opened.
+        namespace: in which the workflows are.
 
-    async def explain(self, address: str) -> Explanation | OfCase:
-        """What is on record about the turn of a message.
-
-        Args:
-            address: the permalink of the bot's answer or of a message that a turn has used; or `channel/ts`.
-
-        Raises:
-            Permanent: there is no turn to tell of; the message says why, and what can be given.
-        """
-        place = parse_permalink(address)
-        async with self._database.begin() as tx:
-            found = await TurnTraces(tx).find(place.channel, place.ts)
-            if found and found.turn:
-                return _withheld(await self._explanation(tx, found.thread, found.turn))
-            if case := await TurnTraces(tx).case_of(place.channel, place.ts):
-                return OfCase(case, f"threadline cases show {case}")
-            if found:
-                raise Permanent(_no_turn(found))
-            raise Permanent(await _nothing(tx, place))
-
-    async def _explanation(self, tx: Transaction, thread: Thread, turn: int) -> Explanation:
-        traces, plan = TurnTraces(tx), await TurnPlans(tx).of(thread, turn)
-        correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
-        said, ended = await traces.said(thread, turn), await traces.ended(thread, turn)
-        models = await traces.model_calls(thread, turn)
-        result = plan.result if plan else None
-        return Explanation(
-            workflow_id,
-            f"{self._ui}/namespaces/{quote(self._namespace)}/workflows/{quote(workflow_id, safe=':')}",
-            thread,
-            turn,
-            correlation,
-            await _asker(tx, thread, said, ended),
-            said,
-            plan.route if plan else None,
-            plan.layers if plan else (),
-            await traces.tool_calls(thread, turn),
-            models,
-            result.get("protocol") if result else None,
-            [
-                Written(each.id, each.rfp_id, each.kind, each.text, each.at)
-                for each in await RfpStore(tx).journal_of_turn(thread.team, correlation)
-            ],
-            [
-                Written(each.id, each.rfp_id, each.event_type, each.payload, each.at)
-                for each in await RfpStore(tx).events_of_turn(thread.team, correlation)
-            ],
-            Spending(sum(each.input_tokens + each.output_tokens for each in models), _cost(models)),
-            result,
-            ended,
-            await traces.has_read_deleted(thread, turn),
-        )
+    Raises:
+        Permanent: there is no turn to tell of; the message says why, and what can be given.
+    """
+    place = parse_permalink(address)
+    async with database.begin() as tx:
+        found = await find_message(tx, place.channel, place.ts)
+        if found and found.turn:
+            where = f"{ui.rstrip('/')}/namespaces/{quote(namespace)}"
+            return _redacted(await _explanation(tx, found.thread, found.turn, where))
+        if case := await case_of_message(tx, place.channel, place.ts):
+            return CaseMessage(case, f"threadline cases show {case}")
+        raise Permanent(_no_turn(found) if found else await _nothing(tx, place))
 
 
-def _cost(calls: Sequence[ModelCallTrace]) -> float:
-    return sum(each.cost_usd for each in calls)
+async def _explanation(tx: Transaction, thread: Thread, turn: int, ui: str) -> Explanation:
+    plan, ended = await TurnStore(tx).plan(thread, turn), await TurnStore(tx).settled(thread, turn)
+    correlation, workflow_id = turn_id(thread, turn), conversation_workflow_id(thread)
+    trace = await read_trace(tx, thread, turn)
+    models, result = trace.model_calls, plan.result if plan else None
+    journal = await RfpStore(tx).journal_of_turn(thread.team, correlation)
+    events = await RfpStore(tx).events_of_turn(thread.team, correlation)
+    return Explanation(
+        workflow_id=workflow_id,
+        workflow_url=f"{ui}/workflows/{quote(workflow_id, safe=':')}",
+        thread=thread,
+        turn=turn,
+        correlation_id=correlation,
+        asker=await _asker(tx, thread, trace.messages, ended),
+        said=trace.messages,
+        route=plan.route if plan else None,
+        layers=plan.layers if plan else (),
+        tool_calls=trace.tool_calls,
+        model_calls=models,
+        protocol=result.get("protocol") if result else None,
+        journal=[Written(each.id, each.rfp_id, each.kind, each.text, each.at) for each in journal],
+        events=[Written(each.id, each.rfp_id, each.event_type, each.payload, each.at) for each in events],
+        spent=Spending(
+            sum(each.input_tokens + each.output_tokens for each in models), sum(each.cost_usd for each in models)
+        ),
+        result=result,
+        ended=ended,
+        withheld=trace.has_read_deleted,
+    )
 
 
-async def _asker(tx: Transaction, thread: Thread, said: Sequence[Said], ended: Ended | None) -> Asker:
+async def _asker(
+    tx: Transaction, thread: Thread, said: Sequence[MessageTrace], ended: SettledTurn | None
+) -> ExplainedAsker:
     """Whom the turn answers: as it has ended or, while it runs, who last spoke to the bot in it."""
     spoke = sorted(said, key=lambda each: each.addressed)
     user_id = (ended.user_id if ended else "") or (spoke[-1].user_id if spoke else "")
     user = await UserStore(tx).get(thread.team, user_id) if user_id else None
-    return Asker(user_id, user.display_name if user else "")
+    return ExplainedAsker(user_id, user.display_name if user else "")
 
 
-def _no_turn(found: Found) -> str:
+def _no_turn(found: FoundMessage) -> str:
     """Why a message of a conversation has no turn."""
     where = f"The message is of the conversation {found.thread.key}, but"
-    if found.word:
-        return f"{where} it is a notice of the bot's own ({found.word}), which no turn has made. {_WAYS}"
+    if found.notice:
+        return f"{where} it is a notice of the bot's own ({found.notice}), which no turn has made. {_WAYS}"
     if found.deleted:
         return f"{where} its author has deleted it before a turn has used it. {_WAYS}"
     if found.verdict in _REFUSED:
@@ -182,7 +175,7 @@ def _no_turn(found: Found) -> str:
 
 async def _nothing(tx: Transaction, place: Permalink) -> str:
     where = f"{place.channel}/{place.ts}"
-    if await TurnTraces(tx).is_forgotten(place.channel, place.root):
+    if await is_pruned(tx, place.channel, place.root):
         return (
             f"The conversation of {where} is forgotten: nothing was said in it for longer than "
             "THREADLINE_CONVERSATION_RETENTION_DAYS, so what led to its answers is no longer on record."
@@ -190,7 +183,7 @@ async def _nothing(tx: Transaction, place: Permalink) -> str:
     return f"Nothing is on record about the message {where}: it is none of the bot's, or forgotten. {_WAYS}"
 
 
-def _withheld(told: Explanation) -> Explanation:
+def _redacted(told: Explanation) -> Explanation:
     """The same without secrets, and without whatever may quote what was deleted."""
     hide = told.withheld
     ended = told.ended and replace(told.ended, answer=_text(told.ended.answer, hide=hide))
@@ -225,14 +218,3 @@ def _plain(written: Written, *, hide: bool) -> Written:
 
 def _text(words: str, *, hide: bool) -> str:
     return WITHHELD if hide and words else redact(words)
-
-
-@asynccontextmanager
-async def explain_desk() -> AsyncIterator[ExplainDesk]:
-    """Asks the database alone: Temporal and Slack need not answer."""
-    database = Database(DatabaseSettings.load().url.get_secret_value(), pool_size=1, application="threadline-cli")
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-    try:
-        yield ExplainDesk(database, TemporalUiSettings.load().temporal_ui, namespace)
-    finally:
-        await database.dispose()

@@ -7,20 +7,21 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations import conversation_row, replies
 from threadline.conversations import decision_texts as decision_words
+from threadline.conversations import replies
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.contract import FinishedTurn, FinishRequest
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.decide import Deciding
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
 from threadline.conversations.status import set_status
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
 from threadline.conversations.think import Thinking
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_memory import Remembering
-from threadline.conversations.turn_plans import Plan, Spent, TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
@@ -132,16 +133,16 @@ class Finishing:
         """Write down how the turn ended. The first word about a turn stands."""
         thread, turn = request.thread, request.turn
         async with self._database.begin() as tx:
-            await ConversationStore(tx).open_step(thread, turn, 1)  # nobody else settles it meanwhile
-            row = await conversation_row.locked(tx, thread)
-            plan = await TurnPlans(tx).of(thread, turn)
+            await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+            row = await ConversationStore(tx).lock(thread)
+            plan = await TurnStore(tx).plan(thread, turn)
             request = await _taken_back(tx, request, plan)
             if request.escalate:
                 await self._deciding.escalate(tx, thread, turn, request.escalate)
             made = last_round(await DecisionStore(tx).rounds(row.id, turn))
             request, left = await _taken_over(tx, request)
             answer, end, own = await _answer(tx, request, plan, made)
-            brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}"))
+            brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}"))
             user = brief.user_id if brief else await _asker(tx, request)
             answer = await _written_down(tx, request, user, answer, end)
             notes = await _notes(tx, request, plan) if answer else ()
@@ -150,35 +151,39 @@ class Finishing:
             ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
             handover = await _decided(tx, request, made, user, left=left) if made else False
             question = _question(request, answer)
-            marks = await ConversationStore(tx).settle(
-                thread, turn, request.kind, said, user, detail, request.model_calls, question
+            spent = await TurnStore(tx).usage(thread, turn)
+            result = _result(request, plan, spent, answer) if plan else None
+            await TurnStore(tx).settle(
+                *(thread, turn, request.kind, said, user),
+                wants_detail=detail,
+                model_calls=request.model_calls,
+                question=question,
+                result=result,
             )
             to_post = await read_answer(tx, thread, turn)
             if to_post is None:
                 raise Permanent("The conversation was deleted, so its turn cannot end.")
-            unread = bool(await ConversationStore(tx).unread(thread, turn))
+            unread = bool(await MessageStore(tx).unread(thread, turn))
+            marks = await ConversationStore(tx).snapshot(thread)
             finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
-            if plan is None:
+            if plan is None or result is None:
                 return _Settled(finished, ours, to_post, unread, remembers=False)
-            spent = await TurnPlans(tx).spent(thread, turn)
-            result = _result(request, plan, spent, answer)
-            await TurnPlans(tx).finish(thread, turn, result)
         _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
         remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
         summary = _in_words(turn, request.kind, plan, spent)
         return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
 
 
-async def _taken_back(tx: Transaction, request: FinishRequest, plan: Plan | None) -> FinishRequest:
+async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
     """What is asked by rule is not asked any more once somebody has said to stop, of which the workflow may not have
     heard, and no person takes over. What is told by rule was done, and is told."""
     asks = plan is not None and request.kind in _QUESTIONS and not request.spoken_by
     if not (asks or request.escalate):
         return request
-    if await ConversationStore(tx).open_step(request.thread, request.turn, 1):
-        stopped = (await ConversationStore(tx).marks(request.thread)).stop_due
+    if await ConversationStore(tx).current_step(request.thread, request.turn, 1):
+        stopped = (await ConversationStore(tx).snapshot(request.thread)).stop_due
     else:  # an earlier try has settled it, and has used the word
-        before = await ConversationStore(tx).settled(request.thread, request.turn)
+        before = await TurnStore(tx).settled(request.thread, request.turn)
         stopped = before is not None and before.kind is OutcomeKind.STOPPED
     if not stopped:
         return request
@@ -202,7 +207,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
     thread, turn = request.thread, request.turn
     handover = await HandoverStore(tx).open_for(thread)
     theirs = handover is not None and handover.taken_by and handover.ref.turn != turn
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     if before:
         theirs = before.kind is OutcomeKind.SILENT  # the first word stands
     if not theirs:
@@ -213,7 +218,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
 
 
 async def _answer(
-    tx: Transaction, request: FinishRequest, plan: Plan | None, made: DecisionRound | None
+    tx: Transaction, request: FinishRequest, plan: TurnPlan | None, made: DecisionRound | None
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
     nothing."""
@@ -224,7 +229,7 @@ async def _answer(
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
-    reply = await TranscriptStore(tx).at(request.thread, key) if request.answered_at else None
+    reply = await TranscriptStore(tx).get(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
@@ -253,8 +258,8 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         result = DecisionOutcome.ESCALATED
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
-    spent = await TurnPlans(tx).spent(request.thread, request.turn)
-    row = await conversation_row.locked(tx, request.thread)
+    spent = await TurnStore(tx).usage(request.thread, request.turn)
+    row = await ConversationStore(tx).lock(request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
 
@@ -289,11 +294,11 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
     return answer
 
 
-async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> Sequence[str]:
+async def _notes(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> Sequence[str]:
     """What stands before an answer; also that the operator has not read the whole of what came while it worked."""
     if plan is None:
         return ()
-    said = await TurnPlans(tx).said_in(request.thread, request.turn)
+    said = await TurnStore(tx).texts(request.thread, request.turn)
     cut = any(len(questions.normalise_question(each)) > questions.MAX_QUESTION for each in said)
     own = [questions.truncation_notice()] if cut and plan.route.agent is Agent.OPERATOR and not plan.route.ends else []
     return tuple(dict.fromkeys([*plan.route.notes, *own]))
@@ -301,13 +306,13 @@ async def _notes(tx: Transaction, request: FinishRequest, plan: Plan | None) -> 
 
 async def _asker(tx: Transaction, request: FinishRequest) -> str:
     """Whom a turn answers that ended before the loop."""
-    askers = await ConversationStore(tx).askers(request.thread, request.turn, 1)
+    askers = await MessageStore(tx).askers(request.thread, request.turn, 1)
     return askers[-1].user_id if askers else ""
 
 
 async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
     """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await TranscriptStore(tx).of_turn(thread, turn))
+    mine = (each.message for each in await TranscriptStore(tx).entries_of(thread, turn))
     return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
 
 
@@ -318,7 +323,7 @@ def _question(request: FinishRequest, answer: str) -> str:
     return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
-def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Mapping[str, Any]:
+def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: str) -> Mapping[str, Any]:
     return {
         "kind": request.kind.value,
         "did_post": bool(answer),
@@ -335,7 +340,7 @@ def _result(request: FinishRequest, plan: Plan, spent: Spent, answer: str) -> Ma
     }
 
 
-def _in_words(turn: int, kind: OutcomeKind, plan: Plan, spent: Spent) -> str:
+def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
     return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 import structlog
 from temporalio import activity
 
-from threadline.conversations.catch_up_store import Talked
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
-from threadline.conversations.request_texts import asked_in
-from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.conversations.turn_routing import Beginning
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
@@ -51,7 +50,7 @@ class _Asked:
     `deletions`: how often something had been deleted in the thread before any of this was read.
     """
 
-    plan: Plan
+    plan: TurnPlan
     user_id: str
     question: str
     deletions: int
@@ -89,7 +88,7 @@ class LiveOperatorActivities(OperatorActivities):
 
     @activity.defn
     async def prepare_turn(self, turn: TalkTurn) -> str:
-        plan: Plan | None = None
+        plan: TurnPlan | None = None
         async with heartbeating():
             for _ in range(_ATTEMPTS):
                 if plan := await self._prepare(turn):
@@ -97,7 +96,7 @@ class LiveOperatorActivities(OperatorActivities):
         there = [each for each in plan.layers if not each.get("missing")] if plan else []
         return ", ".join(f"{each['name']} {each['tokens']}" for each in there)
 
-    async def _prepare(self, turn: TalkTurn) -> Plan | None:
+    async def _prepare(self, turn: TalkTurn) -> TurnPlan | None:
         """Gather the context and keep it; None when something was deleted in the thread meanwhile."""
         asked, request, records = await self._read(turn)
         if asked.plan.context:
@@ -107,12 +106,12 @@ class LiveOperatorActivities(OperatorActivities):
         )
         self._log_sizes(turn, made)
         async with self._database.begin() as tx:
-            if await ConversationStore(tx).deletions(turn.thread) != asked.deletions:
+            if await MessageStore(tx).deletion_count(turn.thread) != asked.deletions:
                 _log.info("context_read_again", slack_thread=turn.thread.key, turn=turn.turn)
                 return None
             layers = [asdict(each) for each in made.layers]
-            await TurnPlans(tx).prepared(turn.thread, turn.turn, made.text, made.patterns, layers)
-            return await TurnPlans(tx).of(turn.thread, turn.turn)  # what another try has gathered first stands
+            await TurnStore(tx).set_context(turn.thread, turn.turn, made.text, made.patterns, layers)
+            return await TurnStore(tx).plan(turn.thread, turn.turn)  # what another try has gathered first stands
 
     async def _read(self, turn: TalkTurn) -> tuple[_Asked, ContextRequest, Records | str]:
         """What is asked, and what is on record of it, or why that could not be read.
@@ -137,7 +136,7 @@ class LiveOperatorActivities(OperatorActivities):
         )
 
     @activity.defn
-    async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
+    async def analyse_request(self, turn: TalkTurn) -> ConversationSnapshot:
         async with self._database.begin() as tx:
             asked = await self._asked(tx, turn)
         said = ""
@@ -145,9 +144,9 @@ class LiveOperatorActivities(OperatorActivities):
             async with heartbeating():
                 said = await self._analyse(turn, asked)
         async with self._database.begin() as tx:
-            if said and await ConversationStore(tx).deletions(turn.thread) == asked.deletions:
-                await TurnPlans(tx).analysed(turn.thread, turn.turn, said)
-            return await ConversationStore(tx).marks(turn.thread)
+            if said and await MessageStore(tx).deletion_count(turn.thread) == asked.deletions:
+                await TurnStore(tx).set_analysis(turn.thread, turn.turn, said)
+            return await ConversationStore(tx).snapshot(turn.thread)
 
     async def _analyse(self, turn: TalkTurn, asked: _Asked) -> str:
         """What the request means, in a few sentences; empty where nobody can say. What it cost is accounted."""
@@ -155,7 +154,7 @@ class LiveOperatorActivities(OperatorActivities):
         if made.usage:
             try:
                 async with self._database.begin() as tx:
-                    await ConversationStore(tx).spent(
+                    await ConversationStore(tx).add_usage(
                         turn.thread, turn.turn, 0, "analyse", made.usage, made.milliseconds
                     )
             except (Permanent, Transient) as error:
@@ -166,18 +165,18 @@ class LiveOperatorActivities(OperatorActivities):
 
     async def _asked(self, tx: Transaction, turn: TalkTurn) -> _Asked:
         thread, number = turn.thread, turn.turn
-        deletions = await ConversationStore(tx).deletions(thread)
-        plan = await TurnPlans(tx).of(thread, number)
+        deletions = await MessageStore(tx).deletion_count(thread)
+        plan = await TurnStore(tx).plan(thread, number)
         if plan is None:
             raise Permanent("This turn has no route yet, so no context can be gathered for it.")
-        said = await asked_in(tx, thread, number)
-        askers = await ConversationStore(tx).askers(thread, number, 1)
+        said = await TurnStore(tx).request_texts(thread, number)
+        askers = await MessageStore(tx).askers(thread, number, 1)
         return _Asked(plan, askers[-1].user_id if askers else "", "\n".join(said), deletions)
 
 
 async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
     """What somebody asks, with what the conversations know of it."""
-    begun = await Talked(tx).begun_at(thread)
+    begun = await MessageStore(tx).first_said_at(thread)
     threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
     return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
 
@@ -188,7 +187,7 @@ async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[Rel
     about = await ThreadBindingStore(tx).threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
     others = [each for each in about if each != here]
     same = [each.ts for each in others if each.channel == here.channel]
-    answered = await Talked(tx).last_answers(here.team, here.channel, same)
+    answered = await TurnStore(tx).last_answers(here.team, here.channel, same)
     told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [

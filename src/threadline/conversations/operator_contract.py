@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread
@@ -23,7 +23,7 @@ class Begun:
     `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     agent: Agent = Agent.COPILOT
     protocol: ProtocolState | None = None
     ends: OutcomeKind | None = None
@@ -76,5 +76,5 @@ class OperatorActivities(ABC):
     @activity_options(ANALYSE)
     @activity.defn
     @abstractmethod
-    async def analyse_request(self, turn: TalkTurn) -> ConversationMarks:
+    async def analyse_request(self, turn: TalkTurn) -> ConversationSnapshot:
         """Have the model say what is asked for, before it is asked to do it. Where this fails, it does without."""

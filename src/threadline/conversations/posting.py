@@ -9,8 +9,9 @@ from temporalio import activity
 
 from threadline.conversations.blocks import answer_of, word_text
 from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
@@ -38,7 +39,7 @@ class LiveSpeakingActivities(SpeakingActivities):
         self._outbox = outbox
 
     @activity.defn
-    async def post_answer(self, turn: TalkTurn) -> ConversationMarks:
+    async def post_answer(self, turn: TalkTurn) -> ConversationSnapshot:
         async with self._database.begin() as tx:
             answer = await read_answer(tx, turn.thread, turn.turn)
         if answer is None:
@@ -73,26 +74,26 @@ class TurnAnswer:
 
 async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer | None:
     """The answer of a turn; None where it is not settled."""
-    settled = await ConversationStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         return None
-    if settled.said or not settled.answer:
-        return TurnAnswer(thread, turn, settled.said)
+    if settled.posted_at or not settled.answer:
+        return TurnAnswer(thread, turn, settled.posted_at is not None)
     shown = await ToolExecutionStore(tx).record_groups(thread, turn)
-    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.detail)
+    return TurnAnswer(thread, turn, False, settled.answer, shown, settled.wants_detail)
 
 
-async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationMarks:
+async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationSnapshot:
     """Post an answer, once, and write down that it is posted.
 
     Raises:
         Permanent: Slack refuses it.
         Transient: it is to be tried again.
     """
-    thread, turn, noted = answer.thread, answer.turn, list[ConversationMarks]()
+    thread, turn, noted = answer.thread, answer.turn, list[ConversationSnapshot]()
 
     async def note(tx: Transaction, _: str) -> None:
-        noted.append(await ConversationStore(tx).said(thread, turn))
+        noted.append(await _mark_posted(tx, thread, turn))
 
     parts = answer.render()
     post = _post(thread, f"turn:{turn}", parts, turn_id(thread, turn))
@@ -102,7 +103,13 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
     if noted:
         return noted[0]
     async with database.begin() as tx:
-        return await ConversationStore(tx).said(thread, turn)
+        return await _mark_posted(tx, thread, turn)
+
+
+async def _mark_posted(tx: Transaction, thread: Thread, turn: int) -> ConversationSnapshot:
+    """Write down that a turn's answer is in Slack; returns what is then known of the conversation."""
+    await TurnStore(tx).mark_posted(thread, turn)
+    return await ConversationStore(tx).snapshot(thread)
 
 
 def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:
@@ -120,11 +127,11 @@ async def find_answer_part(
     Raises:
         Transient: the turn has not ended yet, or the message is not in Slack yet.
     """
-    settled = await ConversationStore(tx).settled(thread, turn)
+    settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         raise Transient("The turn that proposed this has not ended yet.", retry_after=_NOT_YET)
     groups = tuple(_structured(await ToolExecutionStore(tx).record_groups(thread, turn)))
-    parts = answer_of(settled.answer, groups, settled.detail) if settled.answer else ()
+    parts = answer_of(settled.answer, groups, settled.wants_detail) if settled.answer else ()
     for number, part in enumerate(parts, start=1):
         if is_wanted(part):
             key = f"talk:{thread.key}:turn:{turn}"

@@ -10,18 +10,17 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from threadline.conversations import context_window as context
-from threadline.conversations import conversation_row
 from threadline.conversations import recent_ids as references
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
-from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
+from threadline.conversations.model.conversation import ConversationSnapshot
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.transcript import DELETED, TranscriptEntry, TranscriptStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.conversations.turn_note import Briefing
-from threadline.conversations.turn_plans import Plan, TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import DecisionRound, last_round
 from threadline.decisions.store import DecisionStore
@@ -59,14 +58,14 @@ class Question:
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
     briefing: Briefing | None = None
     past: Past = field(default_factory=lambda: Past("", ()))
     current: tuple[Message, ...] = ()
-    taken: tuple[TakenUp, ...] = ()
-    plan: Plan | None = None
+    taken: tuple[TurnMessage, ...] = ()
+    plan: TurnPlan | None = None
     """The turn's route, with what the operator is told."""
     decided: DecisionRound | None = None
     """What was decided about the turn before its conversational agent is asked."""
@@ -77,13 +76,13 @@ class _Found:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
-    marks: ConversationMarks
+    marks: ConversationSnapshot
     step: int
     kept: Message | None = None
-    taken: tuple[TakenUp, ...] = ()
+    taken: tuple[TurnMessage, ...] = ()
     summary: str = ""
     summary_until: int = 0
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[TranscriptEntry, ...] = ()
     briefing: Briefing | None = None
     previous: Briefing | None = None
     about: About = field(default_factory=About)
@@ -124,10 +123,10 @@ class TakingUp:
         said = self._said(found.taken, names, request.agent)
         brief = found.briefing or await self._brief(request, found, said, several=several)
         async with self._database.begin() as tx:
-            if await ConversationStore(tx).open_step(thread, turn, step) != step:
+            if await ConversationStore(tx).current_step(thread, turn, step) != step:
                 raise Permanent(_OVER)
             # Read once more: somebody may have deleted a message while Slack was asked for names.
-            taken = await ConversationStore(tx).take_up(thread, turn, step)
+            taken = await MessageStore(tx).take_up(thread, turn, step)
             return await self._asked(tx, request, found, brief, names, taken)
 
     async def _asked(
@@ -137,7 +136,7 @@ class TakingUp:
         found: _Found,
         brief: Briefing,
         names: Mapping[str, str],
-        taken: Sequence[TakenUp],
+        taken: Sequence[TurnMessage],
     ) -> Question:
         """Keep what the model is asked in the transcript, and return it with what came before."""
         thread, turn, step = request.thread, request.turn, found.step
@@ -147,13 +146,13 @@ class TakingUp:
             *_keyed(taken, self._said(taken, names, request.agent)),
         ]
         await TranscriptStore(tx).append(thread, turn, step, entries)
-        brief = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")) or brief
+        brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}")) or brief
         transcript = await TranscriptStore(tx).read(thread, since=brief.since)
         operator = request.agent is Agent.OPERATOR
-        plan = await TurnPlans(tx).of(thread, turn) if operator else None
-        conversation = await conversation_row.id_of(tx, thread)
+        plan = await TurnStore(tx).plan(thread, turn) if operator else None
+        conversation = await ConversationStore(tx).find_id(thread)
         decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-        marks = await ConversationStore(tx).marks(thread)
+        marks = await ConversationStore(tx).snapshot(thread)
         before, current = context.parted(_entries(transcript.messages), turn)
         past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
         return Question(marks, step, None, brief, past, words, tuple(taken), plan, decided)
@@ -165,8 +164,8 @@ class TakingUp:
             words: our own last words; empty when the model had some, or nothing was said.
         """
         async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)
-            last = await TranscriptStore(tx).at(thread, f"c:{turn}") or await TranscriptStore(tx).at(
+            unread = await MessageStore(tx).unread(thread, turn)
+            last = await TranscriptStore(tx).get(thread, f"c:{turn}") or await TranscriptStore(tx).get(
                 thread, f"c:{turn - 1}"
             )
         if not (unread or words):
@@ -174,27 +173,27 @@ class TakingUp:
         names = await self._names_of(unread, several=_several(unread, briefing.read(last)))
         own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
         async with self._database.begin() as tx:
-            unread = await ConversationStore(tx).unread(thread, turn)  # as in `question`
+            unread = await MessageStore(tx).unread(thread, turn)  # as in `question`
             entries = _keyed(unread, self._said(unread, names))
             await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
     async def _found(self, tx: Transaction, request: ThinkRequest) -> _Found:
         """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
         thread, turn = request.thread, request.turn
-        step = await ConversationStore(tx).open_step(thread, turn, request.step)
-        mine = await TranscriptStore(tx).of_turn(thread, turn)
+        step = await ConversationStore(tx).current_step(thread, turn, request.step)
+        mine = await TranscriptStore(tx).entries_of(thread, turn)
         if kept := _reply(mine, request.step):
-            return _Found(await ConversationStore(tx).marks(thread), kept.step, kept.message)
+            return _Found(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
         if not step:
             raise Permanent(_OVER)
-        plan = await TurnPlans(tx).of(thread, turn)
+        plan = await TurnStore(tx).plan(thread, turn)
         stays = turn_words.staying(plan.route, self._sensitive_words) if plan and step > 1 else None
-        taken = await ConversationStore(tx).take_up(thread, turn, step, stays)
-        marks = await ConversationStore(tx).marks(thread)
-        if begun := briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn}")):
+        taken = await MessageStore(tx).take_up(thread, turn, step, stays)
+        marks = await ConversationStore(tx).snapshot(thread)
+        if begun := briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}")):
             return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun)
         transcript = await TranscriptStore(tx).read(thread)
-        previous = briefing.read(await TranscriptStore(tx).at(thread, f"c:{turn - 1}"))
+        previous = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
         return _Found(
             marks=marks,
             step=step,
@@ -207,11 +206,13 @@ class TakingUp:
             overhears=plan is not None and plan.route.overhears,
         )
 
-    async def _names_of(self, taken: Sequence[TakenUp], *, several: bool) -> dict[str, str]:
+    async def _names_of(self, taken: Sequence[TurnMessage], *, several: bool) -> dict[str, str]:
         """By id, whoever wrote it; of one who writes alone there is no need to ask."""
         return {each.author_id: await self._label(each.author_id) for each in taken} if several else {}
 
-    def _said(self, taken: Sequence[TakenUp], names: Mapping[str, str], agent: Agent = Agent.COPILOT) -> list[Message]:
+    def _said(
+        self, taken: Sequence[TurnMessage], names: Mapping[str, str], agent: Agent = Agent.COPILOT
+    ) -> list[Message]:
         """The operator reads no more of a message than its writer is told that it does."""
         said = []
         for each in taken:
@@ -220,7 +221,7 @@ class TakingUp:
                 if _too_long(each, agent)
                 else each.text
             )
-            text = f"[Corrected] {words}" if each.corrects else words
+            text = f"[Corrected] {words}" if each.edit_of else words
             said.append((names.get(each.author_id, ""), text, each.files))
         return context.from_people(said, self._budget)
 
@@ -270,8 +271,8 @@ class TakingUp:
         )
 
 
-def _entries(placed: Sequence[Placed]) -> list[context.Placed]:
-    return [(each.place, each.message) for each in placed]
+def _entries(placed: Sequence[TranscriptEntry]) -> list[context.Placed]:
+    return [(each.position, each.message) for each in placed]
 
 
 def _begun_late(thread: Thread, found: _Found) -> bool:
@@ -283,21 +284,21 @@ def _begun_late(thread: Thread, found: _Found) -> bool:
     return f"u:{root}" not in stored
 
 
-def _reply(placed: Sequence[Placed], step: int) -> Placed | None:
+def _reply(placed: Sequence[TranscriptEntry], step: int) -> TranscriptEntry | None:
     """Of one turn: the model's reply in this step, or in the next that has one."""
     replies = (each for each in placed if each.key == f"a:{each.turn}:{each.step}" and each.step >= step)
     return min(replies, key=lambda each: each.step, default=None)
 
 
-def _keyed(taken: Sequence[TakenUp], said: Sequence[Message]) -> list[tuple[str, Message]]:
+def _keyed(taken: Sequence[TurnMessage], said: Sequence[Message]) -> list[tuple[str, Message]]:
     return [(f"u:{each.message_id}", message) for each, message in zip(taken, said, strict=True)]
 
 
-def _last_briefing(placed: Sequence[Placed]) -> Briefing | None:
+def _last_briefing(placed: Sequence[TranscriptEntry]) -> Briefing | None:
     return next((found for each in reversed(placed) if (found := briefing.read(each.message))), None)
 
 
-def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[Placed] = ()) -> bool:
+def _several(taken: Sequence[TurnMessage], known: Briefing | None, placed: Sequence[TranscriptEntry] = ()) -> bool:
     """Whether more than one person has written in the thread, as far as its turns so far have seen."""
     authors = {each.author_id for each in taken} | ({known.user_id} if known and known.user_id else set())
     named = any(each.message.author for each in placed)
@@ -305,7 +306,7 @@ def _several(taken: Sequence[TakenUp], known: Briefing | None, placed: Sequence[
 
 
 async def _without_result(
-    tx: Transaction, thread: Thread, turn: int, placed: Sequence[Placed]
+    tx: Transaction, thread: Thread, turn: int, placed: Sequence[TranscriptEntry]
 ) -> list[tuple[str, Message]]:
     """For each call of this turn that has no result, what is on record of it, or that nobody knows: its worker was
     lost before it told."""
@@ -333,10 +334,10 @@ async def bound_to(tx: Transaction, thread: Thread) -> About:
     return about
 
 
-def _too_long(taken: TakenUp, agent: Agent) -> bool:
+def _too_long(taken: TurnMessage, agent: Agent) -> bool:
     return agent is Agent.OPERATOR and len(questions.normalise_question(taken.text)) > questions.MAX_QUESTION
 
 
-def has_words(taken: TakenUp) -> bool:
+def has_words(taken: TurnMessage) -> bool:
     """Whether anything is left of a message: it may have been deleted since it was taken up."""
     return taken.text != DELETED

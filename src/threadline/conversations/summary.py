@@ -9,8 +9,9 @@ from threadline.conversations import context_window as context
 from threadline.conversations import turn_note as briefing
 from threadline.conversations.context_window import Budget, Past, Placed
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.transcript_store import Transcript, TranscriptStore
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.db.engine import Database
 from threadline.db.values import storable
 from threadline.models.model import ChatModel
@@ -43,10 +44,10 @@ class Summaries:
     async def _older(self, turn: TalkTurn) -> tuple[Past, Sequence[Placed]] | None:
         """The past of a turn that has not begun, and what of it is for the summary; None when there is room for all."""
         async with self._database.begin() as tx:
-            if briefing.read(await TranscriptStore(tx).at(turn.thread, f"c:{turn.turn}")):
+            if briefing.read(await TranscriptStore(tx).get(turn.thread, f"c:{turn.turn}")):
                 return None
             past = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
-            unused = await ConversationStore(tx).unused(turn.thread)
+            unused = await MessageStore(tx).unused(turn.thread)
         fresh = context.from_people([("", each.text, each.files) for each in unused], self._budget)
         too_much = context.cut(past, fresh, self._budget).older
         half = context.cut(past, (), self._budget.halved()).older
@@ -59,17 +60,17 @@ class Summaries:
         took = round((time.monotonic() - begun) * 1000)
         summary = context.as_summary(storable(answer.reply.text))
         async with self._database.begin() as tx:
-            await ConversationStore(tx).spent(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
+            await ConversationStore(tx).add_usage(turn.thread, turn.turn, 0, "summarise", answer.usage, took)
             now = _past(await TranscriptStore(tx).read(turn.thread), turn.turn)
             # Somebody may have deleted a message meanwhile, whose words the summary would keep.
             same = now.summary == past.summary and now.messages[: len(piece)] == tuple(piece)
             if is_blank(summary) or not same:
                 _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, outdated=not same)
                 return False
-            await TranscriptStore(tx).summarise(turn.thread, summary, piece[-1][0])
+            await TranscriptStore(tx).replace_with_summary(turn.thread, summary, piece[-1][0])
         return True
 
 
 def _past(transcript: Transcript, turn: int) -> Past:
-    entries = [(each.place, each.message) for each in transcript.messages]
+    entries = [(each.position, each.message) for each in transcript.messages]
     return Past(transcript.summary, tuple(context.parted(entries, turn)[0]))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from threadline.conversations.contract import conversation_start
-from threadline.conversations.conversation_store import ConversationStore, WaitingConversation
+from threadline.conversations.store.conversation import ConversationStore, WaitingConversation
 from threadline.db.engine import Database, Transaction
 from threadline.threads.sweep import WorkflowSweep
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart

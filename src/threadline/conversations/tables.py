@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from threadline.db.columns import JSON, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
+from threadline.db.columns import JSON, JSON_OR_NULL, MOMENT, SLACK_TIME, TEXT, identity, metadata, required
 
 
 def _conversation(*, primary_key: bool = False) -> Column[int]:
@@ -28,9 +28,9 @@ conversations = Table(
     metadata,
     identity(),
     *(required(name, TEXT) for name in ("team", "channel", "thread_ts")),
-    *(required(name, Integer()) for name in ("rev", "stored", "turn", "taken_turn", "taken_step")),
-    *(required(name, TEXT) for name in ("question", "writer")),
-    required("several", Boolean()),
+    *(required(name, Integer()) for name in ("rev", "stored", "turn", "reading_turn", "reading_step")),
+    *(required(name, TEXT) for name in ("question", "first_author")),
+    required("has_several_people", Boolean()),
     required("cost_usd", Double()),
     required("summary", TEXT),
     required("summary_until", Integer()),
@@ -71,11 +71,11 @@ conversation_messages = Table(
     ),
 )
 
-transcript = Table(
-    "transcript",
+transcript_entries = Table(
+    "transcript_entries",
     metadata,
     _conversation(primary_key=True),
-    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
     required("key", TEXT),
     *(required(name, Integer()) for name in ("turn", "step")),
     required("body", TEXT),
@@ -88,37 +88,29 @@ conversation_turns = Table(
     metadata,
     _conversation(primary_key=True),
     Column("turn", Integer, primary_key=True, autoincrement=False),
+    Column("route", JSON_OR_NULL),
+    *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
+    required("layers", JSON),
     *(required(name, TEXT) for name in ("kind", "answer", "user_id")),
-    required("detail", Boolean()),
+    required("wants_detail", Boolean()),
     required("model_calls", Integer()),
-    required("settled_at", MOMENT),
-    Column("said_at", MOMENT),
+    Column("result", JSON_OR_NULL),
+    required("created_at", MOMENT),
+    *(Column(name, MOMENT) for name in ("settled_at", "posted_at")),
     Index(
-        "conversation_turns_unsaid_idx",
+        "conversation_turns_unposted_idx",
         "conversation_id",
         "turn",
-        postgresql_where=text("said_at IS NULL AND answer <> ''"),
+        postgresql_where=text("posted_at IS NULL AND answer <> ''"),
     ),
 )
 
-turn_plans = Table(
-    "turn_plans",
-    metadata,
-    _conversation(primary_key=True),
-    Column("turn", Integer, primary_key=True, autoincrement=False),
-    required("route", JSON),
-    *(required(name, TEXT) for name in ("context", "patterns", "analysis")),
-    required("layers", JSON),
-    Column("result", JSON),
-    required("created_at", MOMENT),
-)
-
-thumbs = Table(
-    "thumbs",
+ratings = Table(
+    "ratings",
     metadata,
     _conversation(primary_key=True),
     *(Column(name, TEXT, primary_key=True) for name in ("message_ts", "user_id", "reaction")),
-    required("put", Boolean()),
+    required("active", Boolean()),
     required("at", SLACK_TIME),
 )
 

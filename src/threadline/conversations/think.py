@@ -12,14 +12,14 @@ from threadline.conversations import context_window as context
 from threadline.conversations import decision_note as evidence
 from threadline.conversations.context_window import Budget, Past
 from threadline.conversations.contract import TalkTurn, ThinkRequest, Thought
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
-from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.prompt import INSTRUCTIONS, NO_REPLY
 from threadline.conversations.prompt_building import Question, TakingUp, has_words
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import TurnMessage
+from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.summary import Summaries
-from threadline.conversations.transcript_store import TranscriptStore
 from threadline.conversations.turn_note import Briefing
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -112,7 +112,7 @@ class Thinking:
         """
         if request.step > 1 or question.briefing is None:
             return ""
-        there = [each for each in question.taken if has_words(each) and not each.corrects]
+        there = [each for each in question.taken if has_words(each) and not each.edit_of]
         if not there:
             return blocks.DELETED if question.briefing.addressed else NO_REPLY
         if question.briefing.addressed or request.agent is Agent.OPERATOR:
@@ -177,18 +177,18 @@ class Thinking:
         thread, turn, step = request.thread, request.turn, request.step
         message: Message = replies.message(reply, self._mind.registry)
         async with self._database.begin() as tx:
-            is_open = await ConversationStore(tx).open_step(thread, turn, step) == step
+            is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
             if is_open:
                 await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-            kept = await TranscriptStore(tx).at(thread, f"a:{turn}:{step}") or message
+            kept = await TranscriptStore(tx).get(thread, f"a:{turn}:{step}") or message
             if is_open and (note := replies.left_out(reply)) and kept == message:
                 await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
             if answer:
-                await ConversationStore(tx).spent(thread, turn, step, "think", answer.usage, took)
-            return Thought(replies.told(kept), await ConversationStore(tx).marks(thread), step)
+                await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
+            return Thought(replies.told(kept), await ConversationStore(tx).snapshot(thread), step)
 
 
-def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_remark(said: TurnMessage, marks: ConversationSnapshot) -> bool:
     """Whether people have said something to each other that may be meant for the bot.
 
     An emoji may be the answer to what it has asked; a cry for help is for whoever was asked.
@@ -196,4 +196,4 @@ def _is_remark(said: TakenUp, marks: ConversationMarks) -> bool:
     wanted = intent.extract(said.text)
     if wanted:
         return bool(said.files) or wanted.type is not IntentType.HELP
-    return bool(said.files or (marks.question and said.text.strip()))
+    return bool(said.files or (marks.open_question and said.text.strip()))

@@ -1,10 +1,10 @@
 """Of what a turn has taken up: what the rules go by, which is what people said to the bot, and now."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from threadline.conversations.message_reading import Stays, TakenUp
-from threadline.conversations.transcript_store import DELETED
+from threadline.conversations.store.messages import TurnMessage
+from threadline.conversations.store.transcript import DELETED
 from threadline.decisions.model import sensitive_topics
 from threadline.jobs.model import is_job_question
 from threadline.operator.memory import fact_to_remember
@@ -51,14 +51,14 @@ class Said:
         return _joined([each for each in self.parts if each.author_id == self.user_id])
 
 
-def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
+def said(taken: Sequence[TurnMessage], *, addressed: bool) -> Said:
     """What counts for the rules.
 
     An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
     writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
     nobody writes, and is never about the thread itself.
     """
-    fresh = [each for each in taken if not each.corrects]
+    fresh = [each for each in taken if not each.edit_of]
     people = [each for each in fresh if not is_job_question(each.message_id)]
     by_job = bool(fresh) and not people
     talk = people or fresh
@@ -70,13 +70,13 @@ def said(taken: Sequence[TakenUp], *, addressed: bool) -> Said:
     return Said(parts, user, addressed, by_job)
 
 
-def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
+def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TurnMessage], bool]:
     """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
     to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
     its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
-    def stays(taken: TakenUp) -> bool:
+    def stays(taken: TurnMessage) -> bool:
         if _command(taken) is not None and not is_job_question(taken.message_id):
             return True
         if route.agent is Agent.COPILOT and (
@@ -88,11 +88,11 @@ def staying(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Stays:
     return stays
 
 
-def _counts(taken: TakenUp, askers: set[str]) -> bool:
+def _counts(taken: TurnMessage, askers: set[str]) -> bool:
     return taken.addressed or (taken.author_id in askers and "<@" not in taken.text)
 
 
-def _part(taken: TakenUp, *, obeyed: bool) -> Part:
+def _part(taken: TurnMessage, *, obeyed: bool) -> Part:
     command = _command(taken) if obeyed else None
     words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
     whole = questions.normalise_question(words)
@@ -100,7 +100,7 @@ def _part(taken: TakenUp, *, obeyed: bool) -> Part:
     return Part(taken.author_id, kept, command, cut=kept != whole)
 
 
-def _command(taken: TakenUp) -> ThreadCommand | None:
+def _command(taken: TurnMessage) -> ThreadCommand | None:
     return None if taken.files else parse_thread_command(questions.normalise_question(taken.text))
 
 

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from threadline.conversations.catch_up_store import Talked
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus
-from threadline.conversations.thread_reads import GONE
-from threadline.conversations.transcript_store import DELETED, Placed, TranscriptStore
-from threadline.conversations.turn_plans import TurnPlans
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptEntry, TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.models.model import Role, ToolKind
 from threadline.operator import memory
@@ -49,14 +48,14 @@ class Remembering:
         async with self._database.begin() as tx:
             try:
                 # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
-                await ConversationStore(tx).open_step(thread, turn, 1)
+                await ConversationStore(tx).current_step(thread, turn, 1)
             except ConversationNotFound:
                 return 0
             end = await self._end(tx, thread, turn)
             made = memory.extract_memories(end) if end else []
             if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-            plan = await TurnPlans(tx).of(thread, turn)
+            plan = await TurnStore(tx).plan(thread, turn)
             if plan and plan.route.agent is Agent.COPILOT:
                 made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
             await MemoryStore(tx).remember(thread.team, made, self._clock())
@@ -64,12 +63,12 @@ class Remembering:
         return len(made)
 
     async def _end(self, tx: Transaction, thread: Thread, turn: int) -> EndedTurn | None:
-        settled = await ConversationStore(tx).settled(thread, turn)
+        settled = await TurnStore(tx).settled(thread, turn)
         if settled is None:
             return None
-        placed = await TranscriptStore(tx).of_turn(thread, turn)
+        placed = await TranscriptStore(tx).entries_of(thread, turn)
         said = [each for each in placed if each.message.role is Role.USER]
-        by = await Talked(tx).stored(thread, [_id(each) for each in said])
+        by = await MessageStore(tx).find(thread, [_id(each) for each in said])
         words = [
             (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
             for each in said
@@ -84,7 +83,7 @@ class Remembering:
             settled.answer,
             self._used(await ToolExecutionStore(tx).outcomes(thread, turn)),
             await _about(tx, thread, turn, "\n".join(text for _, text in words)),
-            whole=len(words) == len(said) and all(each.message.content != GONE for each in placed),
+            whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
         )
 
     def _used(self, outcomes: Sequence[ToolOutcome]) -> list[ToolUse]:
@@ -98,14 +97,14 @@ class Remembering:
         return found
 
 
-def _id(placed: Placed) -> str:
+def _id(placed: TranscriptEntry) -> str:
     """Of the message that a row of the transcript holds."""
     return placed.key.removeprefix("u:")
 
 
 async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await TurnPlans(tx).of(thread, turn)
+    plan = await TurnStore(tx).plan(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
     return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -13,16 +13,15 @@ from threadline.conversations import binding_replies as thread_words
 from threadline.conversations import intent
 from threadline.conversations import turn_input as turn_words
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.intent import IntentType
-from threadline.conversations.message_reading import TakenUp
-from threadline.conversations.model.conversation import ConversationMarks, OutcomeKind
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.conversations.operator_contract import Begun, PassOn
 from threadline.conversations.prompt_building import has_words
-from threadline.conversations.request_texts import asked_in
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.think import Mind
 from threadline.conversations.turn_input import Said
-from threadline.conversations.turn_plans import TurnPlans
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.handovers.store import HandoverStore
@@ -73,15 +72,15 @@ class Beginning:
         """See `OperatorActivities.begin_turn`."""
         thread, number = turn.thread, turn.turn
         async with self._database.begin() as tx:
-            is_open = await ConversationStore(tx).open_step(thread, number, 1)  # nothing is stored meanwhile
-            marks = await ConversationStore(tx).marks(thread)
+            is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
+            marks = await ConversationStore(tx).snapshot(thread)
             if not is_open:
                 return Begun(marks)  # it is settled: whoever asks comes late, and is told so by its next step
-            plan = await TurnPlans(tx).of(thread, number)
+            plan = await TurnStore(tx).plan(thread, number)
             route = plan.route if plan else await self._route(tx, turn, marks)
             if plan is None:
-                await TurnPlans(tx).keep(thread, number, route)
-            marks = await ConversationStore(tx).marks(thread)
+                await TurnStore(tx).begin(thread, number, route)
+            marks = await ConversationStore(tx).snapshot(thread)
         _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
         return _begun(turn, marks, route)
 
@@ -89,31 +88,31 @@ class Beginning:
         """See `OperatorActivities.pass_on`."""
         turn = TalkTurn(request.thread, request.turn)
         async with self._database.begin() as tx:
-            plan = await TurnPlans(tx).of(turn.thread, turn.turn)
+            plan = await TurnStore(tx).plan(turn.thread, turn.turn)
             if plan is None:
                 raise Permanent("This turn has no route yet, so it cannot continue.")
             if plan.route.agent is Agent.OPERATOR:
                 route = plan.route  # an earlier try has passed it on
             else:
                 route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
-                await TurnPlans(tx).reroute(turn.thread, turn.turn, route)
-            return _begun(turn, await ConversationStore(tx).marks(turn.thread), route)
+                await TurnStore(tx).reroute(turn.thread, turn.turn, route)
+            return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
-    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks) -> TurnRoute:
+    async def _route(self, tx: Transaction, turn: TalkTurn, marks: ConversationSnapshot) -> TurnRoute:
         """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
         thread = turn.thread
         handover = await HandoverStore(tx).open_for(thread)
         if marks.stop_due:
             return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
-        taken = await ConversationStore(tx).take_up(thread, turn.turn, 1)
+        taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
         if handover and handover.taken_by:
             return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
         route = await self._way(tx, turn, marks, taken)
-        overhears = not marks.addressed_due and await ConversationStore(tx).several(thread)
+        overhears = not marks.addressed_due and await ConversationStore(tx).has_several_people(thread)
         return replace(route, relays=handover is not None, overhears=overhears)
 
     async def _way(
-        self, tx: Transaction, turn: TalkTurn, marks: ConversationMarks, taken: Sequence[TakenUp]
+        self, tx: Transaction, turn: TalkTurn, marks: ConversationSnapshot, taken: Sequence[TurnMessage]
     ) -> TurnRoute:
         """The way of what was taken up, where no person has the thread."""
         thread = turn.thread
@@ -128,7 +127,7 @@ class Beginning:
             return _told("\n".join(done.notes))
         if resumes and not said.answer and not done.linked:
             return await _asked_again(tx, thread, resumes)
-        pending = "\n".join(await asked_in(tx, thread, resumes)) if resumes else ""
+        pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
         words = said.answer if resumes else said.words
         request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
         chosen = routing.choose_route(request)
@@ -195,7 +194,7 @@ class Beginning:
             return thread_words.gone(error)
 
 
-def _begun(turn: TalkTurn, marks: ConversationMarks, route: TurnRoute) -> Begun:
+def _begun(turn: TalkTurn, marks: ConversationSnapshot, route: TurnRoute) -> Begun:
     operator = route.agent is Agent.OPERATOR
     return Begun(
         marks,
@@ -225,34 +224,34 @@ async def _resumed(tx: Transaction, thread: Thread, said: Said) -> int:
     """The turn whose question is answered here; 0 for none."""
     if not said.addressed or said.by_job or phrases.is_close(said.answer):
         return 0
-    turn = await TurnPlans(tx).awaiting(thread, said.user_id)
-    before = await ConversationStore(tx).settled(thread, turn) if turn else None
-    return 0 if before is None or routing.is_new_request(said.answer, before.answer) else turn
+    asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
+    before = await TurnStore(tx).settled(thread, asked.turn) if asked else None
+    return 0 if not asked or before is None or routing.is_new_request(said.answer, before.answer) else asked.turn
 
 
 async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
-    before = await ConversationStore(tx).settled(thread, turn)
+    before = await TurnStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
     return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
 
 
-def _wants_help(thread: Thread, taken: Sequence[TakenUp], marks: ConversationMarks) -> bool:
+def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
     """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
 
     An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
     what it has said: nobody wants help by it.
     """
-    fresh = [each for each in taken if has_words(each) and not each.corrects]
+    fresh = [each for each in taken if has_words(each) and not each.edit_of]
     return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
 
 
-def _is_request(thread: Thread, said: TakenUp, marks: ConversationMarks) -> bool:
+def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
     wanted = intent.extract(said.text)
     if wanted:
         return wanted.type is not IntentType.HELP
     named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
-    return bool(said.text.strip()) and (bool(marks.question) or not named)
+    return bool(said.text.strip()) and (bool(marks.open_question) or not named)
 
 
 def _told(reply: str) -> TurnRoute:

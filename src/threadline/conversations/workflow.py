@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
         FinishedTurn,
         FinishRequest,
         Marker,
-        Refusal,
         SpeakingActivities,
         Stored,
         StoreRequest,
@@ -38,12 +37,13 @@ with workflow.unsafe.imports_passed_through():
     from threadline.conversations.model import answers
     from threadline.conversations.model.conversation import (
         CONVERSATION_WORKFLOW,
-        ConversationMarks,
+        ConversationSnapshot,
         ConversationState,
         Execution,
         ExecutionStatus,
         Outcome,
         OutcomeKind,
+        Refusal,
         Talk,
         WordKind,
         touched,
@@ -139,7 +139,7 @@ class ConversationWorkflow(ThreadHandler):
             "doing": self.doing,
             "pending": len(self.inbox),
             "turn": marks.turn,
-            "question": marks.question,
+            "question": marks.open_question,
             "cost_usd": marks.cost_usd,
             "ends": format_utc(self._silence_ends),
         }
@@ -156,11 +156,11 @@ class ConversationWorkflow(ThreadHandler):
         if self._unsaid or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
-        return self.state.cancelled or not self.marks.opened or silent
+        return self.state.cancelled or not self.marks.exists or silent
 
     def result(self) -> str:
         if not self.state.cancelled:
-            return "quiet" if self.marks.opened else "ignored"
+            return "quiet" if self.marks.exists else "ignored"
         if self.marks.turn_due:
             self.continue_as_new()
         return "cancelled"
@@ -208,7 +208,7 @@ class ConversationWorkflow(ThreadHandler):
     def _unsaid(self) -> int:
         """The first turn whose answer is still to be posted and may be; 0 for none."""
         marks, unsayable = self.marks, self._unpostable
-        return next((turn for turn in (marks.unsaid, *marks.unsaid_then) if turn not in unsayable), 0)
+        return next((turn for turn in marks.unposted_turns if turn not in unsayable), 0)
 
     @property
     def _turn_due(self) -> bool:
@@ -258,10 +258,10 @@ class ConversationWorkflow(ThreadHandler):
     # -- what the steps share ----------------------------------------------------------------------------------------
 
     @property
-    def marks(self) -> ConversationMarks:
+    def marks(self) -> ConversationSnapshot:
         return self.state.marks
 
-    def update(self, marks: ConversationMarks) -> None:
+    def update(self, marks: ConversationSnapshot) -> None:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
         self._heard = workflow.now().timestamp()
         if marks.rev >= self.marks.rev:
@@ -320,7 +320,7 @@ class ConversationWorkflow(ThreadHandler):
     def _state(self) -> ConversationState:
         if self.doing:
             return ConversationState.WORKING
-        return ConversationState.AWAITING_PERSON if self.marks.question else ConversationState.IDLE
+        return ConversationState.AWAITING_PERSON if self.marks.open_question else ConversationState.IDLE
 
     def _show(self) -> None:
         """The one place that says where the workflow is: the sentence in the UI."""
@@ -328,7 +328,7 @@ class ConversationWorkflow(ThreadHandler):
         workflow.set_current_details(
             {
                 ConversationState.WORKING: f"Working: {self.doing}",
-                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.marks.question}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.marks.open_question}",
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
             + (f"\n\nLast: {self.state.last}" if self.state.last else "")
@@ -819,4 +819,4 @@ def _sign(message: IncomingMessage, stored: Stored) -> str:
         return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
     if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
-    return TAKEN_IN if stored.marks.opened else ""
+    return TAKEN_IN if stored.marks.exists else ""

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, and_, select, text, update
+from sqlalchemy import Row, and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.db.engine import Transaction
@@ -35,6 +35,12 @@ SELECT count(DISTINCT d.turn) FROM decisions d
 WHERE d.conversation_id = :id AND d.turn < :turn AND d.outcome = 'clarified'
 AND d.turn > coalesce((SELECT max(turn) FROM decisions WHERE conversation_id = :id AND turn < :turn
                        AND outcome NOT IN ('', 'clarified')), 0)
+""")
+_CLOSE = text("""
+UPDATE decisions SET outcome = :outcome, cost_usd = :cost_usd, sources = coalesce(
+    (SELECT jsonb_agg(s.source || '{"text": ""}' ORDER BY s.number)
+     FROM jsonb_array_elements(sources) WITH ORDINALITY AS s (source, number)), '[]')
+WHERE conversation_id = :id AND turn = :turn AND outcome = ''
 """)
 _row = decisions.c
 
@@ -87,17 +93,14 @@ class DecisionStore:
 
     async def escalate(self, conversation_id: int, turn: int, judgement: Judgement) -> None:
         """A turn's last round ends with a person after all: its answer could not be made, or a tool has failed."""
-        last = max((each.round for each in await self.rounds(conversation_id, turn)), default=0)
-        which = and_(_of(conversation_id, turn), _row.round == last)
+        mine = _of(conversation_id, turn)
+        which = and_(mine, _row.round == select(func.max(_row.round)).where(mine).scalar_subquery())
         await self._tx.execute(update(decisions).where(which).values(**_judgement_columns(judgement)))
 
     async def close(self, conversation_id: int, turn: int, outcome: DecisionOutcome, cost_usd: float) -> None:
         """Store what came of a turn's decision; the texts of its sources are removed."""
-        for each in await self.rounds(conversation_id, turn):
-            sources = [asdict(replace(source, text="")) for source in each.sources]
-            which = and_(_of(conversation_id, turn), _row.round == each.round, _row.outcome == "")
-            values = {"outcome": outcome.value, "cost_usd": cost_usd, "sources": sources}
-            await self._tx.execute(update(decisions).where(which).values(**values))
+        which = {"id": conversation_id, "turn": turn, "outcome": outcome.value, "cost_usd": cost_usd}
+        await self._tx.execute(_CLOSE, which)
 
     async def mark_taken_over(self, conversation_id: int, turn: int) -> None:
         """A person has taken the turn over, whatever came of its decision before."""

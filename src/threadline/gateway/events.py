@@ -134,7 +134,6 @@ def incoming_message(
     """The envelope of an event. It holds no secret that is recognised, so neither Temporal nor Postgres ever does.
 
     Args:
-        event: a message, an edit or a deletion.
         kind: what the message is unless it corrects another.
         sender_type: as far as the event says so.
         without_mention_of: the bot's user, whose mention is no part of what it is asked; empty to keep all mentions.

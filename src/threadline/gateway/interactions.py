@@ -27,11 +27,7 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
 
 
 def parse_button(body: Mapping[str, Any]) -> WorkflowStart | None:
-    """The workflow of the pressed button's card, with the press as its signal; None for any other interaction.
-
-    Args:
-        body: what Slack delivered, or any other JSON object.
-    """
+    """The workflow of the pressed button's card, with the press as its signal; None for any other JSON object."""
     actions = body.get("actions")
     found = (_start(body, each) for each in (actions if isinstance(actions, list) else ()))
     return next(filter(None, found), None)

@@ -71,7 +71,7 @@ class ThreadLookup(Protocol):
     """What the router reads of the database."""
 
     async def owner(self, thread: Thread) -> ThreadOwner | None:
-        """Whose thread it is; None when it is nobody's, or not yet."""
+        """See `ThreadStore.owner`."""
         ...
 
     async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
@@ -102,13 +102,9 @@ class EventRouter:
         self._authors = authors
 
     async def handle(self, body: Mapping[str, Any]) -> Handled:
-        """Route an event or a press of a button, and return when Temporal has accepted its signal.
+        """Route an event or a press, or any other JSON object, and return when Temporal has accepted the signal.
 
-        Args:
-            body: what Slack delivered, or any other JSON object.
-
-        Raises:
-            NotAccepted: see `deliver`.
+        Raises `NotAccepted`, as `deliver`.
         """
         if body.get("type") == BLOCK_ACTIONS:
             press = parse_button(body)

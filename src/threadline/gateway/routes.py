@@ -77,8 +77,6 @@ class RoutingConfig:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a message goes."""
-
     target: RouteTarget
     thread: Thread
     message: IncomingMessage
@@ -86,18 +84,11 @@ class Route:
 
 @dataclass(frozen=True)
 class Ignored:
-    """An event that goes nowhere."""
-
     reason: IgnoreReason | AuthorRefusal
 
 
 def route(body: Mapping[str, Any], config: RoutingConfig) -> Route | Ignored:
-    """Find the route of an event.
-
-    Args:
-        body: what Slack delivered (https://docs.slack.dev/reference/events/message), or any other JSON object.
-        config: the channels and the bot's own ids.
-    """
+    """Find the route of a delivery (https://docs.slack.dev/reference/events/message), or of any other JSON object."""
     event = events.parse(body)
     return next(make(event, config) for matches, make in _RULES if matches(event, config))
 

@@ -80,9 +80,7 @@ class GatewayServer:
     """Receives Slack's events and hands them to the router.
 
     Args:
-        config: how Slack reaches it.
-        router: hands an event to Temporal.
-        slack: opens the socket; with the base URL where Slack is.
+        slack: opens the socket.
         temporal: asked by `/readyz`.
         catch_up: told of each connection to Slack; None for a gateway that requests no catch-up.
     """
@@ -164,12 +162,9 @@ class InFlightEvents:
         self.counts: Counter[str] = Counter()
 
     async def handle(self, body: Mapping[str, Any]) -> HTTPStatus:
-        """Handle what Slack has delivered. Only `OK` is an acknowledgement.
+        """Handle what Slack has delivered, or any other JSON object. Only `OK` is an acknowledgement.
 
         Any other status makes Slack deliver an event again, and shows an error to whoever pressed a button.
-
-        Args:
-            body: an event, an interaction or a slash command, or any other JSON object.
         """
         if body.get("type") not in ("event_callback", BLOCK_ACTIONS):
             self._count_unhandled(body)
@@ -284,13 +279,7 @@ def parse_body(raw: bytes, content_type: str) -> Mapping[str, Any] | None:
 
 
 def make_http_app(probe: ReadinessProbe, events: InFlightEvents, endpoint: SlackHttpEndpoint | None) -> web.Application:
-    """The aiohttp application.
-
-    Args:
-        probe: asked by `/readyz`.
-        events: its counts are shown by `/readyz`, and while it drains the process is not ready.
-        endpoint: None in Socket Mode, in which Slack sends no requests.
-    """
+    """The probes and, where Slack sends requests, its endpoint. While `events` drains, the process is not ready."""
 
     async def healthz(_: web.Request) -> web.Response:
         return web.json_response({"alive": True})

@@ -11,11 +11,10 @@ import structlog
 from temporalio import activity
 
 from threadline.cases.model import CaseReaders
-from threadline.conversations import conversation_row
 from threadline.conversations.contract import TalkTurn
-from threadline.conversations.conversation_store import ConversationStore
-from threadline.conversations.request_texts import asked_in
-from threadline.conversations.transcript_store import TranscriptStore
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import RECENT_MESSAGES, last_round
 from threadline.decisions.store import DecisionStore
@@ -204,8 +203,8 @@ class LiveHandoverActivities(HandoverActivities):
         """Made of the conversation as it is now: what somebody has deleted is not shown again."""
         ref, readers = handover.ref, self._settings.readers
         async with self._database.begin() as tx:
-            question = "\n".join(await asked_in(tx, ref.thread, ref.turn, whole=True))
-            conversation = await conversation_row.id_of(tx, ref.thread)
+            question = "\n".join(await TurnStore(tx).request_texts(ref.thread, ref.turn, whole=True))
+            conversation = await ConversationStore(tx).find_id(ref.thread)
             decided = last_round(await DecisionStore(tx).rounds(conversation, ref.turn))
             transcript = await TranscriptStore(tx).read(ref.thread)
         before = [each.message for each in transcript.messages if each.turn < ref.turn and each.message.spoken]
@@ -374,8 +373,8 @@ class LiveHandoverActivities(HandoverActivities):
         """The agent knows later what a person has answered in its place."""
         thread = handover.ref.thread
         async with self._database.begin() as tx:
-            marks = await ConversationStore(tx).marks(thread)
-            if marks.opened:
+            marks = await ConversationStore(tx).snapshot(thread)
+            if marks.exists:
                 entry = (f"h:{message_id}", Message(Role.ASSISTANT, note))
                 await TranscriptStore(tx).append(thread, marks.turn, 0, [entry])
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Row, Select, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.conversations import conversation_row
+from threadline.conversations.store.conversation import ConversationStore, in_thread
 from threadline.conversations.tables import conversations
 from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, Thresholds
@@ -58,7 +58,7 @@ class HandoverStore:
         Returns:
             whether it is new.
         """
-        row = await conversation_row.locked(self._tx, thread)
+        row = await ConversationStore(self._tx).lock(thread)
         if await self.open_for(thread):
             return False
         new = insert(handovers).values(conversation_id=row.id, turn=turn, user_id=user_id)
@@ -66,11 +66,11 @@ class HandoverStore:
         return made.first() is not None
 
     async def get(self, ref: HandoverRef) -> Handover | None:
-        return await self._one(_HANDOVERS.where(conversation_row.here(ref.thread), _row.turn == ref.turn))
+        return await self._one(_HANDOVERS.where(in_thread(ref.thread), _row.turn == ref.turn))
 
     async def open_for(self, thread: Thread) -> Handover | None:
         """The thread's handover that nobody has closed."""
-        return await self._one(_HANDOVERS.where(conversation_row.here(thread), _row.closed_at.is_(None)))
+        return await self._one(_HANDOVERS.where(in_thread(thread), _row.closed_at.is_(None)))
 
     async def open_page(self, after: int, limit: int) -> list[Handover]:
         """Those that nobody has closed, in the order of their ids, from the one behind `after` on."""
@@ -80,7 +80,7 @@ class HandoverStore:
 
     async def list_for(self, thread: Thread) -> list[Handover]:
         """All of a thread's, the newest first."""
-        return [_handover(each) for each in await self._tx.execute(_HANDOVERS.where(conversation_row.here(thread)))]
+        return [_handover(each) for each in await self._tx.execute(_HANDOVERS.where(in_thread(thread)))]
 
     async def by_card(self, card: Thread) -> Handover | None:
         """The one whose card is the root of this thread."""
@@ -92,7 +92,7 @@ class HandoverStore:
 
     async def take(self, ref: HandoverRef, user_id: str) -> Handover | None:
         """Record who takes it; the first one counts, unless it is closed. The turn's decision is then taken over."""
-        row = await conversation_row.locked(self._tx, ref.thread)
+        row = await ConversationStore(self._tx).lock(ref.thread)
         free = (_row.taken_by == "", _row.closed_at.is_(None))
         await self._write(ref, *free, taken_by=user_id, taken_at=datetime.now(UTC))
         taken = await self.get(ref)
@@ -116,7 +116,7 @@ class HandoverStore:
 
     async def asker_messages(self, thread: Thread, turn: int) -> list[HandoverMessage]:
         """What people wrote that a turn has taken up."""
-        row = await conversation_row.locked(self._tx, thread)
+        row = await ConversationStore(self._tx).lock(thread)
         found = await self._tx.execute(_ASKER_MESSAGES, {"id": row.id, "turn": turn})
         return [_message(each, deleted=each.deleted, edited=each.edited) for each in found]
 
@@ -125,7 +125,7 @@ class HandoverStore:
         return _handover(row) if row else None
 
     async def _write(self, ref: HandoverRef, *where: Any, **values: Any) -> None:
-        row = await conversation_row.locked(self._tx, ref.thread)
+        row = await ConversationStore(self._tx).lock(ref.thread)
         mine = (_row.conversation_id == row.id, _row.turn == ref.turn, *where)
         await self._tx.execute(update(handovers).where(*mine).values(**values))
 
@@ -179,7 +179,7 @@ class HandoverAnswerStore:
             what is to be shown: the message, or the one that it corrects, as it reads now. None where there is nothing
             to show: it was shown before, or what it corrects is not stored.
         """
-        row = await conversation_row.locked(self._tx, ref.thread)
+        row = await ConversationStore(self._tx).lock(ref.thread)
         if await self.stored_ids([message.id]):
             return None
         stored = await _ANSWERS.store(self._tx, ref.thread, row.id, 0, [message], lambda _: {"turn": ref.turn})
@@ -192,20 +192,20 @@ class HandoverAnswerStore:
 
     async def mark_shown(self, ref: HandoverRef, message_id: str) -> None:
         """A message needs nothing more: it was said to who asks, or there was nothing to say."""
-        row = await conversation_row.locked(self._tx, ref.thread)
+        row = await ConversationStore(self._tx).lock(ref.thread)
         mine = (_answer.conversation_id == row.id, _answer.message_id == message_id)
         await self._tx.execute(update(handover_answers).where(*mine).values(shown_at=func.now()))
 
     async def find(self, ref: HandoverRef, ids: Collection[str]) -> dict[str, StoredMessage]:
         """Which of these messages need nothing more, by id, with whatever corrects them."""
-        found = await _ANSWERS.find(self._tx, await conversation_row.id_of(self._tx, ref.thread), ids)
+        found = await _ANSWERS.find(self._tx, await ConversationStore(self._tx).find_id(ref.thread), ids)
         shown = await self.stored_ids(found)
         return {each: message for each, message in found.items() if each in shown}
 
     async def between(self, ref: HandoverRef, card: Thread, oldest: Decimal, latest: Decimal) -> list[StoredMessage]:
         """What people wrote under this card between two moments (seconds since 1970, both exclusive) and have not
         deleted."""
-        conversation = await conversation_row.id_of(self._tx, ref.thread)
+        conversation = await ConversationStore(self._tx).find_id(ref.thread)
         found = await _ANSWERS.between(self._tx, conversation, card.team, card.channel, oldest, latest)
         mine = select(_answer.message_id).where(_answer.conversation_id == conversation, _answer.turn == ref.turn)
         under_card = set((await self._tx.execute(mine)).scalars())  # the others are under the thread's other cards
@@ -237,10 +237,10 @@ WITH last AS (
 ), opinions AS (
     SELECT DISTINCT ON (t.conversation_id, p.turn, t.user_id)
            t.conversation_id, p.turn, split_part(t.reaction, '::', 1) = ANY(:ups) AS up
-    FROM thumbs t JOIN conversations c ON c.id = t.conversation_id
+    FROM ratings t JOIN conversations c ON c.id = t.conversation_id
     JOIN LATERAL (SELECT substring(key FROM ':turn:([0-9]{1,9})(?:#[0-9]+)?$')::int AS turn FROM posts
                   WHERE channel = c.channel AND ts = t.message_ts AND key LIKE 'talk:%') p ON p.turn IS NOT NULL
-    WHERE t.put
+    WHERE t.active
     ORDER BY t.conversation_id, p.turn, t.user_id, t.at DESC
 ), counted AS (
     SELECT conversation_id, turn, count(*) FILTER (WHERE up) AS thumbs_up, count(*) FILTER (WHERE NOT up) AS thumbs_down

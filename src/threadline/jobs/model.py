@@ -152,12 +152,8 @@ class ChannelAdmission(Protocol):
         ...
 
 
-class JobNotFound(Permanent):
-    """The team has no such job."""
-
-
 class JobRefused(Permanent):
-    """It cannot be scheduled as it is, or it is over and cannot be cancelled."""
+    """There is no such job, it cannot be scheduled as it is, or it is over and cannot be cancelled."""
 
 
 def job_workflow_id(team: str, job_id: str) -> str:

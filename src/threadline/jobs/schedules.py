@@ -21,11 +21,10 @@ from temporalio.service import RPCError, RPCStatusCode
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent, Transient
 from threadline.jobs import blocks
-from threadline.jobs import cron as crons
 from threadline.jobs.contract import job_start
-from threadline.jobs.cron import Calendar, Cron
 from threadline.jobs.model import AgentJob, JobRunner, JobSchedule, JobStatus, TemporalJobStatus
 from threadline.jobs.store import JobStore
+from threadline.jobs.times import Calendar, Cron, parse_cron, ranges
 from threadline.slack import formatting
 from threadline.slack.store import UserStore
 from threadline.threads.model import CORE_QUEUE
@@ -139,7 +138,7 @@ class MissingJobWorkflows(Sweep[AgentJob]):
 
 def schedule_of(start: WorkflowStart, times: JobSchedule) -> Schedule:
     """The schedule of a cron. A run that is still under way when the next one comes is left alone, and that one out."""
-    cron = crons.read(times.cron)
+    cron = parse_cron(times.cron)
     action = ScheduleActionStartWorkflow(
         start.workflow,
         start.argument,
@@ -170,4 +169,4 @@ def _calendar(times: Calendar, text: str) -> ScheduleCalendarSpec:
 
 
 def _ranges(numbers: tuple[int, ...]) -> list[ScheduleRange]:
-    return [ScheduleRange(first, last) for first, last in crons.ranges(numbers)]
+    return [ScheduleRange(first, last) for first, last in ranges(numbers)]

@@ -13,7 +13,6 @@ from threadline.jobs.model import (
     MAX_OPEN_JOBS,
     MOST_ARGUMENTS,
     AgentJob,
-    JobNotFound,
     JobQuery,
     JobRefused,
     JobSchedule,
@@ -62,10 +61,10 @@ class JobStore:
         return _job((await self._tx.execute(made)).one())
 
     async def get(self, team: str, job_id: str) -> AgentJob:
-        """Raises `JobNotFound`."""
+        """Raises `JobRefused`."""
         found = await self.find(team, job_id)
         if found is None:
-            raise JobNotFound(f"there is no job {_plain(job_id)}: list the jobs")
+            raise JobRefused(f"there is no job {_plain(job_id)}: list the jobs")
         return found
 
     async def find(self, team: str, job_id: str, *, lock: bool = False) -> AgentJob | None:
@@ -107,7 +106,7 @@ class JobStore:
         """Let a job not run any more; a run that is under way ends later. A finished job stays as it is.
 
         Raises:
-            JobNotFound: there is none.
+            JobRefused: there is none.
         """
         job = agent_jobs.c
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.status.not_in(FINISHED))
@@ -136,7 +135,7 @@ class JobStore:
     ) -> AgentJob:
         """Record what came of a run; `error` in plain words when it failed. A cron waits for its next time then.
 
-        Of a cancelled job the result is kept, and it stays cancelled. Safe to repeat. Raises `JobNotFound`.
+        Of a cancelled job the result is kept, and it stays cancelled. Safe to repeat. Raises `JobRefused`.
         """
         job = agent_jobs.c
         over = JobStatus.FAILED if error else JobStatus.DONE

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -45,31 +44,24 @@ class Embedder(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class OpenAIEmbedding:
-    """`timeout` bounds a call, in seconds."""
-
-    api_key: str = field(repr=False)
-    base_url: str = OPENAI
-    model: str = OPENAI_MODEL
-    timeout: float = 20.0
-
-
 class OpenAIEmbedder(Embedder):
-    """Holds connections: whoever makes it closes it."""
+    """Holds connections: whoever makes it closes it. `timeout` bounds a call, in seconds."""
 
-    def __init__(self, config: OpenAIEmbedding) -> None:
-        self._config = config
+    def __init__(
+        self, api_key: str, base_url: str = OPENAI, model: str = OPENAI_MODEL, *, timeout: float = 20.0
+    ) -> None:
+        self._model = model
+        self._timeout = timeout
         self._client = AsyncOpenAI(
-            api_key=config.api_key,
-            base_url=config.base_url,
+            api_key=api_key,
+            base_url=base_url,
             max_retries=0,  # a question goes on by its words, and an ingestion is mended by the next one
-            timeout=Timeout(config.timeout, connect=min(5.0, config.timeout)),
+            timeout=Timeout(timeout, connect=min(5.0, timeout)),
         )
 
     @property
     def model(self) -> str:
-        return self._config.model
+        return self._model
 
     async def close(self) -> None:
         await self._client.close()
@@ -81,7 +73,7 @@ class OpenAIEmbedder(Embedder):
 
     async def _ask(self, texts: Sequence[str]) -> list[list[float]]:
         try:
-            async with asyncio.timeout(self._config.timeout):
+            async with asyncio.timeout(self._timeout):
                 with parse_errors():
                     answer = await self._client.embeddings.create(
                         model=self.model, input=list(texts), encoding_format="float"
@@ -153,7 +145,7 @@ async def open_embedder(
                 raise Permanent(
                     "THREADLINE_EMBEDDINGS is openai, and OPENAI_API_KEY is not set: set it, or turn embeddings off."
                 )
-            embedder = OpenAIEmbedder(OpenAIEmbedding(api_key, base_url, model or OPENAI_MODEL))
+            embedder = OpenAIEmbedder(api_key, base_url, model or OPENAI_MODEL)
             try:
                 yield embedder
             finally:

@@ -64,7 +64,7 @@ def parse_errors() -> Iterator[None]:
     """Around a call and the reading of its answer: the SDK checks no shapes, so one of another shape fails in here.
 
     Raises:
-        AnswerBroken: the answer is none of the API's.
+        InvalidResponse: the answer is none of the API's.
     """
     try:
         yield

@@ -172,14 +172,9 @@ class ChatModel(Protocol):
     """A model that converses and calls tools."""
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        """Ask once.
+        """Ask once; raises `Permanent` or `Transient`, as `models.errors.translate` has it.
 
-        Args:
-            prompt: the question.
-            attempt: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
-
-        Raises:
-            Permanent | Transient: see `failures`.
+        `attempt`: how often the same question was asked, from 1 on: a rate limit is waited for longer each time.
         """
         ...
 

@@ -93,7 +93,7 @@ def parse_response(response: Any, model: str) -> Completion:
     """The answer in a finished response of `model`.
 
     Raises:
-        AnswerBroken: the response tells of a failure.
+        InvalidResponse: the response tells of a failure.
     """
     if response.status in ("failed", "cancelled") or response.error:
         raise InvalidResponse(str(response.error.code) if response.error else "")

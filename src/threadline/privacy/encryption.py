@@ -35,9 +35,9 @@ class EncryptionCodec(PayloadCodec):
     workflows.
     """
 
-    def __init__(self, ring: KeyRing | None) -> None:
-        self._ciphers = {key.id: AESGCM(key.secret) for key in ring.keys} if ring else {}
-        self._current = ring.keys[0].id if ring and ring.encrypts else ""
+    def __init__(self, keys: KeyRing | None) -> None:
+        self._ciphers = {key.id: AESGCM(key.secret) for key in keys.keys} if keys else {}
+        self._current = keys.keys[0].id if keys and keys.encrypts else ""
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Encrypt each payload under the first key."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 KEY_BYTES = 32
 """AES-256."""
 
-PLAIN = "plain"
+DECRYPT_ONLY = "plain"
 """As the first entry: these keys decrypt, and nothing is encrypted yet, or any more."""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,40}")
@@ -37,7 +37,7 @@ def parse_keys(text: str) -> KeyRing:
         ValueError: with a sentence that names the id and never shows a key.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    encrypts = parts[:1] != [PLAIN]
+    encrypts = parts[:1] != [DECRYPT_ONLY]
     keys = [_key(part, place) for place, part in enumerate(parts[not encrypts :], start=1)]
     if not keys:
         raise ValueError("write it as id:key, where `openssl rand -base64 32` makes the key")

@@ -13,8 +13,7 @@ import structlog
 from pydantic import Field
 
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.documents.reader import DocumentReader
 from threadline.errors import Permanent, Transient, before_a_change
 from threadline.models.model import ToolKind
@@ -223,7 +222,7 @@ class RfpFiles:
         }
         if self._rate:
             record, key = f"events:{created.rfp.rfp_id}", change.operation.key
-            await Limits(tx).count_change(change.team, record, key, change.now, self._rate)
+            await RateLimits(tx).count_change(change.team, record, key, change.now, self._rate)
         event = NewEvent(CREATED if created.new else AGAIN, payload)
         return await store.append_event(change, created.rfp.rfp_id, event, author)
 

@@ -228,7 +228,7 @@ class RfpNotFound(Permanent):
 
 
 class RfpRefused(Permanent):
-    """What was given is no RFP: it lacks a title, or a field does not have the form that it needs."""
+    """What was given is incomplete, too large, does not have its form, or is for an older version."""
 
 
 def parse_status(words: str) -> RfpStatus:
@@ -327,21 +327,6 @@ class OpportunityState:
     updated_at: datetime
 
 
-class InvalidPatch(Permanent):
-    """It is no patch, or too large."""
-
-
-class VersionConflict(Permanent):
-    """Somebody has changed the state since the version that the patch was made for. Load the newest and patch that."""
-
-    def __init__(self, rfp_id: str, expected: int, version: int) -> None:
-        self.version = version
-        super().__init__(
-            f"the state of {rfp_id} is at version {version}, and the patch was made from {expected}: nothing was "
-            "changed; load it again and patch what it says now"
-        )
-
-
 def merge_patch(target: object, patch: object) -> Any:
     """JSON Merge Patch (https://www.rfc-editor.org/rfc/rfc7396#section-2); neither argument is changed."""
     if not isinstance(patch, Mapping):
@@ -359,20 +344,20 @@ def validate_patch(patch: object) -> JsonObject:
     """The patch, where it is one that may be applied.
 
     Raises:
-        InvalidPatch: it is no object, is empty, or is too large or too deep.
+        RfpRefused: it is no object, is empty, or is too large or too deep.
     """
     if not isinstance(patch, dict) or not patch:
-        raise InvalidPatch('a patch must be a JSON object with the changes, such as {"status": "won"}')
+        raise RfpRefused('a patch must be a JSON object with the changes, such as {"status": "won"}')
     if problem := json_problem(patch, MAX_PATCH):
-        raise InvalidPatch(f"the patch {problem}: nothing was changed")
+        raise RfpRefused(f"the patch {problem}: nothing was changed")
     return patch
 
 
 def apply_patch(document: JsonObject, patch: object) -> tuple[JsonObject, RfpFacts]:
-    """The document after the patch, and the facts in it. Raises `InvalidPatch`, `RfpRefused`."""
+    """The document after the patch, and the facts in it. Raises `RfpRefused`."""
     result: JsonObject = merge_patch(document, validate_patch(patch))
     if problem := json_problem(result, MAX_STATE):
-        raise InvalidPatch(f"with this patch the document {problem}: nothing was changed")
+        raise RfpRefused(f"with this patch the document {problem}: nothing was changed")
     facts = facts_from_document(result)
     return {name: each for name, each in result.items() if name not in FACTS} | facts_to_document(facts), facts
 
@@ -522,7 +507,3 @@ class TeamMember:
 
 class MemberNotFound(Permanent):
     """The team has nobody of this name or id."""
-
-
-class InvalidMember(Permanent):
-    """Somebody without an id or a name, or with a week of more than its hours."""

@@ -25,7 +25,6 @@ from threadline.rfps.model import (
     EntryKind,
     Event,
     InvalidEntry,
-    InvalidMember,
     JournalEntry,
     MemberNotFound,
     NewEntry,
@@ -40,7 +39,6 @@ from threadline.rfps.model import (
     RfpStatus,
     RfpUsage,
     TeamMember,
-    VersionConflict,
     apply_patch,
     facts_to_document,
     is_rfp_id,
@@ -253,13 +251,16 @@ class RfpStore:
             expected_version: the only version that the patch holds for; None for any.
 
         Raises:
-            VersionConflict: that is not the newest.
-            RfpNotFound, InvalidPatch, RfpRefused: nothing was changed; the message says why.
+            RfpNotFound: nothing was changed.
+            RfpRefused: nothing was changed; the message says why.
         """
         given, team, sought = storable_json(validate_patch(patch)), change.team, normalise_id(rfp_id)
         state = await self._lock_state(team, sought)
         if expected_version not in (None, state.version):
-            raise VersionConflict(sought, expected_version or 0, state.version)
+            raise RfpRefused(
+                f"the state of {sought} is at version {state.version}, and the patch was made from {expected_version}: "
+                "nothing was changed; load it again and patch what it says now"
+            )
         document, facts = apply_patch(state.document, given)
         if same_json(document, state.document):
             return state
@@ -392,14 +393,14 @@ class TeamMemberStore:
         """Keep what is known of somebody, in the place of what was.
 
         Raises:
-            InvalidMember: there is no id or no name, or the hours per week are more than a week has, or less than 0.
+            RfpRefused: there is no id or no name, or the hours per week are more than a week has, or less than 0.
         """
         texts = (member.user_id, member.name, member.email, member.role)
         user_id, name, email, role = (_line(each) for each in texts)
         if not (user_id and name):
-            raise InvalidMember("a team member needs a Slack user id and a name")
+            raise RfpRefused("a team member needs a Slack user id and a name")
         if not 0 <= member.hours_per_week <= _HOURS_OF_A_WEEK:
-            raise InvalidMember(f"the hours per week of {name} must be a number from 0 to {_HOURS_OF_A_WEEK}")
+            raise RfpRefused(f"the hours per week of {name} must be a number from 0 to {_HOURS_OF_A_WEEK}")
         row = {
             "name": name,
             "email": email,

@@ -2,12 +2,11 @@
 and the team that answers them is listed."""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, NoReturn
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from threadline.errors import Permanent
 from threadline.models.model import ToolKind
 from threadline.rfps.model import (
     FACTS,
@@ -36,7 +35,7 @@ from threadline.rfps.model import (
     validate_patch,
 )
 from threadline.rfps.store import RfpStore, TeamMemberStore
-from threadline.tools.arguments import CorrelationId
+from threadline.tools.arguments import CorrelationId, json_object
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, RecordGroup, Risk, ToolResult
 from threadline.tools.output import counted, moment
@@ -58,42 +57,6 @@ _PAYLOAD_EXAMPLE = '{"amount": 120000, "currency": "EUR"}'
 _PATCH_EXAMPLE = '{"status": "proposal submitted"}'
 
 
-def _json_object(check: Callable[[Any], object], example: str) -> BeforeValidator:
-    """What the model writes as the text of a JSON object, since strict mode has no free keys; an object does as well.
-
-    Args:
-        check: raises `Permanent` for what is none that may be kept.
-        example: of such a text.
-    """
-
-    def read(value: object) -> object:
-        try:
-            given = json.loads(value, parse_constant=_no_number) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            raise ValueError(f"expected the text of one JSON object, such as {example}") from None
-        try:
-            check(given)
-        except Permanent as refused:
-            raise ValueError(str(refused)) from None
-        if not _is_storable(given):
-            raise ValueError("it contains a number or a character that cannot be stored (NUL or an unpaired surrogate)")
-        return given
-
-    return BeforeValidator(read, json_schema_input_type=str)
-
-
-def _no_number(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def _is_storable(value: object) -> bool:
-    try:
-        written = json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError:  # an endless number, or half of a pair
-        return False
-    return b"\\u0000" not in written.replace(rb"\\", b"")
-
-
 Before = Annotated[
     int | None,
     Field(ge=1, le=10**15, description="Only what is older: the lowest number of the page before. Null: the newest."),
@@ -109,7 +72,7 @@ _PATCH = (
 
 class PatchOpportunity(BaseModel):
     rfp_id: RfpId
-    patch: Annotated[dict[str, Any], _json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)]
+    patch: Annotated[dict[str, Any], json_object(validate_patch, _PATCH_EXAMPLE), Field(description=_PATCH)]
     version: Annotated[
         int | None,
         Field(
@@ -146,7 +109,7 @@ class AppendEvent(BaseModel):
     ]
     payload: Annotated[
         dict[str, Any],
-        _json_object(lambda payload: validate_event(NewEvent("any", payload)), _PAYLOAD_EXAMPLE),
+        json_object(lambda payload: validate_event(NewEvent("any", payload)), _PAYLOAD_EXAMPLE),
         Field(default_factory=dict, description=f"Its details, as the text of a JSON object: {_PAYLOAD_EXAMPLE}."),
     ]
     correlation_id: CorrelationId

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from threadline.db.engine import Database
 from threadline.errors import Permanent
-from threadline.sales.model import Lead, LeadNotFound, SlackContact, format_customer, without_company_details
+from threadline.sales.model import Lead, LeadRefused, SlackContact, format_customer, without_company_details
 from threadline.sales.store import LeadStore
 from threadline.slack.model import User, refusal_of
 from threadline.slack.users import UserDirectory
@@ -30,13 +30,13 @@ async def require_lead_access(context: ToolContext, lead_id: str) -> None:
     """Args: `lead_id`: empty for the lead of whoever asks.
 
     Raises:
-        LeadNotFound: the askers may not see and change it.
+        LeadRefused: the askers may not see and change it.
     """
     if context.requester.are_members or not lead_id:
         return
     own = await LeadStore(context.tx).find_by_contact(context.team, requester_contact(context))
     if own is None or own.lead_id != lead_id.strip().upper():
-        raise LeadNotFound("people outside the workspace can see and change only their own record: leave lead_id out")
+        raise LeadRefused("people outside the workspace can see and change only their own record: leave lead_id out")
 
 
 def visible(context: ToolContext, lead: Lead) -> Lead:

@@ -12,8 +12,7 @@ from email.parser import BytesHeaderParser
 from email.utils import format_datetime, parseaddr
 
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import NotDone, Permanent
 from threadline.privacy.redaction import redact
 from threadline.rfps.store import TeamMemberStore
@@ -117,7 +116,7 @@ async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
     async with database.begin() as tx:
         if settings.rate:
             record = f"sent:{draft.recipient}"
-            await Limits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
+            await RateLimits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
         await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
     try:
         await context.services[Mailer].send(message)

@@ -107,12 +107,8 @@ class LeadUpdate:
     created: bool
 
 
-class LeadNotFound(Permanent):
-    """The team has no such lead, or it is not for whoever asks."""
-
-
 class LeadRefused(Permanent):
-    """A field is unknown, too long or no such thing, or somebody else has the address."""
+    """There is no such lead, a field cannot be kept as it is, or somebody else has the address."""
 
 
 class DraftStatus(StrEnum):
@@ -148,12 +144,8 @@ class EmailDraft:
         return {"draft_id": self.draft_id, "to": self.recipient, "subject": self.subject, "body": self.body}
 
 
-class DraftNotFound(Permanent):
-    """The thread has no such draft."""
-
-
 class DraftRefused(Permanent):
-    """It cannot be drafted, or was sent before."""
+    """There is no such draft, it cannot be drafted, or was sent before."""
 
 
 class Tls(StrEnum):

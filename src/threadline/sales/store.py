@@ -14,7 +14,6 @@ from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
     MAX_SUMMARY,
-    DraftNotFound,
     DraftRefused,
     DraftStatus,
     EmailDraft,
@@ -22,7 +21,6 @@ from threadline.sales.model import (
     Interaction,
     InteractionKind,
     Lead,
-    LeadNotFound,
     LeadRefused,
     LeadUpdate,
     NewEmail,
@@ -61,11 +59,11 @@ class LeadStore:
         return [_lead(each) for each in found]
 
     async def get(self, team: str, lead_id: str) -> Lead:
-        """Raises `LeadNotFound`."""
+        """Raises `LeadRefused`."""
         row = crm_leads.c
         found = await self._one(_LEADS.where(row.team == team, row.lead_id == storable(lead_id).strip().upper()))
         if found is None:
-            raise LeadNotFound(f"there is no lead {lead_id[:40]}: find it by its name, address or company")
+            raise LeadRefused(f"there is no lead {lead_id[:40]}: find it by its name, address or company")
         return found
 
     async def find_by_contact(self, team: str, contact: SlackContact) -> Lead | None:
@@ -101,7 +99,7 @@ class LeadStore:
             lead_id: empty for the lead of `contact`, which is made where there is none.
 
         Raises:
-            LeadNotFound
+            LeadRefused
         """
         if lead_id:
             lead, created = await self.get(team, lead_id), False
@@ -163,7 +161,7 @@ class LeadStore:
         created = (await self._tx.execute(new)).first() is not None
         lead = await self.find_by_contact(team, SlackContact(contact.user_id))
         if lead is None:
-            raise LeadNotFound("the lead was deleted meanwhile: ask again")
+            raise LeadRefused("the lead was deleted meanwhile: ask again")
         return lead, created
 
     async def _slack_profile(self, team: str, contact: SlackContact) -> dict[str, str]:
@@ -241,17 +239,17 @@ class EmailDraftStore:
         return _draft((await self._tx.execute(row)).one())
 
     async def get(self, thread: Thread, draft_id: str) -> EmailDraft:
-        """Raises `DraftNotFound`."""
+        """Raises `DraftRefused`."""
         found = (await self._tx.execute(select(email_drafts).where(*_is_draft(thread, draft_id)))).one_or_none()
         if found is None:
-            raise DraftNotFound(f"this thread has no draft {draft_id[:40]}: draft the mail first")
+            raise DraftRefused(f"this thread has no draft {draft_id[:40]}: draft the mail first")
         return _draft(found)
 
     async def claim(self, thread: Thread, draft_id: str, operation_key: str) -> None:
         """Claim a draft to send it; of any number of operations that do, one succeeds.
 
         Raises:
-            DraftNotFound: nothing is claimed.
+            DraftRefused: nothing is claimed.
             DraftRefused: it was claimed before, be it by the same operation.
         """
         claim = {"status": DraftStatus.SENDING.value, "operation_key": storable_key(operation_key)}

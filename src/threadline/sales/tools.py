@@ -23,7 +23,6 @@ from threadline.sales.model import (
     Interaction,
     InteractionKind,
     Lead,
-    LeadNotFound,
     LeadRefused,
     LeadUpdate,
     NewEmail,
@@ -127,7 +126,7 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     contact = requester_contact(context)
     lead = await store.get(context.team, lead_id) if lead_id else await store.find_by_contact(context.team, contact)
     if lead is None:
-        raise LeadNotFound("the person who asks has no record yet: find a lead by name, or change a field")
+        raise LeadRefused("the person who asks has no record yet: find a lead by name, or change a field")
     record = _lead_record(visible(context, lead))
     recent = [_interaction_record(each) for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)]
     return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
@@ -271,7 +270,7 @@ async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
     """A lead that the askers may change, locked and counted as a change; whether it was made.
 
     Raises:
-        LeadNotFound, RateExceeded: nothing may be changed.
+        LeadRefused, RateExceeded: nothing may be changed.
     """
     await require_lead_access(context, lead_id)
     store = LeadStore(context.tx)

@@ -18,11 +18,7 @@ _PAGES = 50
 """Of a channel's members: whoever is not among the first 50,000 is not found."""
 
 
-class ChannelRefused(Permanent):
-    """Nothing may be posted there for whoever asks; the message says why."""
-
-
-class Channels:
+class ChannelAccess:
     """Asks Slack each time, since people leave channels."""
 
     def __init__(self, slack: SlackClient) -> None:
@@ -36,21 +32,21 @@ class Channels:
         left the workspace may read nothing.
 
         Raises:
-            ChannelRefused: there is no such channel, it is archived, the bot is not in it, or they may not read it.
-            Permanent | Transient: Slack did not say.
+            Permanent: there is no such channel, it is archived, the bot is not in it, or they may not read it.
+            Transient: Slack did not say.
         """
         match = _ID.fullmatch(channel.strip())
         if match is None:
-            raise ChannelRefused(f"{channel[:60]!r} is not a channel id: give an id such as C012AB3CD")
+            raise Permanent(f"{channel[:60]!r} is not a channel id: give an id such as C012AB3CD")
         found = await self._info(match[1])
         if found.get("is_archived"):
-            raise ChannelRefused(f"The channel {match[1]} is archived: name another one.")
+            raise Permanent(f"The channel {match[1]} is archived: name another one.")
         if not any(
             found.get(each) for each in ("is_member", "is_im", "is_mpim")
         ):  # the others are shown to members alone
-            raise ChannelRefused(f"The bot is not in the channel {match[1]}: type `/invite` and its name there.")
+            raise Permanent(f"The bot is not in the channel {match[1]}: type `/invite` and its name there.")
         if not await self._may_read(match[1], found, user_id):
-            raise ChannelRefused(f"{user_id} is not in the channel {match[1]}, so nothing is posted there for them.")
+            raise Permanent(f"{user_id} is not in the channel {match[1]}, so nothing is posted there for them.")
         return match[1]
 
     async def _info(self, channel: str) -> Mapping[str, Any]:
@@ -60,7 +56,7 @@ class Channels:
             except SlackApiError as exc:
                 if error_name(exc) != "channel_not_found":
                     raise
-                raise ChannelRefused(f"Slack does not show the bot a channel {channel}: invite it there.") from exc
+                raise Permanent(f"Slack does not show the bot a channel {channel}: invite it there.") from exc
         return dict(answer.get("channel") or {})
 
     async def _may_read(self, channel: str, found: Mapping[str, Any], user_id: str) -> bool:

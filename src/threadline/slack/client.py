@@ -73,8 +73,7 @@ def make_web_client(
     """A client that leaves retrying to Temporal.
 
     Args:
-        token: the bot token.
-        base_url: the address of the Web API; None for Slack's own. Another address is called without a proxy.
+        base_url: of the Web API; None for Slack's own. Another address is called without a proxy.
         session: shared by all clients of the process; the caller closes it.
         timeout: seconds for one call in all.
     """
@@ -171,9 +170,7 @@ class SlackClient:
         """The `ts` of our post with this key; None when there is none.
 
         Args:
-            channel: where to look.
             thread_ts: the thread it would be in; None for a message in the channel itself.
-            key: the post's key, as its metadata carries it.
             oldest: seconds since 1970; every page from there on is read.
         """
         fetch = partial(self.client.conversations_history, channel=channel)
@@ -190,10 +187,7 @@ class SlackClient:
     async def get_message(self, channel: str, ts: str, thread_ts: str | None = None) -> SlackMessage | None:
         """The message at `ts`; None when it is gone.
 
-        Args:
-            channel: where it is.
-            ts: its timestamp.
-            thread_ts: the thread's root when it is a reply: a channel's history holds roots alone.
+        `thread_ts`: the thread's root when it is a reply, since a channel's history holds roots alone.
         """
         fetch = partial(self.client.conversations_history, channel=channel)
         if thread_ts and thread_ts != ts:

@@ -55,13 +55,9 @@ class BlocksRefused(Permanent):
 
 @asynccontextmanager
 async def translated(where: str) -> AsyncIterator[None]:
-    """Around every call to Slack: whatever goes wrong inside comes out translated.
+    """Around every call to Slack: what goes wrong inside is raised as `translate` has it.
 
-    Args:
-        where: what the call is about, as a sentence names it ("channel C1").
-
-    Raises:
-        Permanent | Transient: see `translate`.
+    `where`: what the call is about, as a sentence names it ("channel C1").
     """
     try:
         yield
@@ -72,13 +68,8 @@ async def translated(where: str) -> AsyncIterator[None]:
 def translate(exc: Exception, where: str) -> Permanent | Transient:
     """Pick a side for an error of the SDK or the connection.
 
-    Args:
-        exc: what was raised.
-        where: what the call was about.
-
-    Returns:
-        `Permanent` for what Slack refused for good; `NotDone` when it did nothing but may do it later; a plain
-        `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
+    It is `Permanent` for what Slack refused for good, `NotDone` when it did nothing but may do it later, and a plain
+    `Transient` when nobody knows what it did. The names are those of https://docs.slack.dev/reference/methods.
     """
     if isinstance(exc, SlackApiError):
         return _answered(exc, where)

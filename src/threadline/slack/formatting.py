@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from threadline.privacy.redaction import redact
-from threadline.slack import text_splitting as splitting
 from threadline.slack.model import FileRef
+from threadline.slack.text_splitting import split
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -119,11 +119,6 @@ def fallback_text(headline: str, body: str, called: str = "", limit: int = TEXT_
     return whole if len(whole) <= limit else _CUT_END.sub("", whole[:limit])
 
 
-def split_markdown(text: str, limit: int = PART_LIMIT) -> list[str]:
-    """The text in pieces that one message each can hold: see `slack/text_splitting.py`."""
-    return splitting.split(text, limit)
-
-
 def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tuple[Rendered, ...]:
     """A text of any other kind.
 
@@ -133,7 +128,7 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         headline: plain text, set in bold before the text.
     """
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
-    parts = split_markdown(escape_mentions(redact(text), mentions)) or [""]
+    parts = split(escape_mentions(redact(text), mentions), PART_LIMIT) or [""]
     headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{one_line(headline)}*" if headline else ""

@@ -65,8 +65,6 @@ class LiveCatchUpActivities(CatchUpActivities):
         handle: takes an event as Slack would have delivered it.
         sources: one for each kind of thread; the first of a scope has the threads that nobody owns yet.
         case_channels: by id, with whether only threads that the bot opened count there.
-        team: Slack's id of the workspace.
-        bot_user_id: Slack's id of the bot's user.
         conversation_channels: whose history is read for mentions; None for wherever the bot is.
         settle_time: seconds for which fresh messages are left to ordinary delivery.
     """
@@ -109,10 +107,10 @@ class LiveCatchUpActivities(CatchUpActivities):
         cases = [each for each in followed if each.channel in self._case_channels]
         always = cases if self._conversation_channels is None else followed
         deep = deep or any(now - each.deep_read_at > DEEP_INTERVAL for each in always if not each.error)
-        talk = [each for each in followed if each.channel not in self._case_channels]
+        conversations = [each for each in followed if each.channel not in self._case_channels]
         if self._conversation_channels is None:
-            talk = _take_turns(talk)
-        windows = history_windows(self._case_channels, roots, talk, now, now - self._settle_time, deep=deep)
+            conversations = _take_turns(conversations)
+        windows = history_windows(self._case_channels, roots, conversations, now, now - self._settle_time, deep=deep)
         return CatchUpPlan(now, deep, self._settle_time, windows)
 
     async def _follow(self, now: float, since: Mapping[str, float]) -> list[FollowedChannel]:

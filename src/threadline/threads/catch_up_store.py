@@ -141,7 +141,6 @@ class CatchUpStore:
     """The catch-up's tables for one workspace.
 
     Args:
-        team: Slack's id of the workspace.
         case_channels: the channels of `LookScope.CASES`; all others are of `CONVERSATIONS`.
         everywhere: the kinds of threads that are compared also in channels which are not followed.
     """

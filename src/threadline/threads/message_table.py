@@ -2,7 +2,7 @@
 
 A case and a conversation have a table each with the same columns (`bug_conversations`, `conversation_messages`). What
 differs, such as who may open a case or what wants a turn, is in `cases/store/messages.py` and
-`conversations/message_intake.py`.
+`conversations/store/messages.py`.
 """
 
 import hashlib

@@ -13,6 +13,7 @@ it.
 
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -25,56 +26,24 @@ from temporalio.converter import (
     JSONPlainPayloadConverter,
 )
 
+_PACKAGE = Path(__file__).parents[1]
+_MODELS = (path for each in ("model.py", "model/[!_]*.py", "contract.py") for path in _PACKAGE.glob(f"*/{each}"))
+_OTHERS = """
+    cases.audience conversations.call_pairing conversations.operator_contract errors
+    jobs.times privacy.redaction privacy.secret_rules slack.text slack.text_splitting threads.activity_options
+    threads.payload_converter threads.phrases threads.retrying tools.public_text
+"""
 SHARED_MODULES = frozenset(
     {
-        "threadline.appointments.model",
-        "threadline.approvals.contract",
-        "threadline.approvals.model",
-        "threadline.cases.audience",
-        "threadline.cases.contract",
-        "threadline.cases.model",
-        "threadline.conversations.call_pairing",
-        "threadline.conversations.contract",
-        "threadline.conversations.model.answers",
-        "threadline.conversations.model.conversation",
-        "threadline.conversations.operator_contract",
-        "threadline.db.rate_limit_rules",
-        "threadline.decisions.model",
-        "threadline.errors",
-        "threadline.estimates.model",
-        "threadline.handovers.contract",
-        "threadline.handovers.model",
-        "threadline.jobs.contract",
-        "threadline.jobs.cron",
-        "threadline.jobs.model",
-        "threadline.jobs.times",
-        "threadline.knowledge.model",
-        "threadline.models.model",
-        "threadline.operator.model.protocol",
-        "threadline.operator.model.routing",
-        "threadline.privacy.redaction",
-        "threadline.privacy.secret_rules",
-        "threadline.rfps.model",
-        "threadline.sales.model",
-        "threadline.slack.model",
-        "threadline.slack.text",
-        "threadline.slack.text_splitting",
-        "threadline.threads.activity_options",
-        "threadline.threads.contract",
-        "threadline.threads.model",
-        "threadline.threads.payload_converter",
-        "threadline.threads.phrases",
-        "threadline.threads.retrying",
-        "threadline.tools.model",
-        "threadline.tools.public_text",
-        "threadline.trackers.model",
+        *(".".join(("threadline", *path.relative_to(_PACKAGE).with_suffix("").parts)) for path in _MODELS),
+        *(f"threadline.{name}" for name in _OTHERS.split()),
     }
 )
 """Modules of which a process has one copy: the workflow sandbox passes them through.
 
-They hold values and rules alone. The sandbox would load them again for each workflow, at fifteen times the memory and
-time. The ruff ban on clocks, random numbers and loggers covers each of them, since a workflow runs their code as its
-own.
+They are every model and contract, and the others that are named: values and rules alone. The sandbox would load them
+again for each workflow, at fifteen times the memory and time. The ruff ban on clocks, random numbers and loggers covers
+each of them, since a workflow runs their code as its own.
 """
 _adapter = cache(TypeAdapter)
 

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from threadline.errors import Permanent, Transient
 from threadline.threads.model import CORE_QUEUE
 
-CASE_CHANNEL = SearchAttributeKey.for_keyword("CaseChannel")
+CHANNEL_ATTRIBUTE = SearchAttributeKey.for_keyword("CaseChannel")
 """Of cases, conversations and jobs alike: one list in Temporal's UI shows all threads of a channel."""
 
 
@@ -88,7 +88,7 @@ class WorkflowClient:
 
 
 def in_channel(channel: str) -> TypedSearchAttributes:
-    return TypedSearchAttributes([SearchAttributePair(CASE_CHANNEL, channel)])
+    return TypedSearchAttributes([SearchAttributePair(CHANNEL_ATTRIBUTE, channel)])
 
 
 def temporal_error(error: RPCError, what: str) -> Permanent | Transient:

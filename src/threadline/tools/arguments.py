@@ -1,13 +1,14 @@
 """The arguments of a call: the schema that a model is shown, and what it wrote, read strictly before anything runs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NoReturn, TypeVar, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME
 from threadline.tools.model import ErrorCode, ToolError
 
@@ -100,6 +101,30 @@ def loggable_arguments(text: str) -> Any:
         return text
 
 
+def json_object(check: Callable[[Any], object], example: str) -> BeforeValidator:
+    """What the model writes as the text of a JSON object, since strict mode has no free keys; an object does as well.
+
+    Args:
+        check: raises `Permanent` for what is none that may be kept.
+        example: of such a text.
+    """
+
+    def read(value: object) -> object:
+        try:
+            given = json.loads(value, parse_constant=_no_number) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            raise ValueError(f"expected the text of one JSON object, such as {example}") from None
+        try:
+            check(given)
+        except Permanent as refused:
+            raise ValueError(str(refused)) from None
+        if not _is_storable(given):
+            raise ValueError("it contains a number or a character that cannot be stored (NUL or an unpaired surrogate)")
+        return given
+
+    return BeforeValidator(read, json_schema_input_type=str)
+
+
 def strict_schema(schema: Schema) -> dict[str, Any]:
     """The form that the provider's strict mode wants of what pydantic gives for a model.
 
@@ -129,7 +154,7 @@ def _object(text: str) -> dict[str, Any]:
         raise InvalidArguments("The arguments are JSON, but not an object: expected one JSON object.")
     if not _is_storable(given):
         raise InvalidArguments(
-            "The arguments contain a character that cannot be stored (NUL or an unpaired surrogate)."
+            "The arguments contain a number or a character that cannot be stored (NUL or an unpaired surrogate)."
         )
     return given
 
@@ -138,10 +163,10 @@ def _no_number(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def _is_storable(given: dict[str, Any]) -> bool:
+def _is_storable(given: object) -> bool:
     try:
-        written = json.dumps(given, ensure_ascii=False).encode()
-    except (UnicodeEncodeError, RecursionError):
+        written = json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):  # an endless number, half of a pair, or too deep
         return False
     return b"\\u0000" not in written.replace(rb"\\", b"")  # an escaped backslash before `u0000` is no NUL
 

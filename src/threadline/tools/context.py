@@ -7,8 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from threadline.db.engine import Transaction
-from threadline.db.rate_limit_rules import Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
 from threadline.tools.model import Change, Operation
@@ -129,7 +128,7 @@ class ToolContext:
         """
         if self.change_rate:
             now = self.clock().timestamp()
-            await Limits(self.tx).count_change(self.team, record, self.operation_key, now, self.change_rate)
+            await RateLimits(self.tx).count_change(self.team, record, self.operation_key, now, self.change_rate)
 
     @property
     def thread(self) -> Thread:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from threadline.db.engine import Transaction
 from threadline.db.errors import translate_errors
-from threadline.db.rate_limit_rules import RateExceeded
+from threadline.db.rate_limits import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory

@@ -14,8 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import MUTATION_RATE, Rate
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import MUTATION_RATE, Rate, RateLimits
 from threadline.db.values import storable, storable_key
 from threadline.errors import Transient
 from threadline.slack.model import Thread
@@ -81,10 +80,6 @@ class ToolExecution:
     execution_time_ms: int | None
     created_at: datetime
     finished_at: datetime | None
-
-    @property
-    def outcome_unknown(self) -> bool:
-        return self.status is None
 
 
 @dataclass(frozen=True)
@@ -218,12 +213,6 @@ class ToolExecutionStore:
         """What the answer of a turn names that rests on its calls, each once, in the order in which it was found."""
         parts = await self._parts(thread, turn, "sources")
         return list(dict.fromkeys(source for part in parts for source in part or ()))
-
-    async def tool_names(self, thread: Thread, turn: int) -> list[str]:
-        """The names of what a turn has called, in the order in which the calls were begun."""
-        row = agent_tool_executions.c
-        named = select(row.tool_name).where(_in(thread), row.turn == turn)
-        return list((await self._connection.execute(named.order_by(row.step, row.created_at, row.call_id))).scalars())
 
     async def outcomes(self, thread: Thread, turn: int, limit: int = 200) -> list[ToolOutcome]:
         """How the calls of a turn ended, in the order in which they were begun, without what they returned."""
@@ -461,8 +450,8 @@ class PostgresToolLedger(ToolLedger):
         scope, event = f"{call.operation.thread.team}:{call.rate_key}", call.operation.key
         try:
             async with tx.begin_nested():
-                limits = Limits(tx)
-                allowed = await limits.allows_mutation(storable_key(scope), storable_key(event), call.now, self.rate)
+                limits = RateLimits(tx)
+                allowed = await limits.allows_change(storable_key(scope), storable_key(event), call.now, self.rate)
         except Exception:  # noqa: BLE001 - better a change too many than none
             _log.exception("rate_limit_unavailable", tool=call.tool_name)
             return None

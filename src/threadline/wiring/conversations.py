@@ -27,7 +27,7 @@ from threadline.conversations.thread_reader import SlackThreads
 from threadline.conversations.thread_tool import ThreadReader
 from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limit_rules import Rate
+from threadline.db.rate_limits import Rate
 from threadline.jobs.model import JOB_TYPES, JobRunner
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder

@@ -26,12 +26,12 @@ from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
 from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.conversation_store import ConversationStore
 from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.sweep import OpenConversations
 from threadline.db import migrate
 from threadline.db.engine import Database, Transaction
-from threadline.db.rate_limits import Limits
+from threadline.db.rate_limits import RateLimits
 from threadline.errors import Permanent
 from threadline.forge import remotes
 from threadline.forge.pull_requests import PullRequests
@@ -52,12 +52,12 @@ from threadline.settings import (
     ChannelSettings,
     ConversationSettings,
     DatabaseSettings,
-    ForgeSettings,
+    GitHubSettings,
     RepositorySettings,
     SlackSettings,
     WorkerSettings,
 )
-from threadline.slack.channels import Channels
+from threadline.slack.channels import ChannelAccess
 from threadline.slack.client import BotIdentity, SlackClient, identify
 from threadline.slack.history import History
 from threadline.slack.store import UserStore
@@ -93,7 +93,7 @@ class CoreSettings:
     channels: ChannelSettings = field(default_factory=ChannelSettings.load)
     case: CaseSettings = field(default_factory=CaseSettings.load)
     repository: RepositorySettings = field(default_factory=RepositorySettings.load)
-    forge: ForgeSettings = field(default_factory=ForgeSettings.load)
+    forge: GitHubSettings = field(default_factory=GitHubSettings.load)
     worker: WorkerSettings = field(default_factory=WorkerSettings.load)
     conversations: TalkSettings = field(default_factory=TalkSettings)
 
@@ -197,7 +197,7 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     house, retention = settings.conversations, settings.conversations.conversation
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
-    channels, runner = Channels(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
+    channels, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
     job_services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
     host = Host(
         deps.alerts,
@@ -277,7 +277,7 @@ def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) 
     )
 
 
-def jobs(deps: CoreDeps, channels: Channels, runner: JobRunner, settings: ConversationSettings) -> Feature:
+def jobs(deps: CoreDeps, channels: ChannelAccess, runner: JobRunner, settings: ConversationSettings) -> Feature:
     kept = settings.conversation_retention_days * _DAY
     live = LiveJobActivities(deps.database, deps.outbox, channels, deps.router, runner)
     return Feature(
@@ -322,7 +322,7 @@ def threads(
             Prune("users", users, lambda tx, before: UserStore(tx).prune(before)),
             Prune("quarantine", kept, lambda tx, before: Quarantine(tx).prune(before)),
             # Guards look back two minutes; a day leaves room for a message that comes late.
-            Prune("rate limits", _DAY, lambda tx, before: Limits(tx).prune(before)),
+            Prune("rate limits", _DAY, lambda tx, before: RateLimits(tx).prune(before)),
         ],
     )
 

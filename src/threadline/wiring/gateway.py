@@ -9,8 +9,7 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from threadline import telemetry
-from threadline.conversations.catch_up_store import Talked
-from threadline.conversations.conversation_store import ConversationStore
+from threadline.conversations.store.conversation import ConversationStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
@@ -45,7 +44,7 @@ class DatabaseThreadLookup(ThreadLookup):
 
     async def active_in_channel(self, team: str, channel: str) -> Thread | None:
         async with self._database.begin() as tx:
-            return await Talked(tx).active_in_channel(team, channel)
+            return await ConversationStore(tx).active_in_channel(team, channel)
 
 
 @asynccontextmanager

@@ -12,7 +12,14 @@ from threadline.ci import tools as ci
 from threadline.forge.actions import Actions
 from threadline.models.embeddings import Embedder, open_embedder
 from threadline.sales.email import Mailer
-from threadline.settings import CiSettings, EmbeddingSettings, ForgeSettings, JiraSettings, MailSettings, OpenAISettings
+from threadline.settings import (
+    CiSettings,
+    EmbeddingSettings,
+    GitHubSettings,
+    JiraSettings,
+    MailSettings,
+    OpenAISettings,
+)
 from threadline.tools.context import Services, setup_hint
 from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as jira
@@ -29,13 +36,19 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
         Permanent: a setting is wrong.
     """
     services = services or Services()
+    jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
     async with AsyncExitStack() as opened:
-        if client := await _jira(opened, JiraSettings.load()):
-            services = services.with_service(JiraClient, client)
-        if builds := _actions(CiSettings.load(), ForgeSettings.load()):
-            services = services.with_service(Actions, builds)
-        if mailer := _mailer(MailSettings.load()):
-            services = services.with_service(Mailer, mailer)
+        if jira.url and jira.token:
+            session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(jira.url)))
+            services = services.with_service(JiraClient, JiraClient(session, jira.url, jira.email, jira.token))
+        token = builds.token or forge.token
+        if builds.repository and token:
+            address = builds.api_url or forge.api_url or ""
+            services = services.with_service(Actions, Actions(builds.repository, token, address))
+        if mail.smtp_url is not None:
+            from threadline.sales.smtp import SmtpMailer
+
+            services = services.with_service(Mailer, SmtpMailer(mail.smtp_url))
         yield services
 
 
@@ -52,13 +65,6 @@ def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextMana
     return open_embedder(settings.embeddings, settings.embeddings_model, api_key=key, base_url=openai.base_url)
 
 
-async def _jira(opened: AsyncExitStack, settings: JiraSettings) -> JiraClient | None:
-    if not (settings.url and settings.token):
-        return None
-    session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(settings.url)))
-    return JiraClient(session, settings.url, settings.email, settings.token)
-
-
 def _environment_proxy(url: str) -> str | None:
     """The proxy that the environment names for an address.
 
@@ -66,21 +72,6 @@ def _environment_proxy(url: str) -> str | None:
     """
     address = urlsplit(url)
     return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
-
-
-def _actions(settings: CiSettings, forge: ForgeSettings) -> Actions | None:
-    token = settings.token or forge.token
-    if not (settings.repository and token):
-        return None
-    return Actions(settings.repository, token, settings.api_url or forge.api_url or "")
-
-
-def _mailer(settings: MailSettings) -> Mailer | None:
-    if settings.smtp_url is None:
-        return None
-    from threadline.sales.smtp import SmtpMailer
-
-    return SmtpMailer(settings.smtp_url)
 
 
 async def check_integrations() -> str:

@@ -31,13 +31,13 @@ _MESSAGES = re.compile(r'Failure \{ message: "((?:[^"\\]|\\.)*)"')
 _NAMED = re.compile(r"HistoryEvent\(id: (\d+)")
 _QUOTED = re.compile(r"scheduled event '([^']+)'")
 
-_GATE = "a step was added, removed, moved or changed: put it behind a gate (workflow.patched)"
-_KEEP = "keep a workflow's code until its last run has ended; another product's workflows are left out by --query"
-_READ = (
+_ADD_GATE = "a step was added, removed, moved or changed: put it behind a gate (workflow.patched)"
+_KEEP_CODE = "keep a workflow's code until its last run has ended; another product's workflows are left out by --query"
+_RESTORE_DATA = (
     "the recorded data cannot be read: a key is missing that the workers have, or a field was removed or renamed, or "
     "added without a default"
 )
-_MEND = "the code raises there, and the workflow would hang in the worker: fix the code"
+_MEND_CODE = "the code raises there, and the workflow would hang in the worker: fix the code"
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,20 @@ async def replay_histories(request: ReplayRequest) -> AsyncGenerator[ReplayVerdi
         Permanent: Temporal or the workflow is not there, or a file holds no history.
     """
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)  # a verdict says it in one sentence
-    judge = replayer(_silent())
+    ours = replayer(_silent())
     async with aclosing(_histories(request)) as histories:
         async for history in histories:
-            yield ReplayVerdict(history.workflow_id, await replay_one(judge, history))
+            yield ReplayVerdict(history.workflow_id, await replay_one(ours, history))
 
 
-async def replay_one(judge: Replayer, history: WorkflowHistory) -> Divergence | None:
+async def replay_one(replayer: Replayer, history: WorkflowHistory) -> Divergence | None:
     """What a history and the code differ in; None when nothing, or when nobody has begun on it."""
     if not has_decisions(history):
         return None
     try:
         async with asyncio.timeout(_TIMEOUT):
-            result = await judge.replay_workflow(history, raise_on_replay_failure=False)
-            return await explain(judge, history, result.replay_failure) if result.replay_failure else None
+            result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
+            return await explain_divergence(replayer, history, result.replay_failure) if result.replay_failure else None
     except TimeoutError:
         last = history.events[-1].event_id
         return Divergence(f"some event up to {last}", f"replay did not end in {_TIMEOUT:.0f} s.", "the code hangs")
@@ -158,24 +158,26 @@ def has_decisions(history: WorkflowHistory) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED for event in history.events)
 
 
-async def explain(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
+async def explain_divergence(replayer: Replayer, history: WorkflowHistory, failure: Exception) -> Divergence:
     """Find where a history and the code part, by replaying shorter and shorter parts of it.
 
     Args:
         failure: what the replay of the whole history gave.
     """
-    words = _words(failure)
+    words = _core_message(failure)
     after, begun = await _first_failing(replayer, history)
     heard = history.events[after:begun]
     if "TMPRL1100" in words or "ondeterminis" in words:
-        return Divergence(_told(_decided(history, begun, words)), _sentence(words), _GATE)
+        return Divergence(_describe_event(_decided(history, begun, words)), _sentence(words), _ADD_GATE)
     if "is not registered" in words:
-        return Divergence(_told(history.events[0]), _sentence(words), _KEEP)
+        return Divergence(_describe_event(history.events[0]), _sentence(words), _KEEP_CODE)
     converter = replayer.config()["data_converter"]
     for event in heard:
         if not await _readable(converter, event):
-            return Divergence(_told(event), _sentence(words), _READ)
-    return Divergence(_told(heard[-1]), _sentence(words), _READ if "decod" in words.lower() else _MEND)
+            return Divergence(_describe_event(event), _sentence(words), _RESTORE_DATA)
+    return Divergence(
+        _describe_event(heard[-1]), _sentence(words), _RESTORE_DATA if "decod" in words.lower() else _MEND_CODE
+    )
 
 
 async def _first_failing(replayer: Replayer, history: WorkflowHistory) -> tuple[int, int]:
@@ -213,7 +215,7 @@ def _is_command(event: HistoryEvent) -> bool:
     return bool(getattr(attributes, "workflow_task_completed_event_id", 0))
 
 
-def _told(event: HistoryEvent) -> str:
+def _describe_event(event: HistoryEvent) -> str:
     kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").title().replace("_", "")
     details = _details(event)
     return f"event {event.event_id} ({kind}{f' {details}' if details else ''})"
@@ -242,7 +244,7 @@ def _payloads(event: HistoryEvent) -> Sequence[Payload]:
     return [payload for field in fields for payload in getattr(field, "payloads", ())]
 
 
-def _words(failure: Exception) -> str:
+def _core_message(failure: Exception) -> str:
     """What Temporal's core says, without the rest of the structure that it prints around it."""
     told = [found.replace('\\"', '"').replace("\\n", " ") for found in _MESSAGES.findall(str(failure))]
     return ": ".join(told[:3]) or f"{type(failure).__name__}: {failure}"

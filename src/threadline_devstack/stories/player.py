@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from threadline.cases.model import CaseStatus, Reason
-from threadline.db.rate_limit_rules import USER_RATE
+from threadline.db.rate_limits import USER_RATE
 from threadline.errors import Permanent
 from threadline.handovers.model import CLOSE, TAKE
 from threadline.threads.model import SenderType

@@ -12,7 +12,7 @@ from threadline.cases.model import CaseStatus, Entry, Reason, bug_workflow_id
 from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.conversations.turn_plans import Plan, TurnPlans
+from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.rfps import model as rfps
@@ -236,12 +236,12 @@ class Scene:
         """What the bot has said in a conversation, oldest first."""
         return self.posts(self.channel, root)
 
-    async def until_turn_ended(self, root: str, turn: int = 1) -> Plan:
+    async def until_turn_ended(self, root: str, turn: int = 1) -> TurnPlan:
         """A turn's route, with its result."""
 
-        async def look() -> Plan | None:
+        async def look() -> TurnPlan | None:
             async with self._database.begin() as tx:
-                plan = await TurnPlans(tx).of(self.slack_thread(root), turn)
+                plan = await TurnStore(tx).plan(self.slack_thread(root), turn)
             return plan if plan and plan.result else None
 
         return await self.until(f"turn {turn} is over", look)

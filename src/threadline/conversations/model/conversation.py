@@ -29,6 +29,15 @@ class ConversationState(StrEnum):
     """A question of the bot, or an approval, is open."""
 
 
+class Refusal(StrEnum):
+    """Why a message is stored and gets no turn."""
+
+    DUPLICATE = "duplicate"
+    THROTTLED = "throttled"
+    THROTTLED_FIRST = "throttled_first"
+    """As the first of its window: its writer is told, once."""
+
+
 class WordKind(StrEnum):
     """Short texts beside the answers."""
 
@@ -135,18 +144,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ConversationMarks:
+class ConversationSnapshot:
     """What the database knows of a conversation, as of revision `rev`.
 
-    Results of activities arrive in another order than their commits: whoever holds marks keeps those with the highest
-    `rev`. The `*_due` flags are computed under the conversation row's lock from the messages that no settled turn has
-    used, so that an answer lost on its way says the same when asked for again.
+    Results of activities arrive in another order than their commits: whoever holds snapshots keeps the one with the
+    highest `rev`. The `*_due` flags are computed under the conversation row's lock from the messages that no settled
+    turn has used, so that an answer lost on its way says the same when asked for again.
     """
 
     rev: int = 0
-    opened: bool = False
+    exists: bool = False
     """Something is stored: the thread is followed since."""
-    stored: int = 0
+    message_count: int = 0
     """How many messages of people are stored: the highest `seq`."""
     turn: int = 0
     """The last settled turn; the next one is `turn + 1`."""
@@ -156,11 +165,9 @@ class ConversationMarks:
     """One of these was addressed to the bot: by a mention, in a direct message, or with nobody else in the thread."""
     stop_due: bool = False
     """Somebody said to stop after one of these."""
-    unsaid: int = 0
-    """The first turn whose answer was settled and is not in Slack yet; 0 when there is none."""
-    unsaid_then: tuple[int, ...] = ()
-    """The next such turns, where Slack does not take the first; not all of very many."""
-    question: str = ""
+    unposted_turns: tuple[int, ...] = ()
+    """The turns whose answer was settled and is not in Slack yet, in order; not all of very many."""
+    open_question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0
     crowded: bool = False
@@ -174,7 +181,7 @@ class Talk:
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
-    marks: ConversationMarks = field(default_factory=ConversationMarks)
+    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""

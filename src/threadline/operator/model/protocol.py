@@ -177,32 +177,6 @@ def final_text_rule(state: ProtocolState) -> FinalTextRule:
     return FinalTextRule(FinalText.WITH_FAILURES if failed else FinalText.JOURNALLED, about)
 
 
-class TurnEnding(StrEnum):
-    """Why a turn is over."""
-
-    SPOKEN = "spoken"
-    PROPOSED = "proposed"
-    TEXT = "text"
-    STEP_LIMIT = "step_limit"
-    """The model is asked once more, and only for words: the forced summary."""
-
-
-def turn_ending(state: ProtocolState, step: int, *, calls: bool) -> TurnEnding | None:
-    """Whether the turn ends behind a reply, whose calls have been run; None: the model is asked again.
-
-    Args:
-        step: the reply's number in its turn, from 1.
-        calls: whether the reply has asked for tools; one that has not is the answer.
-    """
-    if state.did_post:
-        return TurnEnding.SPOKEN
-    if state.proposed:
-        return TurnEnding.PROPOSED
-    if not calls:
-        return TurnEnding.TEXT
-    return TurnEnding.STEP_LIMIT if step >= MAX_STEPS else None
-
-
 def _scoped(state: ProtocolState, rfp_id: str) -> ProtocolRefusal | None:
     if rfp_id and rfp_id in state.loaded and rfp_id == (state.scope or rfp_id):
         return None

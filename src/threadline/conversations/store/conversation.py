@@ -1,0 +1,371 @@
+"""ConversationStore: the row of a conversation, under whose lock everything of the conversation is written."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, NestedTransaction, Row, and_, delete, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from threadline.conversations.model.conversation import ConversationNotFound, ConversationSnapshot
+from threadline.conversations.tables import (
+    conversation_messages,
+    conversation_turns,
+    conversations,
+    model_calls,
+    ratings,
+    transcript_entries,
+)
+from threadline.db.engine import Query, Transaction
+from threadline.decisions.tables import decisions
+from threadline.handovers.tables import handover_answers, handovers
+from threadline.models.model import MESSAGES, TOKENS, Usage
+from threadline.slack.model import Thread
+from threadline.threads.model import message_id
+
+Conversation = Row[Any]
+CONTEXT_BYTES = TOKENS * 4
+"""What the model is sent of a conversation at most, where the database's `context_bytes` names no other size."""
+NEEDS_ANSWER = r"""
+m.message_type = 'message' AND m.redacted_at IS NULL
+AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
+"""
+"""A message in which there is something to answer: an empty one too, if it is addressed."""
+_HELD = "threadline.conversations"
+"""Under which a connection keeps the rows that its transaction has locked."""
+_ADDED, _SUMMARY = 2_000, 4_000
+"""Bytes that are kept free: for what a turn says of itself, and for a summary."""
+_TABLES = (
+    *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
+    *(decisions, handover_answers, handovers),
+)
+
+_SNAPSHOT = text("""
+SELECT c.*, u.earliest IS NOT NULL AS turn_due,
+       u.earliest IS NOT NULL AND (u.addressed OR u.calls_nobody AND NOT c.has_several_people) AS addressed_due,
+       EXISTS (SELECT FROM conversation_messages s
+               WHERE s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
+                 AND s.said_at > u.earliest) AS stop_due,
+       ARRAY(SELECT t.turn FROM conversation_turns t
+             WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
+             ORDER BY t.turn LIMIT 20) AS unposted_turns,
+       u.earliest IS NOT NULL AND (
+           SELECT past.number + u.number + 1 + CAST(c.summary <> '' AS int) > :messages
+               OR past.size + least(u.size, :bytes / 2) + :added + CAST(c.summary <> '' AS int) * :summary > :bytes
+           FROM (SELECT count(*) AS number, coalesce(sum(octet_length(t.body)), 0) AS size FROM transcript_entries t
+                 WHERE t.conversation_id = c.id AND t.position > c.summary_until AND t.turn <= c.turn
+                   AND NOT starts_with(t.key, 'c:')) past) AS crowded
+FROM conversations c CROSS JOIN LATERAL (
+    SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
+           bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody,
+           count(*) AS number, coalesce(sum(octet_length(m.message_text)), 0) AS size
+    FROM conversation_messages m
+    WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
+) u
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c.stored > 0
+""")
+"""What was taken up by a turn counts as unused until that turn is settled.
+
+The bot's own mention is not stored: one that is stored calls somebody else. A body of the transcript takes at least as
+many bytes as its message, so what is too much for the model is never missed.
+"""
+_DISCARD_STALE_STOPS = text(f"""
+UPDATE conversation_messages s SET turn = c.turn, step = 0
+FROM conversations c
+WHERE c.id = :id AND s.conversation_id = c.id AND s.message_type = 'stop' AND s.turn IS NULL
+  AND NOT EXISTS (
+      SELECT FROM conversation_messages m
+      WHERE m.conversation_id = c.id AND m.said_at < s.said_at AND (m.turn IS NULL OR m.turn > c.turn)
+        AND (m.wants_turn OR m.verdict IS NULL AND {NEEDS_ANSWER}))
+""")  # noqa: S608 - both parts are written here
+"""A word to stop is over when nothing that was said before it is open, or may come to be once it is judged."""
+_CLEAR_QUESTION = text("""
+UPDATE conversations c SET question = ''
+WHERE c.id = :id AND c.question <> '' AND (
+    SELECT t.user_id FROM conversation_turns t
+    WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.kind <> 'silent'
+    ORDER BY t.turn DESC LIMIT 1) = ANY(:users)
+""")
+_THREAD_OF = text("""
+SELECT c.team, c.channel, c.thread_ts FROM conversation_messages m JOIN conversations c ON c.id = m.conversation_id
+WHERE m.message_id = :message_id
+UNION ALL
+SELECT c.team, c.channel, c.thread_ts FROM posts p
+JOIN conversations c ON c.team = :team AND c.channel = p.channel AND c.stored > 0
+                    AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+WHERE p.channel = :channel AND p.ts = :ts AND p.key LIKE 'talk:%'
+LIMIT 1
+""")
+"""The condition on the key is the index's own."""
+_WORKING = text("""
+SELECT v.team, v.channel, v.thread_ts FROM conversations v
+WHERE v.team = :team AND v.channel = :channel AND v.stored > 0 AND v.last_at > now() - interval '1 day'
+  AND EXISTS (SELECT FROM conversation_messages m
+              WHERE m.conversation_id = v.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > v.turn))
+ORDER BY v.last_at DESC LIMIT 1
+""")
+"""No turn takes a day."""
+_WAITING = text(f"""
+SELECT c.id, c.team, c.channel, c.thread_ts FROM conversations c
+WHERE c.id > :after AND c.stored > 0 AND c.last_at > now() - interval '30 days' AND (
+    EXISTS (SELECT FROM conversation_messages m
+            WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn))
+    OR EXISTS (SELECT FROM conversation_messages m
+               WHERE m.conversation_id = c.id AND m.turn IS NULL AND m.verdict IS NULL AND {NEEDS_ANSWER})
+    OR EXISTS (SELECT FROM conversation_turns t
+               WHERE t.conversation_id = c.id AND t.posted_at IS NULL AND t.answer <> ''
+                 AND t.settled_at > now() - interval '1 day' - make_interval(secs => :quiet)))
+ORDER BY c.id LIMIT :limit
+""")  # noqa: S608 - both parts are written here
+"""An answer that Slack refuses is tried again for a day after the silence in which the run that kept it ends."""
+_OLD = text("""
+SELECT id FROM conversations WHERE stored > 0 AND last_at < to_timestamp(:before)
+ORDER BY last_at LIMIT :limit FOR UPDATE SKIP LOCKED
+""")
+_UNBIND = text("""
+DELETE FROM thread_bindings b USING conversations c
+WHERE c.id = ANY(:ids) AND b.team = c.team AND b.channel = c.channel AND b.thread_ts = c.thread_ts
+""")
+_UNREGISTER = text("""
+DELETE FROM threads t USING conversations c
+WHERE c.id = ANY(:ids) AND (
+    t.team = c.team AND t.channel = c.channel AND t.thread_ts = c.thread_ts AND t.kind = 'conversation'
+    OR t.kind = 'handover' AND t.workflow_id IN (
+        SELECT 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn
+        FROM handovers h WHERE h.conversation_id = c.id))
+""")
+_DELETE_POSTS = text("""
+DELETE FROM posts p USING conversations c
+WHERE c.id = ANY(:ids) AND p.channel = c.channel AND p.thread_ts = c.thread_ts AND p.key LIKE 'talk:%'
+  AND starts_with(p.key, 'talk:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':')
+""")
+"""The first condition on the key is the index's own."""
+_DELETE_HANDOVER_POSTS = text("""
+DELETE FROM posts p USING handovers h, conversations c
+WHERE h.conversation_id = ANY(:ids) AND c.id = h.conversation_id AND p.key LIKE 'handover:%'
+  AND starts_with(p.key, 'handover:' || c.team || ':' || c.channel || ':' || c.thread_ts || ':' || h.turn || ':')
+""")
+"""They stand in two channels."""
+
+
+@dataclass(frozen=True)
+class WaitingConversation:
+    """A conversation whose workflow must run; `id` is its place in the order of all."""
+
+    id: int
+    thread: Thread
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A row as the transaction that has locked it knows it. `savepoint`: within which, if any.
+
+    `raised`: the transaction has raised its revision.
+    """
+
+    row: Conversation
+    savepoint: NestedTransaction | None
+    raised: bool
+
+    @property
+    def valid(self) -> bool:
+        """A savepoint that was rolled back has given its locks and changes back."""
+        return self.savepoint is None or self.savepoint.is_active
+
+
+class ConversationStore:
+    """A transaction locks a conversation's row once: nobody else changes it until the transaction ends, and what the
+    transaction changes of it is known. Everything is safe to repeat.
+    """
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def lock(self, thread: Thread) -> Conversation:
+        """Wait for the conversation's row, and hold it until the transaction ends.
+
+        Raises:
+            ConversationNotFound: nobody has spoken to the bot in this thread.
+        """
+        row = await self.lock_if_exists(thread)
+        if row is None:
+            raise ConversationNotFound(f"there is no conversation in {thread.key}: speak to the bot there first")
+        return row
+
+    async def lock_if_exists(self, thread: Thread) -> Conversation | None:
+        """As `lock`; None when there is no row."""
+        held = self._held().get(thread)
+        if held and held.valid:
+            return held.row
+        query = select(conversations).where(in_thread(thread))
+        row = (await self._tx.execute(query.with_for_update(key_share=True))).one_or_none()
+        if row is not None:
+            self._hold(row, raised=False)
+        return row
+
+    async def lock_or_create(self, thread: Thread) -> Conversation:
+        """The locked row, made now if need be; another transaction may be making it too."""
+        await self._tx.execute(insert(conversations).values(thread_key(thread)).on_conflict_do_nothing())
+        return await self.lock(thread)
+
+    async def find_id(self, thread: Thread) -> int | None:
+        """The row's id; None where nobody has spoken to the bot."""
+        held = self._held().get(thread)
+        if held and held.valid:
+            return int(held.row.id)
+        return (await self._tx.execute(select(conversations.c.id).where(in_thread(thread)))).scalar_one_or_none()
+
+    async def update(self, conversation_id: int, **values: object) -> None:
+        """Change the locked row, raising its revision by one."""
+        now: dict[str, object] = {"rev": conversations.c.rev + 1, "last_at": func.now()}
+        changed = update(conversations).where(conversations.c.id == conversation_id).values(now | values)
+        self._hold((await self._tx.execute(changed.returning(conversations))).one(), raised=True)
+
+    async def touch(self, thread: Thread) -> None:
+        """Raise the revision of the locked row, unless this transaction has raised it: something of it has changed."""
+        row = await self.lock(thread)
+        if not self._held()[thread].raised:
+            await self.update(row.id)
+
+    async def current_step(self, thread: Thread, turn: int, step: int) -> int:
+        """The step of a turn that may write in the transcript: this one, or a later one that has taken up messages.
+
+        0: the turn is settled. It stays so until the transaction ends.
+        """
+        row = await self.lock(thread)
+        if turn <= row.turn:
+            return 0
+        return max(step, row.reading_step) if row.reading_turn == turn else step
+
+    async def has_several_people(self, thread: Thread) -> bool:
+        """Whether several people write in it: then what calls nobody is not for the bot."""
+        return bool((await self.lock(thread)).has_several_people)
+
+    async def discard_stale_stops(self, conversation_id: int) -> None:
+        """Words to stop that have nothing to stop any more go to the last settled turn."""
+        await self._tx.execute(_DISCARD_STALE_STOPS, {"id": conversation_id})
+
+    async def clear_question(self, conversation_id: int, users: Sequence[str]) -> None:
+        """Some people said to stop: what one of them was asked last waits for nothing any more."""
+        if users:
+            await self._tx.execute(_CLEAR_QUESTION, {"id": conversation_id, "users": list(users)})
+            self._held().clear()
+
+    async def snapshot(self, thread: Thread) -> ConversationSnapshot:
+        """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
+        connection = self._tx.sync_connection
+        size = connection.get_execution_options().get("context_bytes") if connection else None
+        given = {"messages": MESSAGES, "bytes": size or CONTEXT_BYTES, "added": _ADDED, "summary": _SUMMARY}
+        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread) | given)).one_or_none()
+        if row is None:
+            return ConversationSnapshot()
+        return ConversationSnapshot(
+            rev=row.rev,
+            exists=True,
+            message_count=row.stored,
+            turn=row.turn,
+            turn_due=row.turn_due,
+            addressed_due=row.addressed_due,
+            stop_due=row.stop_due,
+            unposted_turns=tuple(row.unposted_turns),
+            open_question=row.question,
+            cost_usd=row.cost_usd,
+            crowded=row.crowded,
+        )
+
+    async def add_usage(
+        self, thread: Thread, turn: int, step: int, purpose: str, usage: Usage, milliseconds: int
+    ) -> None:
+        """Store what a call of the model cost; each call that was made counts, be it the same again.
+
+        Args:
+            purpose: `think`, `summarise`, `analyse`, `decide` or `compare`.
+        """
+        row = await self.lock(thread)
+        call = {"turn": turn, "step": step, "purpose": purpose, "milliseconds": milliseconds}
+        await self._tx.execute(insert(model_calls).values(conversation_id=row.id, **call, **asdict(usage)))
+        await self.update(row.id, cost_usd=row.cost_usd + usage.cost_usd)
+
+    async def thread_of_message(self, team: str, channel: str, ts: str) -> Thread | None:
+        """The conversation in which a person's message, or an answer of the bot, stands; two indexed reads."""
+        identity = message_id(team, channel, ts)
+        given = {"message_id": identity, "team": team, "channel": channel, "ts": ts}
+        row = (await self._tx.execute(_THREAD_OF, given)).first()
+        return Thread(*row) if row else None
+
+    async def active_in_channel(self, team: str, channel: str) -> Thread | None:
+        """The conversation in a channel in which something waits for its answer, the last active; None without one."""
+        row = (await self._tx.execute(_WORKING, {"team": team, "channel": channel})).one_or_none()
+        return Thread(*row) if row else None
+
+    async def waiting_conversations(self, after: int, limit: int, quiet: float) -> list[WaitingConversation]:
+        """Conversations in which a message waits for its answer, or an answer waits to be posted, in order.
+
+        Args:
+            quiet: seconds of silence after which a run of theirs ends.
+        """
+        rows = await self._tx.execute(_WAITING, {"after": after, "limit": limit, "quiet": quiet})
+        return [WaitingConversation(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
+
+    async def prune(self, before: float, limit: int = 100) -> int:
+        """Delete what conversations hold that nothing has changed since a moment, at most `limit` of them.
+
+        What was said, thought and answered goes, and what the thread was about. The row stays with its numbers, so that
+        a conversation which begins anew in the thread never meets the keys of the old one.
+
+        Args:
+            before: seconds since 1970.
+
+        Returns:
+            how many, so that 0 means none is left.
+        """
+        old = list((await self._tx.execute(_OLD, {"before": before, "limit": limit})).scalars())
+        for statement in (_UNBIND, _UNREGISTER, _DELETE_POSTS, _DELETE_HANDOVER_POSTS):
+            await self._tx.execute(statement, {"ids": old})
+        for table in _TABLES:
+            await self._tx.execute(delete(table).where(table.c.conversation_id.in_(old)))
+        nobody = {"first_author": "", "has_several_people": False}
+        nothing = {"stored": 0, "question": "", "summary": "", "summary_until": 0, "cost_usd": 0.0, **nobody}
+        emptied = update(conversations).where(conversations.c.id.in_(old))
+        await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **nothing))
+        return len(old)
+
+    def _held(self) -> dict[Thread, _Held]:
+        """The rows that the transaction under way has locked."""
+        connection, info = self._tx.sync_connection, self._tx.info
+        transaction = connection and connection.get_transaction()
+        if transaction is None or info.get(_HELD, (None,))[0] is not transaction:
+            info[_HELD] = (transaction, {})
+        held: dict[Thread, _Held] = info[_HELD][1]
+        return held
+
+    def _hold(self, row: Conversation, *, raised: bool) -> None:
+        connection = self._tx.sync_connection
+        savepoint = connection.get_nested_transaction() if connection else None
+        self._held()[Thread(row.team, row.channel, row.thread_ts)] = _Held(row, savepoint, raised)
+
+
+def in_thread(thread: Thread) -> ColumnElement[bool]:
+    """Of `conversations`: the row of a thread."""
+    row = conversations.c
+    return and_(row.team == thread.team, row.channel == thread.channel, row.thread_ts == thread.ts)
+
+
+def thread_key(thread: Thread) -> dict[str, str]:
+    """The columns that identify a thread."""
+    return {"team": thread.team, "channel": thread.channel, "thread_ts": thread.ts}
+
+
+def active_threads_query(team: str, since: float) -> Query:
+    """`(channel, thread_ts, active_at)` of the conversations in which something was said since a moment.
+
+    Args:
+        since: seconds since 1970.
+    """
+    row = conversations.c
+    return select(row.channel, row.thread_ts, func.extract("epoch", row.last_at).label("active_at")).where(
+        row.team == team,
+        row.stored > 0,
+        row.last_at > func.to_timestamp(since),
+        row.thread_ts.regexp_match("^[0-9]{1,12}[.][0-9]{6}$"),
+    )

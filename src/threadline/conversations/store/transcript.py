@@ -1,0 +1,196 @@
+"""TranscriptStore: what the model reads of a conversation: added to at its end, each entry once, in its order.
+
+A message is kept as JSON in ASCII, so that it comes back the same to the last character. Python's strings may hold
+halves of surrogate pairs, and JSON writes two halves that meet as it writes the character which they would make; so a
+half is written as a mark of ours and its number. The mark is a noncharacter, which Unicode leaves to programs for such
+uses (https://www.unicode.org/faq/private_use.html).
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sqlalchemy import Row, select, text, update
+
+from threadline.conversations.store.conversation import ConversationStore, in_thread, thread_key
+from threadline.conversations.tables import conversations, transcript_entries
+from threadline.db.engine import Transaction
+from threadline.db.values import storable_key
+from threadline.models.model import Message, Role, ToolCall, ToolKind
+from threadline.slack.model import Thread
+
+DELETED = "(deleted by its author)"
+"""Stands where a person's words stood."""
+REMOVED = "(something of it was deleted by its author: read the thread again to see what is left)"
+"""Stands where what a tool had read of the thread stood."""
+THREAD_TOOLS = ("slack.get.thread", "slack_get_thread")
+"""The name of the tool that reads the thread in Slack, and its name as providers write it."""
+_MARK = "\ufdd0"
+_UNWRITABLE = re.compile(r"[\ud800-\udfff\ufdd0]")
+_MARKED = re.compile(r"\ufdd0([0-9a-f]{4})")
+_row = transcript_entries.c
+
+_APPEND = text("""
+INSERT INTO transcript_entries (conversation_id, position, key, turn, step, body)
+SELECT :id, coalesce((SELECT max(position) FROM transcript_entries WHERE conversation_id = :id), 0)
+       + row_number() OVER (ORDER BY e.number), e.key, :turn, :step, e.body
+FROM unnest(CAST(:keys AS text[]), CAST(:bodies AS text[])) WITH ORDINALITY AS e (key, body, number)
+WHERE NOT EXISTS (SELECT FROM transcript_entries t WHERE t.conversation_id = :id AND t.key = e.key)
+""")
+_READ = text("""
+SELECT c.summary_until, t.position, t.key, t.turn, t.step, t.body,
+       CASE WHEN row_number() OVER (ORDER BY t.position) = 1 THEN c.summary END AS summary
+FROM conversations c
+LEFT JOIN transcript_entries t ON t.conversation_id = c.id AND t.position > c.summary_until AND t.position >= :since
+WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts ORDER BY t.position
+""")
+
+
+@dataclass(frozen=True)
+class TranscriptEntry:
+    """A message of the transcript. `position` counts from 1; `key` says what it is, `turn` and `step` when it came."""
+
+    position: int
+    key: str
+    turn: int
+    step: int
+    message: Message
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """`summary` tells of what came before `messages`, up to the position `summary_until`; empty when that is 0."""
+
+    summary: str = ""
+    summary_until: int = 0
+    messages: tuple[TranscriptEntry, ...] = ()
+
+
+class TranscriptStore:
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    async def append(self, thread: Thread, turn: int, step: int, entries: Sequence[tuple[str, Message]]) -> int:
+        """Add messages at the end, each under its key, in their order; what a key has stood for first, stands.
+
+        Returns:
+            how many are new.
+
+        Raises:
+            ConversationNotFound: nothing is stored in this thread.
+        """
+        row = await ConversationStore(self._tx).lock(thread)
+        bodies: dict[str, str] = {}
+        for key, message in entries:
+            bodies.setdefault(storable_key(key), encode_message(message))
+        given = {"id": row.id, "turn": turn, "step": step, "keys": list(bodies), "bodies": list(bodies.values())}
+        return (await self._tx.execute(_APPEND, given)).rowcount if bodies else 0
+
+    async def get(self, thread: Thread, key: str) -> Message | None:
+        """The message under a key; None when there is none."""
+        query = select(_row.body).join(conversations, conversations.c.id == _row.conversation_id)
+        body = (await self._tx.execute(query.where(in_thread(thread), _row.key == storable_key(key)))).scalar()
+        return None if body is None else decode_message(body)
+
+    async def read(self, thread: Thread, *, since: int = 0) -> Transcript:
+        """All that no summary tells yet, in order, from a position on; nothing when the thread has no conversation."""
+        rows = (await self._tx.execute(_READ, thread_key(thread) | {"since": since})).all()
+        if not rows:
+            return Transcript()
+        entries = tuple(_entry(each) for each in rows if each.position is not None)
+        return Transcript(rows[0].summary, rows[0].summary_until, entries)
+
+    async def entries_of(self, thread: Thread, turn: int) -> tuple[TranscriptEntry, ...]:
+        """What a turn has brought, in order, whether a summary tells it or not."""
+        query = select(transcript_entries).join(conversations, conversations.c.id == _row.conversation_id)
+        mine = query.where(in_thread(thread), _row.turn == turn).order_by(_row.position)
+        return tuple(_entry(each) for each in await self._tx.execute(mine))
+
+    async def rewrite(self, thread: Thread, key: str, content: str) -> None:
+        """Put other words under a key, if it is there. A summary that may tell of the old ones is given up."""
+        row = await ConversationStore(self._tx).lock(thread)
+        await self._rewrite(row.id, [storable_key(key)], content)
+
+    async def delete_content(self, thread: Thread, message_ids: Collection[str]) -> None:
+        """Remove what people have deleted. A summary that may tell of it is given up, to be made anew.
+
+        Args:
+            message_ids: of messages and of edits, taken up or not.
+        """
+        row = await ConversationStore(self._tx).lock(thread)
+        await self._rewrite(row.id, [storable_key(f"u:{each}") for each in message_ids], DELETED)
+
+    async def remove_thread_reads(self, thread: Thread) -> list[int]:
+        """Remove what a tool has read of the thread, in which something was deleted: which words those were, nobody
+        knows. A summary that may tell of it is given up, to be made anew. The tool may be asked again.
+
+        Returns:
+            the turns that had read it.
+        """
+        row = await ConversationStore(self._tx).lock(thread)
+        query = select(_row.turn, _row.step, _row.body).where(_row.conversation_id == row.id)
+        called = query.where(_row.key.startswith("a:"), _row.body.regexp_match("slack[._]get[._]thread"))
+        keys = [
+            storable_key(f"t:{turn}:{step}:{call.id}")
+            for turn, step, body in await self._tx.execute(called)
+            for call in decode_message(body).calls
+            if call.name in THREAD_TOOLS
+        ]
+        return await self._rewrite(row.id, keys, REMOVED) if keys else []
+
+    async def replace_with_summary(self, thread: Thread, summary: str, until: int) -> None:
+        """From now on `summary` stands for all up to the position `until`. One that tells less changes nothing."""
+        further = update(conversations).where(in_thread(thread), conversations.c.summary_until < until)
+        await self._tx.execute(further.values(summary=summary, summary_until=until))
+
+    async def _rewrite(self, conversation_id: int, keys: Collection[str], content: str) -> list[int]:
+        """Put other words under keys; returns the turns in which something else stood there."""
+        mine = _row.conversation_id == conversation_id
+        query = select(_row.position, _row.turn, _row.body).where(mine, _row.key.in_(keys))
+        read = [(position, turn, decode_message(body)) for position, turn, body in await self._tx.execute(query)]
+        found = [each for each in read if each[2].content != content]
+        for position, _, message in found:
+            # Without what the provider has said of it in the old words.
+            body = encode_message(replace(message, content=content, opaque=""))
+            await self._tx.execute(update(transcript_entries).where(mine, _row.position == position).values(body=body))
+        if found:
+            told = conversations.c.summary_until >= min(position for position, _, _ in found)
+            void = update(conversations).where(conversations.c.id == conversation_id, told)
+            await self._tx.execute(void.values(summary="", summary_until=0))
+        return sorted({turn for _, turn, _ in found})
+
+
+def _entry(row: Row[Any]) -> TranscriptEntry:
+    return TranscriptEntry(row.position, row.key, row.turn, row.step, decode_message(row.body))
+
+
+def encode_message(message: Message) -> str:
+    """What is empty is left out."""
+    return json.dumps(_map_text(_mark, {name: value for name, value in asdict(message).items() if value}))
+
+
+def decode_message(body: str) -> Message:
+    """The message that `encode_message` has written."""
+    raw = _map_text(_unmark, json.loads(body))
+    calls = tuple(ToolCall(**{**call, "kind": ToolKind(call["kind"])}) for call in raw.pop("calls", ()))
+    return Message(role=Role(raw.pop("role")), calls=calls, **raw)
+
+
+def _map_text(change: Callable[[str], str], value: Any) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: _map_text(change, each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_map_text(change, each) for each in value]
+    return value
+
+
+def _mark(text: str) -> str:
+    return _UNWRITABLE.sub(lambda found: f"{_MARK}{ord(found[0]):04x}", text)
+
+
+def _unmark(text: str) -> str:
+    return _MARKED.sub(lambda found: chr(int(found[1], 16)), text)

@@ -1,0 +1,321 @@
+"""TurnStore: the turns of conversations. A turn's row holds its route from its start, and how it ended."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, and_, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from threadline.conversations.model.conversation import OutcomeKind
+from threadline.conversations.store.conversation import Conversation, ConversationStore, in_thread, thread_key
+from threadline.conversations.tables import conversation_turns, conversations
+from threadline.db.engine import Transaction
+from threadline.db.values import storable
+from threadline.jobs.model import JOB_QUESTION
+from threadline.operator.model.routing import TurnRoute, normalise_question, truncate_question
+from threadline.slack.model import Thread
+
+MAX_RESUMED_TURNS = 6
+"""Turns whose messages are one request, the last one included; what came before is in the transcript all the same."""
+_MAX_QUESTION = 200
+_ROUTE = TypeAdapter(TurnRoute)
+_NO_CONTEXT: dict[str, Any] = {"context": "", "patterns": "", "analysis": ""}
+_row = conversation_turns.c
+
+_USAGE = text("""
+SELECT coalesce(sum(m.input_tokens + m.output_tokens), 0) AS tokens, coalesce(sum(m.cost_usd), 0) AS cost_usd,
+       count(*) FILTER (WHERE m.purpose = 'think') AS model_calls,
+       (SELECT extract(epoch FROM clock_timestamp() - t.created_at) FROM conversation_turns t
+        WHERE t.conversation_id = :id AND t.turn = :turn) AS seconds,
+       ARRAY(SELECT e.tool_name FROM agent_tool_executions e
+             WHERE e.team = :team AND e.channel = :channel AND e.thread_ts = :thread_ts AND e.turn = :turn
+             ORDER BY e.step, e.created_at, e.call_id) AS tools
+FROM model_calls m WHERE m.conversation_id = :id AND m.turn = :turn
+""")
+_TAKE_THE_REST = text("""
+UPDATE conversation_messages SET turn = :turn, step = 0
+WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND (CAST(:until AS numeric) IS NULL OR said_at < :until)
+  AND NOT (CAST(:silent AS boolean) AND addressed)
+""")
+_LAST_STOP = text("""
+SELECT max(said_at) FROM conversation_messages WHERE conversation_id = :id AND message_type = 'stop' AND turn IS NULL
+""")
+_TEXTS = text("""
+WITH mine AS (
+    SELECT * FROM conversation_messages WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+)
+SELECT m.message_text FROM mine m
+WHERE m.redacted_at IS NULL AND (m.addressed OR position('<@' IN m.message_text) = 0 AND m.sender_id IN (
+    SELECT sender_id FROM mine WHERE addressed
+    UNION ALL
+    SELECT sender_id FROM mine WHERE step = 1 AND NOT EXISTS (SELECT FROM mine WHERE addressed)))
+ORDER BY m.said_at, m.seq
+""")
+"""Where nobody called the bot, whoever was alone with it when the turn began has spoken to it."""
+_OPEN_QUESTIONS = text("""
+SELECT last.user_id, last.turn, last.said_at FROM (
+    SELECT DISTINCT ON (t.user_id) t.user_id, t.turn, t.kind, coalesce(
+        (SELECT max(m.said_at) FROM conversation_messages m
+         WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id
+           AND m.message_type = 'message'), 0) AS said_at
+    FROM conversation_turns t
+    WHERE t.conversation_id = :id AND t.settled_at IS NOT NULL AND t.kind NOT IN ('told', 'silent')
+      AND NOT (t.kind <> ALL(:kinds) AND (
+          SELECT coalesce(bool_and(m.message_id ~ :job), false) FROM conversation_messages m
+          WHERE m.conversation_id = :id AND m.turn = t.turn AND m.sender_id = t.user_id AND m.message_type = 'message'))
+    ORDER BY t.user_id, t.turn DESC
+) last
+WHERE last.kind = ANY(:kinds) AND NOT EXISTS (
+    SELECT FROM conversation_messages s
+    WHERE s.conversation_id = :id AND s.message_type = 'stop' AND s.sender_id = last.user_id
+      AND s.said_at > last.said_at)
+""")
+"""What was told by rule, or kept silent about, answers nothing, and neither does what a job has asked in somebody's
+name; a word to stop ends the wait."""
+_LAST_ANSWERS = text("""
+SELECT DISTINCT ON (v.thread_ts) v.thread_ts, left(t.answer, :longest) AS answer, t.posted_at
+FROM conversations v JOIN conversation_turns t ON t.conversation_id = v.id
+WHERE v.team = :team AND v.channel = :channel AND v.thread_ts = ANY(:threads)
+  AND t.settled_at IS NOT NULL AND t.posted_at IS NOT NULL AND t.answer <> ''
+  AND NOT EXISTS (SELECT FROM conversation_messages m
+                  WHERE m.conversation_id = v.id AND m.turn = t.turn AND m.redacted_at IS NOT NULL)
+ORDER BY v.thread_ts, t.turn DESC
+""")
+
+
+@dataclass(frozen=True)
+class TurnPlan:
+    """A turn's route. `context`, `patterns` and `analysis` are empty once it is settled; `layers` tell what was read.
+
+    `result` is what it came to; None while it runs.
+    """
+
+    route: TurnRoute
+    context: str = ""
+    patterns: str = ""
+    analysis: str = ""
+    layers: tuple[Mapping[str, Any], ...] = ()
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class SettledTurn:
+    """How a turn ended. `posted_at` is None while its answer is not in Slack."""
+
+    kind: OutcomeKind
+    answer: str
+    user_id: str
+    wants_detail: bool
+    model_calls: int
+    settled_at: datetime
+    posted_at: datetime | None
+
+
+@dataclass(frozen=True)
+class TurnUsage:
+    """What a turn took so far. `seconds` since it was routed; `tools` by their own names, in order."""
+
+    model_calls: int
+    tokens: int
+    cost_usd: float
+    seconds: float
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """`turn` has asked; `said_at` is when the person last spoke in it (seconds since 1970, Slack's clock)."""
+
+    turn: int
+    said_at: Decimal
+
+
+@dataclass(frozen=True)
+class PostedAnswer:
+    """The beginning of an answer, and when it was posted."""
+
+    answer: str
+    at: datetime
+
+
+class TurnStore:
+    """What changes a turn holds its conversation's row until the transaction ends; a settled turn stays as it is."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._conversations = ConversationStore(tx)
+
+    async def plan(self, thread: Thread, turn: int) -> TurnPlan | None:
+        """A turn's route and what it was told; None where it was not routed yet, or ended before."""
+        query = select(conversation_turns).join(conversations)
+        query = query.where(in_thread(thread), _row.turn == turn, _row.route.is_not(None))
+        row = (await self._tx.execute(query)).one_or_none()
+        if row is None:
+            return None
+        route = _ROUTE.validate_python(row.route)
+        return TurnPlan(route, row.context, row.patterns, row.analysis, tuple(row.layers), row.result)
+
+    async def settled(self, thread: Thread, turn: int) -> SettledTurn | None:
+        """How a turn ended; None when it has not."""
+        columns = (
+            _row.kind,
+            _row.answer,
+            _row.user_id,
+            _row.wants_detail,
+            _row.model_calls,
+            _row.settled_at,
+            _row.posted_at,
+        )
+        query = select(*columns).join_from(conversation_turns, conversations).where(in_thread(thread))
+        row = (await self._tx.execute(query.where(_row.turn == turn, _row.settled_at.is_not(None)))).one_or_none()
+        return SettledTurn(OutcomeKind(row.kind), *row[1:]) if row else None
+
+    async def begin(self, thread: Thread, turn: int, route: TurnRoute) -> None:
+        """Write down a turn's route; the first one stands."""
+        row = await self._conversations.lock(thread)
+        written = _ROUTE.dump_python(route, mode="json")
+        new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, route=written)
+        await self._tx.execute(new.on_conflict_do_nothing())
+
+    async def reroute(self, thread: Thread, turn: int, route: TurnRoute) -> None:
+        """The turn takes another route from now on: the operator continues where the first agent has failed."""
+        await self._change(thread, turn, route=_ROUTE.dump_python(route, mode="json"))
+
+    async def set_context(
+        self, thread: Thread, turn: int, context: str, patterns: str, layers: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """What the operator is told in this turn: what was gathered first stands, so that no step is told more."""
+        told = {"context": context, "patterns": patterns, "layers": list(layers)}
+        await self._change(thread, turn, _row.context == "", **told)
+
+    async def set_analysis(self, thread: Thread, turn: int, analysis: str) -> None:
+        """What the model made of the request; the first analysis stands."""
+        await self._change(thread, turn, _row.analysis == "", analysis=analysis)
+
+    async def delete_content(self, conversation_id: int) -> None:
+        """Somebody has deleted words that the operator may have been told: all that it was told is removed."""
+        mine = _row.conversation_id == conversation_id
+        await self._tx.execute(update(conversation_turns).where(mine, _row.settled_at.is_(None)).values(**_NO_CONTEXT))
+
+    async def settle(
+        self,
+        thread: Thread,
+        turn: int,
+        kind: OutcomeKind,
+        answer: str,
+        user_id: str,
+        *,
+        wants_detail: bool = False,
+        model_calls: int = 0,
+        question: str = "",
+        result: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End a turn: what it has taken up is answered, and what it was told is removed. The first end stands.
+
+        Args:
+            user_id: whom it answers.
+            wants_detail: whether they asked for a long answer.
+            question: the start of what the bot asks with it; a silent turn leaves an earlier question open.
+            result: what it came to, in figures.
+        """
+        row = await self._conversations.lock(thread)
+        ended: dict[str, Any] = {"kind": kind.value, "answer": answer, "user_id": user_id, "wants_detail": wants_detail}
+        ended |= {"model_calls": model_calls, "result": result and dict(result), "settled_at": func.now()}
+        new = insert(conversation_turns).values(conversation_id=row.id, turn=turn, **ended)
+        first = new.on_conflict_do_update(
+            index_elements=["conversation_id", "turn"], set_=ended | _NO_CONTEXT, where=_row.settled_at.is_(None)
+        )
+        if (await self._tx.execute(first.returning(_row.turn))).first():
+            await self._take_the_rest(row, turn, kind)
+            asked = row.question if kind is OutcomeKind.SILENT else storable(question)[:_MAX_QUESTION]
+            await self._conversations.update(row.id, turn=max(row.turn, turn), question=asked)
+            await self._conversations.discard_stale_stops(row.id)
+
+    async def mark_posted(self, thread: Thread, turn: int) -> None:
+        """A turn's answer is in Slack."""
+        row = await self._conversations.lock(thread)
+        unposted = (_row.conversation_id == row.id, _row.turn == turn, _row.posted_at.is_(None))
+        await self._tx.execute(update(conversation_turns).where(*unposted).values(posted_at=func.now()))
+        await self._conversations.touch(thread)
+
+    async def usage(self, thread: Thread, turn: int) -> TurnUsage:
+        row = await self._conversations.lock(thread)
+        used = (await self._tx.execute(_USAGE, thread_key(thread) | {"id": row.id, "turn": turn})).one()
+        spent = (used.model_calls, used.tokens, float(used.cost_usd), float(used.seconds or 0))
+        return TurnUsage(*spent, tuple(used.tools))
+
+    async def open_questions(
+        self, thread: Thread, kinds: Sequence[OutcomeKind] = (OutcomeKind.ASKED,)
+    ) -> dict[str, OpenQuestion]:
+        """What nobody has answered yet, by the id of whoever was asked.
+
+        What was told by rule since then, such as that there is no such RFP, leaves it open, and so does a silent turn.
+
+        Args:
+            kinds: of the turns that have asked.
+        """
+        row = await self._conversations.lock(thread)
+        which = {"id": row.id, "job": JOB_QUESTION, "kinds": [each.value for each in kinds]}
+        rows = await self._tx.execute(_OPEN_QUESTIONS, which)
+        return {row.user_id: OpenQuestion(row.turn, row.said_at) for row in rows}
+
+    async def texts(self, thread: Thread, turn: int) -> list[str]:
+        """What was said to the bot that a turn has used, as it reads now, without what was deleted: what is addressed
+        to it, and what its askers wrote besides and called nobody with."""
+        row = await self._conversations.lock(thread)
+        return list((await self._tx.execute(_TEXTS, {"id": row.id, "turn": turn})).scalars())
+
+    async def request_texts(self, thread: Thread, turn: int, *, whole: bool = False) -> list[str]:
+        """What somebody asks of a turn: each message of it and of the turns that it resumes, the earliest turn first,
+        as far as the operator reads it; what was deleted is left out.
+
+        Args:
+            whole: to the end.
+        """
+        texts: list[str] = []
+        for _ in range(MAX_RESUMED_TURNS):
+            texts = [*await self.texts(thread, turn), *texts]
+            plan = await self.plan(thread, turn)
+            if plan is None or not plan.route.resumes:
+                break
+            turn = plan.route.resumes
+        asked = [normalise_question(each) for each in texts]
+        return asked if whole else [truncate_question(each) for each in asked]
+
+    async def last_answers(
+        self, team: str, channel: str, threads: Collection[str], longest: int = 2_000
+    ) -> dict[str, PostedAnswer]:
+        """What was posted last in these threads of a channel, by their `ts`; not those in which nothing was.
+
+        An answer to what was deleted since may quote it, and is left out.
+
+        Args:
+            longest: characters of each.
+        """
+        given = {"team": team, "channel": channel, "threads": list(threads), "longest": longest}
+        rows = await self._tx.execute(_LAST_ANSWERS, given)
+        return {row.thread_ts: PostedAnswer(row.answer, row.posted_at) for row in rows}
+
+    async def _take_the_rest(self, row: Conversation, turn: int, kind: OutcomeKind) -> None:
+        """Who said to stop meant all that was said before it; a failure answers for all if there was no thought.
+
+        One that nobody is told of does not for what was addressed to the bot, and came before the workflow heard of it.
+        """
+        if kind not in (OutcomeKind.STOPPED, OutcomeKind.FAILED, OutcomeKind.SILENT):
+            return
+        stop = None
+        if kind is OutcomeKind.STOPPED:
+            stop = (await self._tx.execute(_LAST_STOP, {"id": row.id})).scalar_one()
+        if stop is not None or row.reading_turn < turn:
+            rest = {"id": row.id, "turn": turn, "until": stop, "silent": kind is OutcomeKind.SILENT}
+            await self._tx.execute(_TAKE_THE_REST, rest)
+
+    async def _change(self, thread: Thread, turn: int, where: ColumnElement[bool] | None = None, **values: Any) -> None:
+        row = await self._conversations.lock(thread)
+        running = and_(_row.conversation_id == row.id, _row.turn == turn, _row.settled_at.is_(None))
+        which = running if where is None else and_(running, where)
+        await self._tx.execute(update(conversation_turns).where(which).values(**values))
