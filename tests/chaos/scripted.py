@@ -20,7 +20,7 @@ from tests.chaos.plan import seeded_random
 from tests.support.decision_forms import decision_form
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import Action, TurnEnded
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.db.agent_role import agent_database
 from threadline.db.engine import Database
 from threadline.errors import Transient
