@@ -80,7 +80,7 @@ async def test_turn_that_fails_before_its_process_starts_leaves_nothing(
     def refuses(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(runner, "bug_server", refuses)
+    monkeypatch.setattr(runner, "case_tools", refuses)
     with pytest.raises(OSError, match="No space"):
         await bench.run()
     monkeypatch.setattr(Path, "write_text", refuses)

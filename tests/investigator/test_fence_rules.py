@@ -6,7 +6,7 @@ import pytest
 from claude_agent_sdk import AssistantMessage, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
 
 from threadline.cases.model import Entry
-from threadline.investigator.fences import PART_BYTES, Part, fence, parts, parts_in
+from threadline.investigator.fences import PART_BYTES, MessagePart, fence, parts, parts_in
 from threadline.investigator.stream import READING_TOOL, ReadTracker
 
 AT = datetime(2026, 11, 21, 10, 4, 5, tzinfo=UTC)
@@ -42,7 +42,7 @@ def test_parts_hold_the_whole_text_and_none_is_too_large(text: str) -> None:
     assert "".join(piece.split("\n", 1)[1].removesuffix("\n</message>") for piece in pieces) == text
     assert all(len(piece.encode()) < PART_BYTES + 300 for piece in pieces)
     told = list(parts_in("\n".join(pieces)))
-    assert told == [Part(3, index, len(pieces)) for index in range(1, len(pieces) + 1)]
+    assert told == [MessagePart(3, index, len(pieces)) for index in range(1, len(pieces) + 1)]
 
 
 def _reply(message_id: str, *blocks: ContentBlock) -> AssistantMessage:

@@ -55,9 +55,6 @@ class CaseChannels:
     tiers: Sequence[Sequence[str]] = ()
     targets: Mapping[Severity, SlaTarget] = field(default_factory=lambda: DEFAULT_TARGETS)
 
-    def target(self, severity: Severity) -> SlaTarget:
-        return self.targets[severity]
-
     def on_call(self, tier: int) -> Sequence[str]:
         return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
 
@@ -163,7 +160,7 @@ class LiveCasePostActivities(CasePostActivities):
         await self._open_escalation(case, number, root)
         words = blocks.escalated_text(case.bug_id, audience.reporter_text(told.result, told.reporter_words))
         await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
-        return Escalation(case.bug_id, number, self._channels.target(case.severity), len(self._channels.tiers))
+        return Escalation(case.bug_id, number, self._channels.targets[case.severity], len(self._channels.tiers))
 
     async def _open_escalation(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> None:
         """An escalation has a thread of its own, or the case's summary thread when both share a channel."""

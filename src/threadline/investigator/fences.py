@@ -16,7 +16,7 @@ _HEAD = re.compile(r'^<message number="(\d+)" [^\n]*?(?: part="(\d+)/(\d+)")?>$'
 
 
 @dataclass(frozen=True)
-class Part:
+class MessagePart:
     """Part `index` of `count` of the message `seq`, both counted from 1."""
 
     seq: int
@@ -51,11 +51,11 @@ def parts(entry: Entry) -> list[str]:
     return [fence(entry, piece, mark=f'part="{n}/{len(pieces)}"') for n, piece in enumerate(pieces, start=1)]
 
 
-def parts_in(text: str) -> Iterator[Part]:
+def parts_in(text: str) -> Iterator[MessagePart]:
     """Which messages, or parts of them, a text that was made of fences shows."""
     for found in _HEAD.finditer(text):
         seq, index, count = found.groups(default="1")
-        yield Part(int(seq), int(index), int(count))
+        yield MessagePart(int(seq), int(index), int(count))
 
 
 def neutralise(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from claude_agent_sdk import ClaudeAgentOptions, SessionStore
+from claude_agent_sdk import ClaudeAgentOptions, SessionStore, create_sdk_mcp_server
 
 from threadline.cases.contract import TurnRequest
 from threadline.cases.outcome import (
@@ -33,7 +33,7 @@ from threadline.investigator.stream import (
     TurnMonitor,
     raise_for_result,
 )
-from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, bug_server
+from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, case_tools
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads.model import SenderType
 
@@ -168,7 +168,7 @@ class Investigator:
         self, turn: TurnInput, sandbox: Sandbox, monitor: TurnMonitor, store: TurnSessionStore, parent: str | None
     ) -> ClaudeAgentOptions:
         policy = WorkspacePolicy(turn.workspace, may_fix=turn.claim.may_fix)
-        server = bug_server(turn.claim.bug_id, turn.records, self._queries, self._logs, self._config.tool_limits)
+        tools = case_tools(turn.claim.bug_id, turn.records, self._queries, self._logs, self._config.tool_limits)
         return ClaudeAgentOptions(
             cli_path=sandbox.launcher,
             cwd=turn.workspace,
@@ -180,7 +180,7 @@ class Investigator:
             allowed_tools=[f"mcp__{SERVER}__*"],  # a bare "Read" here would open the whole disk
             permission_mode="dontAsk",
             hooks={"PreToolUse": [policy.hook()]},
-            mcp_servers={SERVER: server},
+            mcp_servers={SERVER: create_sdk_mcp_server(SERVER, tools=tools)},
             strict_mcp_config=True,
             setting_sources=[],  # a repository's own settings could run programs and redirect the key
             verbatim_prompts=True,  # or `@/path` in a person's message reads that file

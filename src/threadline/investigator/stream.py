@@ -23,7 +23,7 @@ from claude_agent_sdk import (
 )
 
 from threadline.errors import Permanent, Transient
-from threadline.investigator.fences import Part, parts_in
+from threadline.investigator.fences import MessagePart, parts_in
 
 READING_TOOL = "mcp__bug__get_bug_conversations"
 _KEYS = re.compile(r"sk-[\w-]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)|(?i:(?<=bearer )\S+)")
@@ -66,7 +66,7 @@ class ReadTracker:
 
     def __init__(self) -> None:
         self._calls: dict[str, str] = {}
-        self._waiting: list[tuple[str, Part]] = []
+        self._waiting: list[tuple[str, MessagePart]] = []
         self._seen: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import structlog
-from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server
+from claude_agent_sdk import SdkMcpTool, ToolAnnotations
 
 from threadline.cases.model import ConversationPage, Entry, Service, Severity
 from threadline.errors import Permanent, Transient
@@ -62,17 +62,6 @@ class ToolLimits:
     queries: float = 45.0
 
 
-def bug_server(
-    bug_id: str,
-    records: CaseRecords,
-    queries: ReadOnlyQueries | None,
-    logs: Loki | None,
-    limits: ToolLimits,
-) -> McpSdkServerConfig:
-    """The MCP server of one turn. Each turn gets its own, since the tools hold the case."""
-    return create_sdk_mcp_server(SERVER, tools=case_tools(bug_id, records, queries, logs, limits))
-
-
 def case_tools(
     bug_id: str,
     records: CaseRecords,
@@ -80,7 +69,7 @@ def case_tools(
     logs: Loki | None,
     limits: ToolLimits,
 ) -> list[SdkMcpTool[Any]]:
-    """The tools of one case. Without `queries` or `logs` their tool does not exist."""
+    """The tools of one case, made anew for each turn. Without `queries` or `logs` their tool does not exist."""
     case = _CaseTools(bug_id, records)
     tools = [
         _tool(
