@@ -22,15 +22,15 @@ from threadline.cases.model import CaseReaders
 from threadline.cli import process
 from threadline.conversations.contract import (
     ActRequest,
+    BegunTurn,
+    ConversationTurn,
     DecideRequest,
     FinishRequest,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
 )
-from threadline.conversations.model.conversation import Execution, Outcome, OutcomeKind
-from threadline.conversations.operator_contract import Begun
-from threadline.conversations.workflow import MAX_TURNS, ending_of, react
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, OutcomeKind
+from threadline.conversations.workflow import DEFAULT_MAX_STEPS, react, turn_ending
 from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import NextStep
 from threadline.models.model import ModelReply, ToolCall, ToolChoice
@@ -43,7 +43,12 @@ from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import IncomingMessage
 from threadline.threads.outbox import Outbox
-from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
+from threadline.wiring.conversations import (
+    ConversationFeatureSettings,
+    ConversationOptions,
+    ConversationParts,
+    open_conversations,
+)
 from threadline.wiring.gateway import slack_client
 from threadline_devstack.processes import HOST
 
@@ -82,18 +87,16 @@ class Steps:
 class OneProcess:
     """What the workflow does, without its history: what was begun when the process dies is lost."""
 
-    def __init__(self, talk: Conversing, database: TimedDatabase) -> None:
+    def __init__(self, talk: ConversationParts, database: TimedDatabase) -> None:
         self._talk, self._database = talk, database
 
     async def take(self, request: web.Request) -> web.Response:
         given, before = await request.json(), self._database.taken
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
         steps = Steps()
-        stored = await steps.run(self._talk.thinking.store_messages, StoreRequest(thread, [message]))
-        turn = TalkTurn(thread, stored.marks.turn + 1)
-        begun = await steps.run(self._talk.operator.begin_turn, turn)
-        if stored.marks.crowded:
-            await steps.run(self._talk.thinking.summarise, turn)
+        stored = await steps.run(self._talk.activities.store_messages, StoreRequest(thread, [message]))
+        turn = ConversationTurn(thread, stored.marks.turn + 1)
+        begun = await steps.run(self._talk.activities.begin_turn, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})
 
@@ -101,44 +104,40 @@ class OneProcess:
 class OneTurn:
     """A turn from the way that it was found to go until it is said and remembered."""
 
-    def __init__(self, talk: Conversing, steps: Steps, turn: TalkTurn, begun: Begun) -> None:
+    def __init__(self, talk: ConversationParts, steps: Steps, turn: ConversationTurn, begun: BegunTurn) -> None:
         self._talk, self._steps, self._turn, self._begun = talk, steps, turn, begun
         self._protocol = begun.protocol
         self._step = 0
 
     async def take(self) -> None:
-        operator = self._begun.agent is Agent.OPERATOR
-        if operator:
-            await self._steps.run(self._talk.operator.prepare_turn, self._turn)
-            await self._steps.run(self._talk.operator.analyse_request, self._turn)
-        else:
+        if self._begun.agent is not Agent.OPERATOR:
             await self._decide()
-        most = self._begun.max_turns or MAX_TURNS
-        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=ending_of))
+        most = self._begun.max_turns or DEFAULT_MAX_STEPS
+        await self._finish(await react(self._think, self._act, max_turns=most, ends_turn=turn_ending))
 
     async def _decide(self) -> None:
         """What a turn decides that can be answered at once, as each of the measured ones can."""
         asked = DecideRequest(self._turn.thread, self._turn.turn)
-        decision = await self._steps.run(self._talk.thinking.decide, asked)
+        decision = await self._steps.run(self._talk.activities.decide, asked)
         if decision.course is not NextStep.PROCEED:
             raise RuntimeError(f"a turn that was to be answered is not: {decision.about}")
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         self._step += 1
         request = ThinkRequest(self._turn.thread, self._turn.turn, self._step, choice, self._begun.agent)
-        return (await self._steps.run(self._talk.thinking.think, request)).reply
+        return (await self._steps.run(self._talk.activities.think, request)).reply
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         return [await self._execute(each.reference()) for each in calls]
 
     async def _execute(self, asked: ToolCall) -> Execution:
-        request = ActRequest(self._turn.thread, self._turn.turn, self._step, asked, self._protocol)
-        done = await self._steps.run(self._talk.thinking.act, request)
+        request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
+        (done,) = await self._steps.run(self._talk.activities.act, request)
         if self._protocol and done.protocol:
             self._protocol = self._protocol.joined(done.protocol)
         return done
 
-    async def _finish(self, outcome: Outcome) -> None:
+    async def _finish(self, outcome: ConversationOutcome) -> None:
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = FinishRequest(
             self._turn.thread,
@@ -150,7 +149,7 @@ class OneTurn:
             spoken_by=outcome.spoken_by,
             protocol=self._protocol,
         )
-        await self._steps.run(self._talk.thinking.finish_turn, request)
+        await self._steps.run(self._talk.activities.finish_turn, request)
 
 
 async def _serve(stop: asyncio.Event) -> None:
@@ -160,9 +159,9 @@ async def _serve(stop: asyncio.Event) -> None:
     async with slack_client(SlackSettings.load()) as web_client:
         slack = SlackClient(web_client)
         outbox = Outbox(slack, database)
-        host = Host(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
-        async with conversing(
-            TalkSettings(), database, slack, History(slack), UserDirectory(slack.user), outbox, host
+        options = ConversationOptions(FailureAlerts(outbox, operators), CaseReaders(frozenset(), ""))
+        async with open_conversations(
+            ConversationFeatureSettings(), database, slack, History(slack), UserDirectory(slack.user), outbox, options
         ) as talk:
             application = web.Application()
             application.router.add_post("/", OneProcess(talk, database).take)

@@ -15,7 +15,7 @@ from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.slack.model import Thread
 
 TURN = "an operator's turn with 5 model calls and 4 tool calls"
-STEPS = ("begin_turn", "prepare_turn", "analyse_request")
+STEPS = ("begin_turn", "think")
 """What it does before the operator is asked for the first time; the analysis is one of its calls of the model."""
 AFTER = "what is remembered of a turn is written after its answer: among the CPU, and not among the wall time"
 

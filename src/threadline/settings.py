@@ -521,11 +521,6 @@ class ConversationSettings(SettingsGroup):
         30, ge=1, description="How often tools may change one record in a minute, in all threads together."
     )
 
-    @property
-    def context_bytes(self) -> int:
-        """Four bytes for a token."""
-        return self.conversation_context_tokens * 4
-
 
 class ApprovalSettings(SettingsGroup):
     """Approvals.

@@ -19,7 +19,7 @@ from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.tools import propose_action
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.posting import find_answer_part
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
@@ -167,11 +167,11 @@ class ApprovalScene:
 
     @property
     def posts(self) -> Outbox:
-        return self.talk.speaking._outbox
+        return self.talk.activities.deps.outbox
 
     @property
     def slack(self) -> SlackClient:
-        return self.talk.speaking._slack
+        return self.talk.activities.deps.slack
 
     def activities(
         self, settings: ApprovalRules | None = None, clock: Callable[[], float] = time.time
@@ -233,7 +233,7 @@ class ApprovalScene:
     async def say(self, words: str = "I propose this.") -> SandboxMessage:
         """The turn's one message, as it is posted for any answer."""
         await self.talk.said(f"please do {self.turn}")
-        await self.talk.settle(Outcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)
+        await self.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, words, model_calls=1), self.turn)
         await self.talk.post(self.turn)
         return [each for each in self.talk.posted() if not _OUTCOME.match(each.text)][-1]
 

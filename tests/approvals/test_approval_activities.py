@@ -11,7 +11,7 @@ from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, Appro
 from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalStage, DecideAction, DecideReply, ExpireAction
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
 from threadline.approvals.store import OUTCOME_DUE
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.db.rate_limits import MUTATION_RATE, RateLimits
 from threadline.errors import Permanent, Transient
 from threadline.operator.model.protocol import ProtocolState
@@ -198,7 +198,7 @@ async def test_decision_waits_for_a_message_not_yet_in_slack(desk: ApprovalScene
         await show(desk)
     await desk.talk.said("please do it")
     desk.talk.slack.faults.refuse("chat.postMessage", "is_archived")
-    await desk.talk.settle(Outcome(OutcomeKind.ANSWERED, "I propose this.", model_calls=1), desk.turn)
+    await desk.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "I propose this.", model_calls=1), desk.turn)
     with pytest.raises(Transient, match="message"):
         await show(desk)
     await desk.talk.post(desk.turn)

@@ -22,7 +22,7 @@ from tests.chaos.run import Outcome, play
 from tests.chaos.scripted import ASIDE, CREATE_ITEMS, POST_SUMMARY, POSTED, reply_to
 from tests.chaos.stack import ChaosStack
 from threadline.conversations.model import answers
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.models.model import Message, ModelReply, Prompt, Role, ToolChoice
 from threadline.slack.model import Thread
 from threadline.threads.model import MessageKind
@@ -109,8 +109,8 @@ UNDELIVERED = {"written": {**WHOLE.written, DIRECT.id: DIRECT}}
 HANDOVER = RelayedHandover(Thread(identity.TEAM, identity.GENERAL, ROOT), 1, {"h00a0": 1}, {"h00q0": 1})
 ESCALATED = [_turn(kind="escalated")]
 SPOKEN = {"kind": "spoken", "agent": "operator", "rfp_id": "rfp_chaos1"}
-STOPPED = [_turn(kind="stopped", answer=answers.stopped([]))]
-CANCELLED = [_turn(kind="stopped", answer=answers.stopped([], by_operator=True))]
+STOPPED = [_turn(kind="stopped", answer=answers.stopped_text([]))]
+CANCELLED = [_turn(kind="stopped", answer=answers.stopped_text([], by_operator=True))]
 NOTICE = [(TALK, f"talk:{TALK}:model_away:1")]
 TERMINATED = Counter([TALK])
 SECOND_TURN: Changes = {

@@ -14,8 +14,8 @@ from tests.support.case_store import report
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
 from threadline.cases.store.messages import CaseMessageStore
-from threadline.conversations.contract import FinishRequest, Word
-from threadline.conversations.model.conversation import OutcomeKind, WordKind
+from threadline.conversations.contract import FinishRequest, ThreadNotice
+from threadline.conversations.model.conversation import NoticeReason, OutcomeKind
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.db.engine import Database
@@ -94,7 +94,7 @@ async def asked(talk: ConversationActivityScene) -> IncomingMessage:
     for call in (await talk.think()).reply.calls:
         await talk.act(call)
     request = FinishRequest(talk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=1, protocol=STATE)
-    await talk.run(talk.thinking.finish_turn, request)
+    await talk.run(talk.activities.finish_turn, request)
     await talk.post()
     return question
 
@@ -215,7 +215,7 @@ async def test_message_of_a_case_names_the_command_that_shows_it(database: Datab
 
 async def test_notice_of_the_bot_belongs_to_no_turn(talk: ConversationActivityScene, explain: Explain) -> None:
     await talk.said("hello")
-    await talk.run(talk.speaking.post_word, Word(talk.thread, WordKind.MODEL_AWAY, "1"))
+    await talk.run(talk.activities.post_thread_notice, ThreadNotice(talk.thread, NoticeReason.MODEL_AWAY, "1"))
     assert "a notice of the bot's own" in explain.refused(link(answer_of(talk), talk.thread.ts))
 
 

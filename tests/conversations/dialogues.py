@@ -7,8 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from threadline.conversations.context_window import Placed
-from threadline.conversations.turn_note import Briefing
+from threadline.conversations.prompt import PlacedMessage, TurnNote
 from threadline.models.model import Message, Role, ToolCall, ToolKind
 from threadline.slack.model import Thread
 from threadline.tools.context import ToolContext
@@ -35,9 +34,9 @@ async def book(context: ToolContext, *, room: str) -> str:
 REGISTRY = ToolRegistry([search, close_one, book])
 
 
-def brief(turn: int, **given: Any) -> Briefing:
+def brief(turn: int, **given: Any) -> TurnNote:
     plain: dict[str, Any] = {"at": 1_772_000_000.0, "user_id": "U1", "actor": "Ann", "request_id": "T1:C1:1"}
-    return Briefing(turn, **(plain | given))
+    return TurnNote(turn, **(plain | given))
 
 
 def person(text: str, author: str = "") -> Message:
@@ -56,7 +55,7 @@ def result(identity: str, data: object = None, **more: object) -> Message:
     return Message(Role.TOOL, json.dumps({"success": True, "data": data} | more), call_id=identity)
 
 
-def placed(messages: Sequence[Message], first: int = 1) -> tuple[Placed, ...]:
+def placed(messages: Sequence[Message], first: int = 1) -> tuple[PlacedMessage, ...]:
     return tuple(enumerate(messages, start=first))
 
 

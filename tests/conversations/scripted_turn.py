@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus
 from threadline.conversations.workflow import react
 from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
 
@@ -38,17 +38,17 @@ class Script:
         results = self._results.pop(0) if self._results else [done(call) for call in calls]
         return list(results)
 
-    def play(self, **options: Any) -> Outcome:
+    def play(self, **options: Any) -> ConversationOutcome:
         """The loop over these steps to its end."""
         return finish(react(self.think, self.act, **options))
 
 
-def finish(coroutine: Coroutine[Any, Any, Outcome]) -> Outcome:
+def finish(coroutine: Coroutine[Any, Any, ConversationOutcome]) -> ConversationOutcome:
     """The result of what waits for nothing but steps that wait for nothing."""
     try:
         coroutine.send(None)
     except StopIteration as end:
-        outcome: Outcome = end.value
+        outcome: ConversationOutcome = end.value
         return outcome
     coroutine.close()
     raise AssertionError("it waits for something beside its steps")

@@ -12,7 +12,7 @@ from tests.support.slack import Clock
 from threadline.conversations import blocks
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import WordKind
+from threadline.conversations.model.conversation import NoticeReason
 from threadline.db.engine import Database
 from threadline.slack.client import SlackClient
 from threadline.slack.text import is_blank
@@ -119,12 +119,12 @@ def test_text_of_a_message_repeats_its_table() -> None:
     assert len(tables(message)[0]["rows"]) == 61
 
 
-@pytest.mark.parametrize("kind", WordKind)
-def test_word_beside_an_answer_names_nothing_internal_and_the_time(kind: WordKind) -> None:
+@pytest.mark.parametrize("kind", NoticeReason)
+def test_word_beside_an_answer_names_nothing_internal_and_the_time(kind: NoticeReason) -> None:
     for until in (0.0, 1_772_000_000.0):
-        words = blocks.word_text(kind, until)
+        words = blocks.notice_text(kind, until)
         assert not any(internal in words for internal in ("`", "THREADLINE", "://", ".py"))
-        assert ("06:13 UTC" in words) == (kind is WordKind.MODEL_AWAY and until > 0)
+        assert ("06:13 UTC" in words) == (kind is NoticeReason.MODEL_AWAY and until > 0)
 
 
 def test_missing_answer_is_told_with_its_reason() -> None:

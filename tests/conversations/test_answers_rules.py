@@ -84,42 +84,42 @@ def test_detail_is_not_asked_for(text: str) -> None:
 
 def test_short_answer_is_one_part_unchanged() -> None:
     for text in ("\n  Two\n\nparagraphs.  ", "x" * answers.LIMIT):
-        assert answers.parts(text) == [text]
+        assert answers.split_answer(text) == [text]
 
 
 def test_long_answer_is_cut_at_a_paragraph_and_says_so() -> None:
     paragraphs = [f"{number} " + "word " * 150 for number in range(5)]
-    [part] = answers.parts("\n\n".join(paragraphs))
+    [part] = answers.split_answer("\n\n".join(paragraphs))
     assert part.startswith(f"{paragraphs[0].strip()} \n\n{paragraphs[1].strip()}")
     assert "2 word" not in part
     assert "not the whole answer" in part
 
 
 def test_code_block_is_closed_where_an_answer_is_cut() -> None:
-    [part] = answers.parts("```python\n" + "a = 1\n" * 500 + "```")
+    [part] = answers.split_answer("```python\n" + "a = 1\n" * 500 + "```")
     assert part.count("```") == 2
     assert len(part) <= answers.LIMIT
 
 
 def test_answer_with_trailing_spaces_is_not_said_to_be_cut() -> None:
-    assert answers.parts("All is well." + " " * 3_000) == ["All is well."]
+    assert answers.split_answer("All is well." + " " * 3_000) == ["All is well."]
 
 
 def test_detailed_answer_is_whole_in_as_many_parts_as_it_takes() -> None:
     text = "\n\n".join(f"{number} " + "word " * 150 for number in range(20))
-    parts = answers.parts(text, detail=True)
+    parts = answers.split_answer(text, detail=True)
     assert " ".join(parts).split() == text.split()
     assert all(part.strip().endswith("word") and len(part) <= answers.LIMIT for part in parts)
-    assert answers.parts(text, detail=True, limit=100_000) == [text]
+    assert answers.split_answer(text, detail=True, limit=100_000) == [text]
 
 
 def test_blank_answer_has_no_part() -> None:
-    assert answers.parts("\u200b \n") == []
-    assert answers.parts("\u200b \n" * 5_000, detail=True) == []
+    assert answers.split_answer("\u200b \n") == []
+    assert answers.split_answer("\u200b \n" * 5_000, detail=True) == []
 
 
 def test_summary_names_each_call_with_its_status_and_note() -> None:
-    done, *lines = answers.summary([LOOKED, CREATED, LOCKED, BROKEN, LOST]).split("\n- ")
+    done, *lines = answers.summary_text([LOOKED, CREATED, LOCKED, BROKEN, LOST]).split("\n- ")
     assert done.startswith("This is what I did")
     assert lines == [
         "`estimates.listRoles`: done",
@@ -131,13 +131,13 @@ def test_summary_names_each_call_with_its_status_and_note() -> None:
 
 
 def test_summary_of_failures_does_not_claim_that_anything_was_done() -> None:
-    text = answers.summary([LOCKED, BROKEN])
+    text = answers.summary_text([LOCKED, BROKEN])
     assert text.startswith("I could not do what you asked.")
     assert LOCKED.note in text
 
 
 def test_read_only_call_with_unknown_outcome_needs_no_check() -> None:
-    text = answers.failed(
+    text = answers.failure_text(
         "The database is away.", [Execution("1", "ci.runs", ExecutionStatus.UNKNOWN, kind=ToolKind.READ)]
     )
     assert text.startswith("The database is away.")
@@ -145,50 +145,59 @@ def test_read_only_call_with_unknown_outcome_needs_no_check() -> None:
 
 
 def test_summary_of_many_calls_says_how_many_are_left_out() -> None:
-    text = answers.summary([CREATED] * 100)
+    text = answers.summary_text([CREATED] * 100)
     listed = text.count(CREATED.tool)
     assert 10 < listed < 100
     assert text.endswith(f"- and {100 - listed} more")
 
 
 def test_tool_name_and_note_cannot_break_the_list() -> None:
-    text = answers.summary([Execution("1", "a`\n# b", ExecutionStatus.OK, "one\n\n# two")])
+    text = answers.summary_text([Execution("1", "a`\n# b", ExecutionStatus.OK, "one\n\n# two")])
     assert text.splitlines()[2:] == ["- `a' # b`: done. one # two"]
 
 
 @given(st.text(), EXECUTIONS)
 def test_account_of_any_calls_is_visible_and_short(failure: str, executions: list[Execution]) -> None:
-    for text in (answers.summary(executions), answers.stopped(executions), answers.failed("", executions)):
+    for text in (
+        answers.summary_text(executions),
+        answers.stopped_text(executions),
+        answers.failure_text("", executions),
+    ):
         assert len(text.splitlines()) <= len(executions) + 6
         assert not is_blank(text)
         assert len(text) <= answers.LIMIT
-    assert not is_blank(answers.failed(failure, executions))
+    assert not is_blank(answers.failure_text(failure, executions))
 
 
 def test_longest_account_is_within_the_limit() -> None:
     long = [Execution("1", "tool" * 100, ExecutionStatus.UNKNOWN, "note " * 500)] * 50
-    stopped = answers.stopped(long, by_operator=True)
-    for text in (answers.summary(long), answers.stopped(long), stopped, answers.failed("words " * 500, long)):
+    stopped = answers.stopped_text(long, by_operator=True)
+    for text in (
+        answers.summary_text(long),
+        answers.stopped_text(long),
+        stopped,
+        answers.failure_text("words " * 500, long),
+    ):
         assert 1_000 < len(text) <= answers.LIMIT
 
 
 def test_failure_text_comes_first() -> None:
-    assert answers.failed("The key is refused.", []) == "The key is refused."
-    assert answers.failed(" \n", [CREATED]).startswith(answers.TROUBLE)
-    assert CREATED.note in answers.failed("The key is refused.", [CREATED])
+    assert answers.failure_text("The key is refused.", []) == "The key is refused."
+    assert answers.failure_text(" \n", [CREATED]).startswith(answers.GENERIC_FAILURE)
+    assert CREATED.note in answers.failure_text("The key is refused.", [CREATED])
 
 
 def test_stop_names_who_stopped_and_what_was_done() -> None:
-    assert "as you asked" in answers.stopped([])
-    assert CREATED.note in answers.stopped([CREATED])
+    assert "as you asked" in answers.stopped_text([])
+    assert CREATED.note in answers.stopped_text([CREATED])
     for executions in ([], [CREATED]):
-        assert "as you asked" not in answers.stopped(executions, by_operator=True)
-    assert CREATED.note in answers.stopped([CREATED], by_operator=True)
+        assert "as you asked" not in answers.stopped_text(executions, by_operator=True)
+    assert CREATED.note in answers.stopped_text([CREATED], by_operator=True)
 
 
 def test_failed_changes_are_named_and_reads_are_not() -> None:
     patch = Execution("1", "opportunity_patch", ExecutionStatus.ERROR, "There is no such field.", ToolKind.PATCH)
-    first, line = answers.failures([LOOKED, patch]).split("\n\n")
+    first, line = answers.failed_changes_text([LOOKED, patch]).split("\n\n")
     assert first.startswith("No change")
     assert line == "- `opportunity_patch`: this did not work. There is no such field."
-    assert answers.failures([]) != answers.failures([], proposed=True)
+    assert answers.failed_changes_text([]) != answers.failed_changes_text([], proposed=True)

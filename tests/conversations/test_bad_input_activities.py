@@ -5,7 +5,12 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, list_lamps, make_talk, talk
-from threadline.conversations.model.conversation import ConversationSnapshot, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.conversation import (
+    ConversationOutcome,
+    ConversationSnapshot,
+    ExecutionStatus,
+    OutcomeKind,
+)
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.errors import Permanent
@@ -111,7 +116,7 @@ async def test_arguments_that_are_not_json_are_refused_and_the_model_told(talk: 
     assert RAN == ["list"]
     assert "INVALID_ARGUMENTS" in (await talk.think(step=3)).reply.text
     assert not talk.model.refused, "the wire takes what the model has written"
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 3))
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 3))
     await talk.post()
     assert talk.posted()[0].text.startswith("I could not create it.")
 

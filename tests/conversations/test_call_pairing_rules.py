@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from tests.conversations.dialogues import bot, person, result
-from threadline.conversations.call_pairing import paired
+from threadline.conversations.prompt import pair_tool_results
 from threadline.models.model import Message, Role, ToolCall
 
 IDS = st.sampled_from(["", "1", "2", "3", "4", "5"])
@@ -42,28 +42,28 @@ def is_paired(messages: Sequence[Message]) -> bool:
 def test_paired_dialogue_is_unchanged() -> None:
     note = Message(Role.SYSTEM, "[Side Effect] done")
     messages = [person("q"), asks("1", "2", opaque="[]"), result("1"), result("2"), note, bot("a"), person("r")]
-    assert paired(messages) == messages
-    assert paired([]) == []
+    assert pair_tool_results(messages) == messages
+    assert pair_tool_results([]) == []
 
 
 def test_message_sent_while_tools_ran_comes_after_their_results() -> None:
     late = person("and the total?")
     ordered = [person("q"), asks("1", "2"), result("1"), result("2"), late]
-    assert paired([person("q"), asks("1", "2"), late, result("2"), result("1")]) == ordered
+    assert pair_tool_results([person("q"), asks("1", "2"), late, result("2"), result("1")]) == ordered
 
 
 def test_result_without_its_call_is_left_out() -> None:
-    assert paired([result("1"), person("q"), result("2")]) == [person("q")]
+    assert pair_tool_results([result("1"), person("q"), result("2")]) == [person("q")]
 
 
 def test_call_without_its_result_is_left_out_and_its_text_stays() -> None:
     given = [person("q"), asks("1", "2", text="Looking.", opaque="[]"), result("2"), asks("3"), asks("4", text="And.")]
-    assert paired(given) == [person("q"), asks("2", text="Looking."), result("2"), bot("And.")]
+    assert pair_tool_results(given) == [person("q"), asks("2", text="Looking."), result("2"), bot("And.")]
 
 
 def test_id_belongs_to_the_first_call_that_has_it() -> None:
     given = [person("q"), asks("1", "1"), result("1", "first"), result("1", "second"), asks("1", "2"), result("2")]
-    assert paired(given) == [person("q"), asks("1"), result("1", "first"), asks("2"), result("2")]
+    assert pair_tool_results(given) == [person("q"), asks("1"), result("1", "first"), asks("2"), result("2")]
 
 
 @given(ANYTHING)
@@ -72,9 +72,9 @@ def test_any_dialogue_is_paired_and_keeps_all_that_was_said(messages: list[Messa
         said = [each for each in dialogue if each.role is not Role.TOOL]
         return [(each.role, each.content) for each in said if each.role is not Role.ASSISTANT or each.content.strip()]
 
-    sent = paired(messages)
+    sent = pair_tool_results(messages)
     assert is_paired(sent)
-    assert paired(sent) == sent
+    assert pair_tool_results(sent) == sent
     assert spoken(sent) == spoken(messages)
     ids = [call.id for message in sent for call in message.calls]
     assert len(ids) == len(set(ids))

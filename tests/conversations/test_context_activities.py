@@ -6,9 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations import turn_note as briefing
-from threadline.conversations.context_window import Budget
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
+from threadline.conversations.prompt import ContextBudget, parse_note
 from threadline.conversations.store.messages import MessageStore
 from threadline.errors import Permanent
 from threadline.estimates.store import EstimateStore
@@ -49,7 +48,7 @@ async def test_model_is_told_who_writes_and_what_the_thread_is_about(talk: Conve
 
 
 async def test_oldest_messages_are_left_out_where_the_summary_fails(make_talk: Make) -> None:
-    talk = make_talk(budget=Budget(messages=6, tokens=4_000))
+    talk = make_talk(budget=ContextBudget(messages=6, tokens=4_000))
 
     async def mute(turn: ScriptTurn) -> None:
         await turn.error(500)
@@ -104,7 +103,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
     async with talk.database.begin() as tx:
         await MessageStore(tx).take_up(talk.thread, 1, 2)
     for _ in range(2):
-        await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
+        await talk.settle(ConversationOutcome(OutcomeKind.FAILED, "The model is away."))
     keys = [(key[:2], message.content) for key, message in await talk.transcript()]
     assert keys[-2:] == [("u:", "And the chairs!"), ("f:", "The model is away.")]
     assert [key for key, _ in keys].count("u:") == 2
@@ -113,7 +112,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
 async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: ConversationActivityScene) -> None:
     await talk.said("hello there")
     await talk.think()
-    await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+    await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     await talk.said("go on")
     await talk.think(2)
     said = [each.get("content") for each in talk.sent() if each.get("role") == "assistant"]
@@ -125,7 +124,7 @@ async def test_ids_of_the_last_result_are_in_the_note_of_the_next_turn(talk: Con
     await talk.answer()
     await talk.said("tell me about the second one")
     await talk.think(2)
-    note = briefing.read(dict(await talk.transcript())["c:2"])
+    note = parse_note(dict(await talk.transcript())["c:2"])
     assert note is not None
     assert note.ids == ("N-1", "N-2")
     assert "each in its own order: N-1, N-2." in str(talk.sent())

@@ -16,11 +16,11 @@ from threadline.conversations.model.conversation import (
     ConversationLimits,
     Execution,
     ExecutionStatus,
+    NoticeReason,
     OutcomeKind,
-    WordKind,
 )
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
+from threadline.conversations.workflow import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import ModelReply, ToolKind
@@ -45,7 +45,7 @@ async def test_a_mention_is_thought_about_acted_on_and_answered(database: Databa
         assert await scene.prompts() == [(1, "what does it cost?")]
         assert (await scene.until_settled(1)).kind is OutcomeKind.ANSWERED
         assert (scene.settlement(1).answered_at, scene.settlement(1).text) == (2, "")
-        await scene.until(lambda: scene.marked == {TAKEN_IN: [said.ts]}, "the message is marked")
+        await scene.until(lambda: scene.marked == {RECEIVED_REACTION: [said.ts]}, "the message is marked")
         shown = summaries(await scene.events())
         for summary in ("think 1", "tool estimates.getProjectDetails", "think 2", "finish turn 1: answered"):
             assert summary in shown
@@ -105,8 +105,8 @@ async def test_burst_of_messages_is_one_turn_and_each_signal_counts_once(databas
         burst = [(1, "first"), (1, "second"), (1, "third")]
         assert await scene.prompts() == burst
         assert len(scene.asked) == 1
-        await scene.until(lambda: len(scene.marked.get(TAKEN_IN, ())) == 3, "they are marked")
-        assert [len(marker.items) for marker in scene.requests("mark_messages")] == [3]
+        await scene.until(lambda: len(scene.marked.get(RECEIVED_REACTION, ())) == 3, "they are marked")
+        assert [len(marker.items) for marker in scene.requests("add_message_reactions")] == [3]
         await scene.send(first)
         await scene.ask("and now?")
         assert await scene.prompts() == [*burst, (2, "and now?")]
@@ -128,7 +128,7 @@ async def test_refused_messages_are_marked_and_their_author_is_told_once(databas
         await scene.until(lambda: scene.words, "the author is told")
         await scene.until(all_read, "the accepted messages are read")
         await scene.until_idle()
-        assert scene.words == [(WordKind.THROTTLED, more[9].ts)]
+        assert scene.words == [(NoticeReason.THROTTLED, more[9].ts)]
         assert [text for _, text in await scene.prompts()] == ["0", *(each.text for each in more[:9])]
 
 
@@ -143,7 +143,7 @@ async def test_author_of_a_message_refused_in_an_earlier_run_is_told(database: D
         await scene.handle.terminate("by hand")
         await scene.say("hello there")
         last = many[-1].ts
-        await scene.until(lambda: scene.words == [(WordKind.THROTTLED, last)], "who wrote too much is told")
+        await scene.until(lambda: scene.words == [(NoticeReason.THROTTLED, last)], "who wrote too much is told")
         await scene.until(lambda: scene.marked.get("hourglass") == [last], "the message is marked")
 
 
@@ -164,6 +164,26 @@ async def test_read_only_calls_of_one_reply_run_in_parallel(database: Database) 
     async with conversation(database, calls(*wanted), tools={"look": look}) as scene:
         await scene.ask("look at all of them")
         assert sorted(scene.ran) == sorted(wanted)
+        assert [len(each.calls) for each in scene.requests("act")] == [10, 10]
+        assert scene.most_under_way <= 10
+
+
+async def test_a_stop_during_a_group_of_calls_begins_no_further_group(database: Database) -> None:
+    async def look(_: object) -> str:
+        if not stopping:
+            stopping.append(True)
+            await scene.stop_heard()
+        return "looked"
+
+    stopping: list[bool] = []
+    wanted = [f"look:{number}" for number in range(12)]
+    async with conversation(database, calls(*wanted), tools={"look": look}) as scene:
+        await scene.say("look at all of them")
+        await scene.until_said(1)
+        settled = await scene.until_settled(1)
+        assert settled.kind is OutcomeKind.STOPPED
+        assert sorted(scene.ran) == sorted(wanted[:10])
+        assert len(scene.requests("act")) == len(scene.asked) == 1
 
 
 @pytest.mark.parametrize("name", ["create", "use"], ids=["fails to change", "binds the thread"])
@@ -197,7 +217,7 @@ async def test_a_call_that_loses_its_worker_is_told_and_the_loop_goes_on(
         await scene.until_said(1)
         kind = ToolKind.READ if status is ExecutionStatus.ERROR else ToolKind.CHANGE
         broken = Execution(name, name, status, "It was interrupted before it reported a result.", kind)
-        assert (await scene.until_settled(1)).answer == answers.summary([broken])
+        assert (await scene.until_settled(1)).answer == answers.summary_text([broken])
         assert (len(scene.requests("act")), scene.ran) == (3, []), "three attempts"
 
 
@@ -255,7 +275,7 @@ async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(da
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
         await scene.until_idle()
-        assert (list(scene.said), scene.marked) == ([1], {TAKEN_IN: [first.ts]})
+        assert (list(scene.said), scene.marked) == ([1], {RECEIVED_REACTION: [first.ts]})
 
 
 async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: Database) -> None:
@@ -276,7 +296,7 @@ async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: D
         await scene.later(days=2)
         assert await scene.handle.result() == "quiet"
         assert await put() == ["-1"]
-        assert (list(scene.said), list(scene.marked)) == ([1], [TAKEN_IN])
+        assert (list(scene.said), list(scene.marked)) == ([1], [RECEIVED_REACTION])
 
 
 async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Database) -> None:
@@ -286,9 +306,9 @@ async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Dat
         await scene.take_over()
         stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
-        await scene.until(lambda: scene.marked == {TAKEN_IN: [first.ts, stop.ts]}, "the stop is marked")
+        await scene.until(lambda: scene.marked == {RECEIVED_REACTION: [first.ts, stop.ts]}, "the stop is marked")
         await scene.until(lambda: any("stop" in each for each in scene.posted(HANDOVERS)), "the person is shown it")
-        assert NOTHING_TO_STOP not in scene.marked
+        assert NOTHING_TO_STOP_REACTION not in scene.marked
 
 
 @pytest.mark.records("relayed_edit")

@@ -10,7 +10,7 @@ from tests.support.conversation_scene import BEN, HANDOVERS, ConversationScene, 
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind, WordKind
+from threadline.conversations.model.conversation import ConversationLimits, NoticeReason, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, Retrieval
 from threadline.errors import Permanent, Transient
@@ -113,7 +113,7 @@ async def test_turn_whose_model_says_nothing_is_handed_over(database: Database) 
         await scene.say("create a proposal")
         assert (await scene.until_settled(1)).kind is OutcomeKind.ESCALATED
         assert await escalated(scene) == [(1, EscalationReason.RESPONSE_ERROR)]
-        assert [each.step for each in scene.requests("pass_on")] == [2]
+        assert [each.step for each in scene.requests("pass_to_operator")] == [2]
 
 
 @pytest.mark.records("given_to_a_person")
@@ -204,7 +204,7 @@ async def test_who_waits_for_a_person_is_told_when_nobody_could_be_shown_it(data
         await scene.say("to which account?")
         await scene.until_settled(2)
         await scene.until_idle()
-        assert scene.words == [(WordKind.NOT_SHOWN, "2")] * taken
+        assert scene.words == [(NoticeReason.NOT_FORWARDED, "2")] * taken
         assert (2 in scene.said) is not taken
 
 
@@ -221,7 +221,7 @@ async def test_author_is_told_when_a_person_takes_and_closes_during_the_turn(dat
         settled = await scene.until_settled(2)
         assert settled.kind is OutcomeKind.SILENT
         await scene.until(lambda: scene.words, "its author is told")
-        assert (scene.words, list(scene.said)) == ([(WordKind.NOT_SHOWN, "2")], [1])
+        assert (scene.words, list(scene.said)) == ([(NoticeReason.NOT_FORWARDED, "2")], [1])
 
 
 async def test_messages_read_during_a_turn_are_relayed_too(database: Database) -> None:

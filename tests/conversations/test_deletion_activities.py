@@ -6,13 +6,11 @@ from datetime import datetime
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
-from threadline.conversations import thread_tool as slack_thread
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
+from threadline.conversations.prompt import TurnNote
 from threadline.conversations.store.transcript import REMOVED, TranscriptStore
-from threadline.conversations.think import Mind
-from threadline.conversations.thread_tool import ThreadMessage, ThreadPart, ThreadReader
-from threadline.conversations.turn_note import Briefing
+from threadline.conversations.thread_tool import TOOLS, ThreadMessage, ThreadPart, ThreadReader
 from threadline.models.model import Message, Role, ToolCall
 from threadline.slack.model import Thread
 from threadline.tools.context import Services
@@ -49,11 +47,15 @@ def reader() -> Reader:
 @pytest.fixture
 async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
     """A turn whose model has asked for the thread."""
-    made = make_talk(mind=Mind(None, ToolRegistry(slack_thread.TOOLS), Services().with_service(ThreadReader, reader)))
+    made = make_talk(
+        with_model=False,
+        registry=ToolRegistry(TOOLS),
+        services=Services().with_service(ThreadReader, reader),
+    )
     asked = made.message("what was said here?")
     await made.said(asked)
     await made.begin()
-    note = Briefing(1, made.at, REPORTER, "Rita", asked.id).message()
+    note = TurnNote(1, made.at, REPORTER, "Rita", asked.id).message()
     reply = Message(Role.ASSISTANT, "", (CALL,))
     async with made.database.begin() as tx:
         await TranscriptStore(tx).append(made.thread, 1, 1, [("c:1", note), ("a:1:1", reply)])
@@ -61,7 +63,8 @@ async def talk(make_talk: Make, reader: Reader) -> ConversationActivityScene:
 
 
 async def read(talk: ConversationActivityScene) -> Execution:
-    return await talk.run(talk.thinking.act, ActRequest(talk.thread, 1, 1, CALL))
+    (done,) = await talk.run(talk.activities.act, ActRequest(talk.thread, 1, 1, (CALL,)))
+    return done
 
 
 async def kept(talk: ConversationActivityScene) -> tuple[str, str | None]:

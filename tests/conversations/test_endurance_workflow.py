@@ -10,7 +10,7 @@ from tests.support.conversation_scene import ANNA, BEN, ConversationScene, conve
 from tests.support.scripted_model import calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, WordKind
+from threadline.conversations.model.conversation import ConversationLimits, NoticeReason
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
@@ -123,19 +123,19 @@ async def test_storm_of_messages_over_several_runs_is_answered_once_each(databas
 @pytest.mark.slow
 async def test_hanging_notice_does_not_stop_continue_as_new(database: Database) -> None:
     async with conversation(database, limits=ConversationLimits(max_history_events=40)) as scene:
-        scene.steps.before["post_word"] = [scene.forever]
+        scene.steps.before["post_thread_notice"] = [scene.forever]
         await scene.ask("0")
         many = [scene.message(f"number {number}", apart=1) for number in range(10)]
         for message in many:
             await scene.send(message)
-        await scene.until(lambda: not scene.steps.before["post_word"], "the message is on its way")
+        await scene.until(lambda: not scene.steps.before["post_thread_notice"], "the message is on its way")
         for number in range(6):
             before = len(scene.said)
             await scene.say(f"and this {number}?")
             await scene.until(lambda said=before: len(scene.said) > said, "it is answered")  # type: ignore[misc]
         await scene.until(lambda: _continued(scene), "the run continues as new")
         await scene.until(lambda: scene.words, "the author is told")
-        assert scene.words == [(WordKind.THROTTLED, many[-1].ts)]
+        assert scene.words == [(NoticeReason.THROTTLED, many[-1].ts)]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from sqlalchemy import text as sql
 from structlog.testing import capture_logs
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
-from threadline.conversations.contract import FinishRequest, TalkTurn
+from threadline.conversations.contract import ConversationTurn, FinishRequest
 from threadline.conversations.model.conversation import OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
@@ -46,7 +46,7 @@ async def test_answer_is_posted_once_with_the_records_of_its_tools(talk: Convers
     """Property 7, on the real wire: records are posted as blocks."""
     await talk.said('Create a lamp "Milk".')
     await talk.answer()
-    await talk.run(talk.speaking.post_answer, TalkTurn(talk.thread, 1))
+    await talk.run(talk.activities.post_answer, ConversationTurn(talk.thread, 1))
     [posted] = talk.posted()
     assert len(posted.blocks) > 1
     assert "N-3" in json.dumps(posted.blocks[1:])
@@ -191,8 +191,8 @@ async def test_turn_whose_answer_cannot_be_rendered_ends(
     request = FinishRequest(talk.thread, 1, OutcomeKind.FAILED, "It did not work.")
     for attempt in (1, MAX_UNEXPECTED - 1):
         with pytest.raises(KeyError):
-            await talk.run(talk.thinking.finish_turn, request, attempt=attempt)
-    finished = await talk.run(talk.thinking.finish_turn, request, attempt=MAX_UNEXPECTED)
+            await talk.run(talk.activities.finish_turn, request, attempt=attempt)
+    finished = await talk.run(talk.activities.finish_turn, request, attempt=MAX_UNEXPECTED)
     assert (finished.posted, bool(finished.post_error), finished.marks.turn_due) == (False, True, False)
 
 

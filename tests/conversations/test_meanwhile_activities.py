@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.errors import Permanent, Transient
@@ -56,7 +56,7 @@ async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
         thinking = asyncio.create_task(talk.think())
         await asking.wait()
         if over == "settled":
-            await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+            await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
         else:
             async with talk.database.begin() as tx:
                 await MessageStore(tx).take_up(talk.thread, 1, 2)
@@ -68,7 +68,7 @@ async def test_reply_that_comes_after_its_step_is_counted_and_not_stored(
 
 async def test_model_is_not_called_for_a_settled_turn(talk: ConversationActivityScene) -> None:
     await talk.said("Create a lamp.")
-    await talk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
+    await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     before = await talk.transcript()
     with pytest.raises(Permanent, match="has ended"):
         await talk.think()
@@ -92,7 +92,7 @@ async def test_message_deleted_while_names_are_looked_up_is_not_stored(
     await talk.said(secret, talk.message("and what is that?", sender_id=BYSTANDER))
     monkeypatch.setattr(UserDirectory, "get_known", get_known)
     if settles:
-        await talk.settle(Outcome(OutcomeKind.FAILED, "The model is away."))
+        await talk.settle(ConversationOutcome(OutcomeKind.FAILED, "The model is away."))
     else:
         await talk.think()
         assert "password" not in str(talk.sent())

@@ -11,10 +11,10 @@ from threadline.conversations.model.conversation import (
     ConversationLimits,
     Execution,
     ExecutionStatus,
+    NoticeReason,
     OutcomeKind,
-    WordKind,
 )
-from threadline.conversations.workflow import AWAY as GIVEN_UP
+from threadline.conversations.workflow import MODEL_AWAY as GIVEN_UP
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.models.model import ModelReply
@@ -31,7 +31,7 @@ async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_tol
         await scene.until(lambda: scene.words, "the person is told")
         await scene.later(minutes=50)
         assert await scene.until_said(1) == "There I am."
-        assert scene.words == [(WordKind.MODEL_AWAY, "1")]
+        assert scene.words == [(NoticeReason.MODEL_AWAY, "1")]
         assert [(request.turn, request.step) for request in scene.asked] == [(1, step) for step in range(1, 10)]
         assert (scene.settlement(1).answered_at, scene.settlement(1).model_calls) == (9, 1)
         timers = [
@@ -53,12 +53,12 @@ async def test_a_model_that_stays_away_is_given_up_and_asked_again_for_the_next_
         await scene.until_stored(2)
         await scene.later(minutes=11)
         await scene.until_said(1)
-        assert await scene.answers() == {1: answers.failed(GIVEN_UP, [CREATED])}
+        assert await scene.answers() == {1: answers.failure_text(GIVEN_UP, [CREATED])}
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
         assert len(scene.asked) == 7, "the last try is when the patience ends"
         await scene.until_idle()
         assert await scene.prompts() == [(1, "create one"), (1, "and one more")]
-        assert (list(scene.said), scene.words) == ([1], [(WordKind.MODEL_AWAY, "1")])
+        assert (list(scene.said), scene.words) == ([1], [(NoticeReason.MODEL_AWAY, "1")])
         assert await scene.ask("and now?") == "Now."
 
 
@@ -68,7 +68,7 @@ async def test_each_absence_of_the_model_is_waited_for_anew(database: Database) 
         await scene.say("create one")
         await scene.later(minutes=20)
         assert await scene.until_said(1) == "There."
-        assert scene.words == [(WordKind.MODEL_AWAY, "1")], "one message is enough"
+        assert scene.words == [(NoticeReason.MODEL_AWAY, "1")], "one message is enough"
 
 
 async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) -> None:
@@ -86,7 +86,7 @@ async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) ->
     ("fault", "told"),
     [
         (Permanent("The model's API refused the key: check OPENAI_API_KEY."), "refused the key"),
-        (KeyError("/var/lib/threadline/sk-123"), answers.TROUBLE),
+        (KeyError("/var/lib/threadline/sk-123"), answers.GENERIC_FAILURE),
     ],
 )
 async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
@@ -105,7 +105,7 @@ async def test_model_call_that_loses_every_worker_is_given_up(database: Database
     async with conversation(database, *[LOST] * 20, server=skipping_time) as scene:
         await scene.say("hello")
         await scene.later(minutes=10)
-        assert await scene.until_said(1) == answers.TROUBLE
+        assert await scene.until_said(1) == answers.GENERIC_FAILURE
         assert len(scene.asked) == 3
 
 
@@ -131,18 +131,18 @@ async def test_long_transcript_is_summarised_before_the_turn(database: Database)
             await scene.say(text)
             await scene.until_said(turn)
         await scene.crowd()
-        assert scene.requests("summarise") == []
+        assert scene.model.summarised == 0
         assert await scene.ask("three") == "Third."
         assert await scene.costs("summarise") == [3]
-        assert scene.names("summarise", "think")[-2:] == ["summarise", "think"]
+        assert scene.names("think") == ["think"] * 3
 
 
 async def test_failed_summary_does_not_prevent_the_answer(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), ModelReply("There."), server=skipping_time) as scene:
         await scene.ask("hello")
         await scene.crowd()
-        scene.model.summaries = [ApplicationError("The model is overloaded.")] * 5
+        scene.model.summaries = [Transient("The model is overloaded.")] * 5
         await scene.say("and now?")
         await scene.later(seconds=30)
         assert await scene.until_said(2) == "There."
-        assert len(scene.requests("summarise")) == 2, "two attempts"
+        assert scene.model.summarised == 2, "two attempts"

@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.support.conversation_activities import RAN, ConversationActivityScene, make_talk, talk
-from threadline.conversations import blocks
-from threadline.conversations.act import Acting
-from threadline.conversations.model.conversation import Outcome, OutcomeKind, Refusal
+from threadline.conversations import act, blocks
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.threads.model import IncomingMessage
 from threadline.tools.context import ToolContext
@@ -55,7 +54,7 @@ async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivitySc
         talk.thread = replace(talk.thread, channel="D0REPORTER")
     await talk.said("hello there")
     await talk.think()
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 1))
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 1))
     await talk.said(talk.message("🎉", addressed=direct))
     await talk.think(2)
     assert len(talk.model.log) == 2
@@ -109,14 +108,14 @@ async def test_tool_acts_for_the_last_who_asked_before_its_step(
             await turn.call("lamps_create", title=title)
 
     seen: list[tuple[str, Mapping[str, str]]] = []
-    made = Acting._context
+    made = act._tool_context
 
     def noting(*given: Any) -> ToolContext:
         context = made(*given)
         seen.append((context.actor, context.co_requesters))
         return context
 
-    monkeypatch.setattr(Acting, "_context", noting)
+    monkeypatch.setattr(act, "_tool_context", noting)
     talk.model.script(three)
     await talk.said("Create a lamp.")
     joins = [talk.message("Me too!", sender_id=BYSTANDER), talk.message("nice", sender_id="U0NOBODY", addressed=False)]

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 from tests.conversations.scripted_turn import Script, done
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
-from threadline.conversations.workflow import MAX_TURNS
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus, OutcomeKind
+from threadline.conversations.workflow import DEFAULT_MAX_STEPS
 from threadline.errors import ClaimLost, Permanent
 from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
 from threadline.slack.text import is_blank
@@ -56,10 +56,10 @@ def test_model_without_text_and_calls_is_asked_once_more_without_tools(nothing: 
 
 
 def test_model_that_always_asks_for_tools_is_asked_for_words() -> None:
-    script = Script([*endless()[:MAX_TURNS], ANSWER])
+    script = Script([*endless()[:DEFAULT_MAX_STEPS], ANSWER])
     assert script.play().text == ANSWER.text
-    assert script.asked == [AUTO] * MAX_TURNS + [NONE]
-    assert len(script.ran) == MAX_TURNS
+    assert script.asked == [AUTO] * DEFAULT_MAX_STEPS + [NONE]
+    assert len(script.ran) == DEFAULT_MAX_STEPS
     for max_turns in (0, 1, 8):
         script = Script(endless())
         assert script.play(max_turns=max_turns).model_calls == max_turns + 1
@@ -75,7 +75,7 @@ def test_calls_of_the_last_reply_are_not_run() -> None:
 def test_model_without_words_ends_with_a_summary_or_a_sentence() -> None:
     outcome = Script([asks(LOOK)]).play()
     assert (outcome.kind, outcome.step) == (OutcomeKind.SUMMARISED, 0)
-    assert outcome.text == answers.summary([done(LOOK)])
+    assert outcome.text == answers.summary_text([done(LOOK)])
     outcome = Script([]).play()
     assert (outcome.kind, outcome.text) == (OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
 
@@ -113,7 +113,7 @@ def test_other_error_than_a_failed_step_is_raised(error: Exception) -> None:
 def test_stop_before_the_first_step_calls_no_model() -> None:
     script = Script([ANSWER])
     outcome = script.play(stop_requested=lambda: True)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([]))
     assert script.asked == []
 
 
@@ -121,14 +121,14 @@ def test_stop_while_the_model_thinks_runs_none_of_its_calls() -> None:
     script = Script([asks(LOOK), asks(CREATE), ANSWER])
     outcome = script.play(stop_requested=lambda: len(script.asked) == 2)
     assert script.ran == [[LOOK]]
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
 
 
-@pytest.mark.parametrize("max_turns", [1, MAX_TURNS])
+@pytest.mark.parametrize("max_turns", [1, DEFAULT_MAX_STEPS])
 def test_stop_while_tools_run_lets_them_end_and_calls_no_model(max_turns: int) -> None:
     script = Script([asks(LOOK), ANSWER])
     outcome = script.play(max_turns=max_turns, stop_requested=lambda: len(script.ran) == 1)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped([done(LOOK)]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.STOPPED, answers.stopped_text([done(LOOK)]))
     assert script.asked == [AUTO]
 
 
@@ -162,7 +162,7 @@ def test_silence_is_kept_where_it_is_allowed() -> None:
 def test_change_forbids_silence(status: ExecutionStatus) -> None:
     changed = Execution(CREATE.id, CREATE.name, status)
     outcome = Script([asks(CREATE), SILENT, SILENT], [[changed]]).play(may_be_silent=allowed)
-    assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary([changed]))
+    assert (outcome.kind, outcome.text) == (OutcomeKind.SUMMARISED, answers.summary_text([changed]))
     outcome = Script([asks(CREATE), StepFailed("The model is away.")], [[changed]]).play(may_be_silent=allowed)
     assert (outcome.kind, outcome.executions) == (OutcomeKind.FAILED, (changed,))
 
@@ -200,7 +200,7 @@ class Played:
     max_turns: int
     silence: bool
     script: Script = field(init=False)
-    outcome: Outcome = field(init=False)
+    outcome: ConversationOutcome = field(init=False)
 
     def __post_init__(self) -> None:
         left = iter(self.stops)
@@ -217,7 +217,7 @@ TURNS = st.builds(
     | st.lists(ASKING, min_size=3, max_size=8),
     results=st.lists(st.lists(EXECUTIONS, max_size=3), max_size=4),
     stops=st.just([]) | st.lists(st.booleans(), max_size=10),
-    max_turns=st.just(MAX_TURNS) | st.integers(-1, 9),
+    max_turns=st.just(DEFAULT_MAX_STEPS) | st.integers(-1, 9),
     silence=st.booleans(),
 )
 
@@ -232,7 +232,7 @@ def test_any_turn_ends_with_one_visible_message_or_allowed_silence(turn: Played)
     if outcome.kind is OutcomeKind.SILENT:
         assert turn.silence
         assert all(each.read_only or each.status is ExecutionStatus.BLOCKED for each in outcome.executions)
-    stored = TypeAdapter(Outcome)
+    stored = TypeAdapter(ConversationOutcome)
     assert stored.validate_json(stored.dump_json(outcome)) == outcome
 
 

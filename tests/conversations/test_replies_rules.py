@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conversations.dialogues import REGISTRY
-from threadline.conversations import replies
+from threadline.conversations.replies import (
+    CUT_OFF_NOTICE,
+    clean_reply,
+    closing_question,
+    reply_for_workflow,
+    reply_to_message,
+)
 from threadline.estimates import tools as estimates
 from threadline.models.model import Completion, ModelReply, Role, ToolCall
 from threadline.slack.text import is_blank
@@ -18,12 +24,12 @@ CALL = ToolCall("1", "a")
 
 def told(text: str, *calls: ToolCall) -> ModelReply:
     """A reply as the workflow gets it."""
-    return replies.told(replies.message(ModelReply(text, calls), REGISTRY))
+    return reply_for_workflow(reply_to_message(ModelReply(text, calls), REGISTRY))
 
 
 def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
     wire = [ToolCall("1", "tickets_search", '{"words": "a"}'), ToolCall("2", REGISTRY.all()[1].wire_name, "{}")]
-    kept = replies.message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), opaque="o"), REGISTRY)
+    kept = reply_to_message(ModelReply("I look.", (*wire, ToolCall("3", "made_up")), opaque="o"), REGISTRY)
     assert (kept.role, kept.content, kept.opaque) == (Role.ASSISTANT, "I look.", "o")
     assert [(each.name, each.read_only) for each in kept.calls] == [
         ("tickets.search", True),
@@ -36,7 +42,7 @@ def test_reply_is_kept_whole_with_the_tools_own_names() -> None:
 def test_call_that_may_bind_the_thread_is_passed_on_as_one() -> None:
     registry = ToolRegistry(estimates.TOOLS)
     wire = [ToolCall(each.name, each.wire_name) for each in registry.all() if not each.mutating]
-    calls = replies.told(replies.message(ModelReply("", tuple(wire)), registry)).calls
+    calls = reply_for_workflow(reply_to_message(ModelReply("", tuple(wire)), registry)).calls
     assert {each.name for each in calls if not each.binds_record} == {"estimates.listProjects"}
     assert all(each.read_only for each in calls)
 
@@ -77,31 +83,31 @@ def test_silence_is_the_word_alone() -> None:
 )
 def test_word_for_silence_beside_a_text_is_silence_or_is_removed(text: str, rest: str) -> None:
     answer = Completion(ModelReply(text))
-    assert replies.clear(answer, addressed=False) == ModelReply("NO_REPLY")
-    assert replies.clear(answer, addressed=True) == ModelReply(rest)
-    assert replies.clear(Completion(ModelReply(text, (CALL,))), addressed=False).text == rest
+    assert clean_reply(answer, addressed=False) == ModelReply("NO_REPLY")
+    assert clean_reply(answer, addressed=True) == ModelReply(rest)
+    assert clean_reply(Completion(ModelReply(text, (CALL,))), addressed=False).text == rest
 
 
 def test_reply_without_the_word_for_silence_is_unchanged() -> None:
     for text in ("", "Yes.", "NO_REPLY_TO is the setting", "NO_REPLYING", "It writes NO_REPLY then"):
         for addressed in (True, False):
-            assert replies.clear(Completion(ModelReply(text)), addressed=addressed).text == text
-    assert replies.clear(Completion(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
+            assert clean_reply(Completion(ModelReply(text)), addressed=addressed).text == text
+    assert clean_reply(Completion(ModelReply("NO_REPLY\nNO_REPLY")), addressed=True).text == "NO_REPLY"
 
 
 def test_answer_that_was_cut_off_says_so() -> None:
     for reply, text in (
-        (ModelReply("The first"), f"The first\n\n{replies.CUT}"),
+        (ModelReply("The first"), f"The first\n\n{CUT_OFF_NOTICE}"),
         (ModelReply(""), ""),
         (ModelReply("I look", (CALL,)), "I look"),
     ):
-        assert replies.clear(Completion(reply, cut=True), addressed=True).text == text
+        assert clean_reply(Completion(reply, cut=True), addressed=True).text == text
 
 
 def test_answer_that_ends_with_a_question_mark_is_a_question() -> None:
     for text in ("Which one?", "I found two.\n\n**Which one do you mean?**", "Gehst du? :smile:", "何？"):
-        assert replies.question(text) == " ".join(text.split())
+        assert closing_question(text) == " ".join(text.split())
     for text in ("", "Done.", "Why? Because.", "See https://a.example/?q=1", "?!."):
-        assert replies.question(text) == ""
-    long = replies.question("word " * 100 + "which?")
+        assert closing_question(text) == ""
+    long = closing_question("word " * 100 + "which?")
     assert (len(long), long[-1]) == (200, "…")

@@ -28,7 +28,7 @@ async def _shown(talk: ConversationActivityScene) -> bool:
 async def think(talk: ConversationActivityScene, words: str = "thinking") -> None:
     await talk.said("How many lamps are there?")
     await talk.begin()
-    await talk.run(talk.thinking.think, ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, status=words))
+    await talk.run(talk.activities.think, ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, status=words))
 
 
 async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(talk: ConversationActivityScene) -> None:
@@ -42,7 +42,7 @@ async def test_status_stands_while_the_model_thinks_and_goes_with_the_answer(tal
     talk.model.script(script)
     await think(talk)
     assert seen == ["thinking"]
-    await talk.run(talk.thinking.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
+    await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.ANSWERED, answered_at=1))
     await talk.post()
     assert status(talk) == ""
 
@@ -62,9 +62,9 @@ async def test_silent_end_clears_the_status(talk: ConversationActivityScene) -> 
     await think(talk)
     talk.slack.workspace.show_status(talk.thread.channel, talk.thread.ts, "thinking")
     end = FinishRequest(talk.thread, 1, OutcomeKind.SILENT)
-    await talk.run(talk.thinking.finish_turn, end)
+    await talk.run(talk.activities.finish_turn, end)
     assert status(talk) == "thinking", "it never showed one"
-    await talk.run(talk.thinking.finish_turn, replace(end, status_shown=True))
+    await talk.run(talk.activities.finish_turn, replace(end, status_shown=True))
     assert status(talk) == ""
 
 

@@ -9,14 +9,14 @@ from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationLimits, Execution, ExecutionStatus, OutcomeKind
-from threadline.conversations.workflow import NOTHING_TO_STOP, TAKEN_IN
+from threadline.conversations.workflow import NOTHING_TO_STOP_REACTION, RECEIVED_REACTION
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
 from threadline.threads.model import MessageKind
 
-NOTHING_DONE = answers.stopped([])
+NOTHING_DONE = answers.stopped_text([])
 CREATED = Execution("create:1", "create", ExecutionStatus.OK, "done")
-ONE_DONE = answers.stopped([CREATED])
+ONE_DONE = answers.stopped_text([CREATED])
 
 
 async def test_stop_that_comes_with_its_message_ends_the_turn_at_once(database: Database) -> None:
@@ -25,7 +25,7 @@ async def test_stop_that_comes_with_its_message_ends_the_turn_at_once(database: 
         assert await scene.ask("create one") == NOTHING_DONE
         assert scene.asked == []
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
-        assert set(scene.marked) <= {TAKEN_IN}, "the stop has an answer"
+        assert set(scene.marked) <= {RECEIVED_REACTION}, "the stop has an answer"
         assert await scene.ask("now create one") == "Done."
 
 
@@ -62,8 +62,8 @@ async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, beg
         await scene.send(scene.message("stop", kind=MessageKind.STOP, addressed=False))
         stop = scene.message("stop", kind=MessageKind.STOP)
         await scene.send(stop)
-        await scene.until(lambda: NOTHING_TO_STOP in scene.marked, "the stop gets a reaction")
-        assert scene.marked[NOTHING_TO_STOP] == [stop.ts]
+        await scene.until(lambda: NOTHING_TO_STOP_REACTION in scene.marked, "the stop gets a reaction")
+        assert scene.marked[NOTHING_TO_STOP_REACTION] == [stop.ts]
         assert list(scene.said) == ([1] if begun else [])
 
 
@@ -94,13 +94,14 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once(database: Da
 
 
 async def test_stop_cancels_a_summary(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello.")) as scene:
+    async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
         await scene.ask("hello")
         await scene.crowd()
         scene.model.summaries = [scene.hang]
         await scene.say("and now?")
         await scene.hanging.wait()
-        await scene.stop()
+        await scene.stop_heard()
+        await scene.later(seconds=31)
         assert await scene.until_said(2) == NOTHING_DONE
         assert len(scene.asked) == 1
 
@@ -114,7 +115,10 @@ async def test_a_cancelled_run_stores_what_came_says_that_it_stops_and_ends(data
         await scene.say("and another")
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"
-        cancelled = {1: answers.stopped([CREATED], by_operator=True), 2: answers.stopped([], by_operator=True)}
+        cancelled = {
+            1: answers.stopped_text([CREATED], by_operator=True),
+            2: answers.stopped_text([], by_operator=True),
+        }
         assert await scene.answers() == cancelled, "who was not heard yet is told, too"
         assert list(scene.said) == [1, 2]
         assert (await scene.handle.describe()).status is WorkflowExecutionStatus.COMPLETED

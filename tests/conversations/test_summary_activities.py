@@ -1,10 +1,10 @@
 """The summary of old messages: made before a turn, in pieces, and never of deleted messages."""
 
+import asyncio
+
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.conversations.contract import TalkTurn
-from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.errors import Transient
@@ -31,59 +31,68 @@ async def delete(talk: ConversationActivityScene, said: IncomingMessage) -> None
         await MessageStore(tx).store(talk.thread, [talk.deletion(said)])
 
 
-async def summarise(talk: ConversationActivityScene, turn: int = 2) -> ConversationSnapshot:
-    return await talk.run(talk.thinking.summarise, TalkTurn(talk.thread, turn))
-
-
 def summaries(talk: ConversationActivityScene) -> list[str]:
     """What was asked for each."""
     return [each.conversation.prompt for each in talk.model.log if not each.conversation.tools]
 
 
+async def summarised(talk: ConversationActivityScene) -> int:
+    """The place up to which the summary tells the transcript."""
+    [row] = await talk.rows("SELECT summary, summary_until FROM conversations")
+    assert bool(row["summary"]) == bool(row["summary_until"])
+    return int(row["summary_until"])
+
+
 async def test_summary_is_made_once_before_the_turn(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 30)
-    marks = (await talk.said("and now?")).marks
-    assert marks.crowded
+    await talk.said("and now?")
     beats: list[object] = []
     talk.env.on_heartbeat = lambda *details: beats.append(details)
-    after = await summarise(talk)
-    assert beats, "a lost worker, and a word to stop, are heard of in seconds"
-    assert not after.crowded
-    assert after.rev > marks.rev
-    assert len(summaries(talk)) == 1
     await talk.think(2)
+    assert beats, "a lost worker, and a word to stop, are heard of in seconds"
+    assert len(summaries(talk)) == 1
+    assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
+    await talk.think(2, 2)
     assert len(summaries(talk)) == 1
     assert str(talk.sent()[0]["content"]).startswith("[Earlier] ")
 
 
 async def test_short_transcript_is_not_summarised(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 3)
-    assert not (await talk.said("and now?")).marks.crowded
-    await summarise(talk)
+    await talk.said("and now?")
+    await talk.think(2)
     assert summaries(talk) == []
 
 
 async def test_few_large_messages_are_summarised(talk: ConversationActivityScene) -> None:
     await long_ago(talk, 5, 11_000)
-    assert (await talk.said("and now?")).marks.crowded
-    assert not (await summarise(talk)).crowded
+    await talk.said("and now?")
+    await talk.think(2)
+    assert await summarised(talk)
 
 
 async def test_started_turn_makes_no_summary(talk: ConversationActivityScene) -> None:
-    await long_ago(talk, 30)
+    await long_ago(talk, 3)
     await talk.said("and now?")
     await talk.think(2)
-    await summarise(talk)
+    entries = [(f"t:2:1:{number}", Message(Role.USER, f"{number}.")) for number in range(30)]
+    async with talk.database.begin() as tx:
+        await TranscriptStore(tx).append(talk.thread, 2, 1, entries)
+    await talk.think(2, 2)
     assert summaries(talk) == []
 
 
 async def test_deletion_has_the_summary_made_again_in_pieces(talk: ConversationActivityScene) -> None:
     first = await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
-    assert not (await summarise(talk)).crowded
+    await talk.answer(2)
+    assert await summarised(talk)
     before = len(summaries(talk))
     await delete(talk, first)
-    assert not (await summarise(talk)).crowded
+    assert not await summarised(talk)
+    await talk.said("and then?")
+    await talk.think(3)
+    assert await summarised(talk)
     asked = summaries(talk)[before:]
     assert asked[0].startswith("Summary so far: none")
     assert len(asked) > 2
@@ -101,10 +110,36 @@ async def test_summary_of_a_piece_is_kept_when_the_next_fails(talk: Conversation
     await long_ago(talk, 90, 1_500)
     await talk.said("and now?")
     with pytest.raises(Transient):
-        await summarise(talk)
-    [row] = await talk.rows("SELECT summary, summary_until FROM conversations")
-    assert row["summary"]
-    assert 0 < row["summary_until"] < 80
+        await talk.think(2)
+    kept = await summarised(talk)
+    assert 0 < kept < 80
+    assert (await talk.think(2, attempt=2)).reply.text, "the second attempt answers without the rest"
+    assert await summarised(talk) == kept
+
+
+async def test_turn_cancelled_between_its_summary_and_its_call_goes_on_with_both(
+    talk: ConversationActivityScene,
+) -> None:
+    """The attempt that is broken off has kept its summary; the next one makes none, and asks once."""
+    await long_ago(talk, 30)
+    await talk.said("and now?")
+    hangs = asyncio.Event()
+
+    async def hang(turn: ScriptTurn) -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    talk.model.script(hang, when=lambda asked: bool(asked.tools) and not hangs.is_set())
+    thinking = asyncio.create_task(talk.think(2))
+    await hangs.wait()
+    thinking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await thinking
+    assert len(summaries(talk)) == 1
+    assert [key for key, _ in await talk.transcript() if key == "a:2:1"] == []
+    assert (await talk.think(2, attempt=2)).reply.text
+    assert len(summaries(talk)) == 1
+    assert [key for key, _ in await talk.transcript() if key.startswith(("a:2", "c:2"))] == ["c:2", "a:2:1"]
 
 
 async def test_message_deleted_during_a_summary_is_in_no_summary(talk: ConversationActivityScene) -> None:
@@ -116,6 +151,6 @@ async def test_message_deleted_during_a_summary_is_in_no_summary(talk: Conversat
         await turn.text_only("It began with a secret.")
 
     talk.model.script(meanwhile, when=lambda asked: not asked.tools)
-    await summarise(talk)
-    [row] = await talk.rows("SELECT summary, summary_until FROM conversations")
-    assert (row["summary"], row["summary_until"]) == ("", 0)
+    await talk.think(2)
+    assert not await summarised(talk)
+    assert "a secret" not in str(talk.sent())

@@ -2,8 +2,8 @@
 
 import pytest
 
+from threadline.conversations.act import describe_execution
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.conversations.tool_execution import execution
 from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, ToolStatus, error_result
@@ -44,20 +44,20 @@ OK, ERROR, BLOCKED = ExecutionStatus.OK, ExecutionStatus.ERROR, ExecutionStatus.
 def test_result_has_its_status_and_a_refusal_is_not_critical(
     result: ToolResult, status: ExecutionStatus, critical: bool
 ) -> None:
-    ended = execution(ToolCall("1", "stage.light"), result, REGISTRY)
+    ended = describe_execution(ToolCall("1", "stage.light"), result, REGISTRY)
     assert (ended.status, ended.critical) == (status, critical)
-    assert not execution(ToolCall("1", "stage.clear"), result, REGISTRY).critical
+    assert not describe_execution(ToolCall("1", "stage.clear"), result, REGISTRY).critical
 
 
 def test_tool_is_named_by_its_own_name_and_an_unknown_one_is_not() -> None:
     done = ToolResult(display_text="Cleared:\n3 chairs, see https://stage.example/1")
-    told = execution(ToolCall("1", "stage_clear", "{}"), done, REGISTRY)
+    told = describe_execution(ToolCall("1", "stage_clear", "{}"), done, REGISTRY)
     assert told == Execution("1", "stage.clear", OK, "Cleared: 3 chairs, see [address]")
-    made_up = execution(ToolCall("2", "/etc/passwd"), error_result(ErrorCode.UNKNOWN_TOOL), REGISTRY)
+    made_up = describe_execution(ToolCall("2", "/etc/passwd"), error_result(ErrorCode.UNKNOWN_TOOL), REGISTRY)
     assert (made_up.tool, made_up.read_only) == ("", False)
-    assert execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
+    assert describe_execution(ToolCall("3", "stage.look"), done, REGISTRY).read_only
 
 
 def test_hint_to_the_model_is_not_in_the_note_for_people() -> None:
     refused = error_result(ErrorCode.PROTOCOL, "Nothing was loaded yet.", "Call opportunity_load first.")
-    assert execution(ToolCall("1", "stage.clear"), refused, REGISTRY).note == "Nothing was loaded yet."
+    assert describe_execution(ToolCall("1", "stage.clear"), refused, REGISTRY).note == "Nothing was loaded yet."

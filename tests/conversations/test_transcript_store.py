@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from sqlalchemy import text
 
 from tests.support.conversation_store import THREAD, StoredConversation, mention
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
@@ -103,28 +102,3 @@ async def test_single_turn_and_the_end_are_read(talk: StoredConversation) -> Non
         assert (first.key, first.turn, first.step) == ("u:1", 1, 1)
         assert [each.key for each in (await TranscriptStore(tx).read(THREAD, since=3)).messages] == ["u:3"]
         assert await TranscriptStore(tx).append(THREAD, 3, 1, [("u:3", Message(Role.USER, "3"))]) == 0
-
-
-@pytest.mark.parametrize(("count", "size", "told", "crowded"), [
-    (18, 10, "", False),
-    (19, 10, "", True),
-    (17, 10, "They spoke.", False),
-    (18, 10, "They spoke.", True),
-    (4, 11_000, "", False),
-    (4, 11_000, "They spoke.", True),
-    (5, 11_000, "", True),
-])  # fmt: skip
-async def test_transcript_is_crowded_when_it_does_not_fit_with_unread_messages(
-    talk: StoredConversation, count: int, size: int, told: str, crowded: bool
-) -> None:
-    await talk.turn(1)
-    async with talk.database.begin() as tx:
-        until = (await TranscriptStore(tx).read(THREAD)).messages[-1].position
-        await TranscriptStore(tx).append(THREAD, 1, 1, [("c:1", Message(Role.SYSTEM, "note"))])
-        await TranscriptStore(tx).replace_with_summary(THREAD, told or " ", until)
-        if not told:
-            await tx.execute(text("UPDATE conversations SET summary = ''"))
-    await talk.append(*((f"t:{n}", Message(Role.TOOL, "x" * size)) for n in range(count)))
-    assert not (await talk.marks()).crowded, "nothing waits"
-    assert (await talk.hear(mention(2))).crowded == crowded
-    assert (await talk.marks()).crowded == crowded

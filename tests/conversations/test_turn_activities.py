@@ -10,7 +10,7 @@ import pytest
 from tests.support.conversation_activities import RAN, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
-from threadline.conversations.model.conversation import ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, ExecutionStatus, OutcomeKind
 from threadline.errors import Permanent, Transient
 from threadline.estimates.store import EstimateStore
 from threadline.threads.model import MessageKind
@@ -124,7 +124,7 @@ async def test_help_is_given_without_a_model_where_nothing_is_asked(talk: Conver
     await talk.said(text)
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.TOLD
-    await talk.settle(Outcome(begun.ends, ""))
+    await talk.settle(ConversationOutcome(begun.ends, ""))
     [posted] = talk.posted()
     assert "Create a lamp" in posted.text
     assert len(talk.model.log) == 0
@@ -145,7 +145,7 @@ async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one
     await talk.said(talk.deletion(second))
     assert not (await engine.decide(2)).made
     await talk.think(2)
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "", 1), 2)
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 1), 2)
     assert len(talk.model.log) == asked
     assert talk.posted()[-1].text == blocks.DELETED
 
@@ -155,7 +155,7 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
     await talk.said("what is open for checkout?")
     with pytest.raises(Permanent, match="OPENAI_API_KEY"):
         await talk.think()
-    assert (await talk.settle(Outcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unposted_turns == ()
+    assert (await talk.settle(ConversationOutcome(OutcomeKind.FAILED, blocks.NO_MODEL))).unposted_turns == ()
     assert talk.posted()[0].text == blocks.NO_MODEL
 
 

@@ -10,7 +10,7 @@ from tests.support.conversation_scene import BEN, ConversationScene, conversatio
 from tests.support.scripted_model import AWAY, SILENT, Reply, calls
 from tests.support.temporal import skipping_time
 from threadline.conversations.contract import ThinkRequest
-from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind, WordKind
+from threadline.conversations.model.conversation import ConversationLimits, NoticeReason, OutcomeKind
 from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import ModelReply, ToolChoice
@@ -115,4 +115,4 @@ async def test_author_of_a_question_is_told_that_the_model_is_away(database: Dat
         assert scene.words == []
         await scene.later(minutes=2)
         assert await scene.until_said(2) == "I say yes."
-        assert scene.words == [(WordKind.MODEL_AWAY, "2")]
+        assert scene.words == [(NoticeReason.MODEL_AWAY, "2")]

@@ -10,10 +10,11 @@ import pytest
 from tests.support.conversation_activities import REGISTRY, ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import Engine, engine_of
 from tests.support.decision_forms import decision_form
-from threadline.conversations import decide, decision_texts
+from threadline.conversations import decide
 from threadline.conversations.contract import FinishRequest, TurnDecision
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import Execution, ExecutionStatus, Outcome, OutcomeKind
+from threadline.conversations.model.answers import escalation_text
+from threadline.conversations.model.conversation import ConversationOutcome, Execution, ExecutionStatus, OutcomeKind
 from threadline.db.engine import Database
 from threadline.decisions.model import ERROR_REPLY, ESCALATION_CAP, DecisionOutcome, EscalationReason, NextStep
 from threadline.errors import InternalError, Permanent, Transient
@@ -58,7 +59,7 @@ async def test_two_invalid_answers_bring_a_person(engine: Engine) -> None:
     assert len(await engine.talk.rows("SELECT 1 FROM model_calls")) == 2
     _, verdict = await engine.weighed()
     assert verdict.confidence <= ESCALATION_CAP
-    assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(EscalationReason.DECIDED)
+    assert await engine.settled(OutcomeKind.ESCALATED) == escalation_text(EscalationReason.DECIDED)
 
 
 async def test_third_question_in_a_row_becomes_an_escalation(engine: Engine) -> None:
@@ -67,7 +68,7 @@ async def test_third_question_in_a_row_becomes_an_escalation(engine: Engine) -> 
         assert (await engine.decided(f"I need help {turn}", turn)).course is NextStep.CLARIFY
         assert await engine.settled(OutcomeKind.CLARIFIED, turn) == "Which plan do you mean?"
     assert (await engine.decided("just help me", 3)).course is NextStep.ESCALATE
-    assert await engine.settled(OutcomeKind.ESCALATED, 3) == decision_texts.handed_over(EscalationReason.LOW_CONFIDENCE)
+    assert await engine.settled(OutcomeKind.ESCALATED, 3) == escalation_text(EscalationReason.LOW_CONFIDENCE)
     rows = await engine.talk.rows("SELECT outcome FROM decisions ORDER BY turn")
     assert [row["outcome"] for row in rows] == [
         DecisionOutcome.CLARIFIED,
@@ -93,9 +94,7 @@ async def test_without_the_model_only_a_sensitive_word_escalates(engine: Engine,
         await engine.decide()
     assert (await engine.decide_without_model()).course is course
     if course is NextStep.ESCALATE:
-        assert await engine.settled(OutcomeKind.ESCALATED) == decision_texts.handed_over(
-            EscalationReason.SENSITIVE_TOPIC
-        )
+        assert await engine.settled(OutcomeKind.ESCALATED) == escalation_text(EscalationReason.SENSITIVE_TOPIC)
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -104,14 +103,15 @@ async def test_without_the_model_a_broken_lookup_of_the_person_keeps_nobody_wait
 ) -> None:
     """This step never gives up, so that a fault of the lookup would keep the turn waiting for ever."""
 
-    async def broken(_team: str, _user: str) -> str:
+    async def broken(*_: object) -> str:
         if hangs:
             await asyncio.Event().wait()
         raise InternalError("a bug in the lookup")
 
     await engine.hears("there was a data breach")
     monkeypatch.setattr(decide, "LOOKUP_SECONDS", 0.05)
-    engine.talk.thinking._deciding._lead = broken
+    deps = engine.talk.activities.deps
+    engine.talk.activities.deps = replace(deps, decision=replace(deps.decision, describe_asker=broken))
     if not hangs:
         with pytest.raises(InternalError):
             await engine.decide()
@@ -133,7 +133,7 @@ async def test_nobody_takes_over_a_turn_that_was_stopped(engine: Engine) -> None
 
 async def test_failed_answer_is_told_with_what_was_done_before(engine: Engine) -> None:
     await engine.decided("thanks")
-    done = answers.until_then([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
+    done = answers.progress_text([Execution("1", "calendar.book", ExecutionStatus.OK, "Booked APT-1.")])
     said = await engine.settled(OutcomeKind.ESCALATED, text=done, escalate=EscalationReason.RESPONSE_ERROR)
     assert said.startswith(ERROR_REPLY)
     assert "`calendar.book`: done. Booked APT-1." in said
@@ -168,9 +168,10 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
     async with engine.talk.database.begin() as tx:
         await HandoverStore(tx).take(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     before = len(engine.talk.posted())
-    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=2 if tool else 1, touched=changed)
+    step = 2 if tool else 1
+    answered = FinishRequest(engine.talk.thread, 2, OutcomeKind.ANSWERED, answered_at=step, changed_something=changed)
     for _ in range(2):  # the result of the first attempt is lost
-        assert (await engine.talk.run(engine.talk.thinking.finish_turn, answered)).left_to_person is not changed
+        assert (await engine.talk.run(engine.talk.activities.finish_turn, answered)).left_to_person is not changed
         async with engine.talk.database.begin() as tx:
             await HandoverStore(tx).close(HandoverRef(engine.talk.thread, 1), DEVELOPER)
     await engine.talk.post(2)
@@ -280,7 +281,7 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
     await talk.said(question, talk.message("I mean the big one", sender_id=BYSTANDER, addressed=False))
     await talk.think(2, 2)
     assert "Enterprise cost" not in str(talk.sent())
-    marks = await talk.settle(Outcome(OutcomeKind.SILENT, ""), 2)
+    marks = await talk.settle(ConversationOutcome(OutcomeKind.SILENT, ""), 2)
     assert (marks.turn_due, marks.addressed_due) == (True, True)
     assert not (await talk.begin(3)).overhears
     await talk.think(3)

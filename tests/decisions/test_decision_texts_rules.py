@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.decision_activities import OLD_PRICES, PRICES
-from threadline.conversations.decision_texts import fitting, sources_of
 from threadline.conversations.model import answers
+from threadline.conversations.model.answers import fit_answer, list_sources
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from threadline.conversations.model import answers
     ],
 )
 def test_answer_cites_the_passages_it_marks_or_all(answer: str, cited: str) -> None:
-    assert sources_of(answer, [PRICES, OLD_PRICES]) == cited
+    assert list_sources(answer, [PRICES, OLD_PRICES]) == cited
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_answer_cites_the_passages_it_marks_or_all(answer: str, cited: str) -> N
     ],
 )
 def test_answer_cites_what_its_tools_found_unless_it_names_it(answer: str, found: list[str], cited: str) -> None:
-    assert sources_of(answer, [PRICES] if "[1]" in answer else [], found) == cited
+    assert list_sources(answer, [PRICES] if "[1]" in answer else [], found) == cited
 
 
 def test_long_source_name_keeps_both_ends() -> None:
     names = [f"{'t' * 120}.pdf – {section}" for section in ("Prices", "Terms")]
-    cited = sources_of("It is so.", [], names)
+    cited = list_sources("It is so.", [], names)
     assert cited.count("…") == 2
     assert ".pdf – Prices; " in cited
     assert cited.endswith(".pdf – Terms")
@@ -45,12 +45,12 @@ def test_long_source_name_keeps_both_ends() -> None:
 
 def test_only_the_answer_is_cut_and_only_if_it_does_not_fit() -> None:
     fits, end = "y" * 1_700, f"Sources: {'s' * 100}"
-    assert fitting("", fits, end, detail=False) == f"{fits}\n\n{end}"
-    assert fitting("", "x" * 1_990, "", detail=False) == "x" * 1_990
+    assert fit_answer("", fits, end, detail=False) == f"{fits}\n\n{end}"
+    assert fit_answer("", "x" * 1_990, "", detail=False) == "x" * 1_990
     long = "\n\n".join(["z" * 300] * 10)
     for before in ("", "n" * 1_200):
-        cut = fitting(before, long, end, detail=False)
+        cut = fit_answer(before, long, end, detail=False)
         assert cut.startswith(before)
         assert cut.endswith(f"_\n\n{end}")
         assert len(cut) <= answers.LIMIT
-    assert fitting("n", long, end, detail=True) == f"n\n\n{long}\n\n{end}"
+    assert fit_answer("n", long, end, detail=True) == f"n\n\n{long}\n\n{end}"

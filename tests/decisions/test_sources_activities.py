@@ -11,11 +11,10 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk, talk
 from tests.support.decision_activities import OLD_PRICES, PRICES, Engine, engine_of
-from threadline.conversations import decision_texts
-from threadline.conversations.contract import TurnDecision
+from threadline.conversations.contract import PassToOperator, TurnDecision
 from threadline.conversations.model import answers
+from threadline.conversations.model.answers import DEFAULT_QUESTION, escalation_text
 from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.operator_contract import PassOn
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.db.engine import Database
 from threadline.decisions.model import EscalationReason, NextStep, Retrieval, Source
@@ -139,7 +138,7 @@ async def test_long_answer_ends_with_sources_and_the_handover_notice(engine: Eng
     replies(engine, "\n\n".join(f"Paragraph {number} [1]. {'x' * 300}" for number in range(10)))
     await engine.talk.think()
     said = await engine.settled(OutcomeKind.ANSWERED, answered_at=1, escalate=EscalationReason.TOOL_FAILURE)
-    notice = decision_texts.handed_over(EscalationReason.TOOL_FAILURE)
+    notice = escalation_text(EscalationReason.TOOL_FAILURE)
     assert said.endswith(f"Sources: [1] Plans – Enterprise\n\n{notice}")
     assert any("Paragraph 9" in each.text for each in engine.talk.posted()) is detail
     assert detail or len(said) <= answers.LIMIT
@@ -171,7 +170,7 @@ async def test_operator_continuing_the_turn_cites_no_passages_it_was_not_shown(e
     assert (await engine.decide()).course is NextStep.PROCEED
     async with engine.talk.database.begin() as tx:
         await TranscriptStore(tx).append(engine.talk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "It is new."))])
-    await engine.talk.run(engine.talk.operator.pass_on, PassOn(engine.talk.thread, 1, 0))
+    await engine.talk.run(engine.talk.activities.pass_to_operator, PassToOperator(engine.talk.thread, 1, 0))
     assert await engine.settled(OutcomeKind.ANSWERED, answered_at=1) == "It is new."
 
 
@@ -181,7 +180,7 @@ async def test_missing_passages_are_retrieved_twice_and_then_asked_about(engine:
     assert step.course is NextStep.CLARIFY
     assert [each.round for each in await engine.kept()] == [1, 2]
     assert len(engine.documents.asked) == 2
-    assert await engine.settled(OutcomeKind.CLARIFIED) == decision_texts.SAY_MORE
+    assert await engine.settled(OutcomeKind.CLARIFIED) == DEFAULT_QUESTION
 
 
 @pytest.mark.parametrize(("contradicts", "course"), [(True, NextStep.ESCALATE), (False, NextStep.PROCEED)])

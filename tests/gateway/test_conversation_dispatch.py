@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from tests.gateway.conftest import KnownThreads
 from tests.gateway.slack_events import CONFIG, outcome
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
-from threadline.conversations.model.conversation import Talk, conversation_workflow_id
+from threadline.conversations.model.conversation import ConversationInput, conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import STARTING_WINDOW, EventRouter, NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
@@ -77,7 +77,7 @@ async def test_mention_starts_its_conversation(temporal: Client, threads: KnownT
 
     handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
     assert await accepted(handle) == [("incoming_message", call)]
-    assert await started_with(handle, Talk) == Talk(thread=thread)
+    assert await started_with(handle, ConversationInput) == ConversationInput(thread=thread)
     described = await handle.describe()
     assert (described.workflow_type, described.task_queue) == ("ConversationWorkflow", "threadline")
     assert described.typed_search_attributes[CHANNEL_ATTRIBUTE] == "C_ELSE"

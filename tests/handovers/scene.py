@@ -16,7 +16,7 @@ from tests.support.decision_activities import Engine
 from tests.support.temporal import activities_of, until, worker
 from threadline.cases.contract import case_start
 from threadline.cases.model import CaseReaders
-from threadline.conversations.contract import TalkTurn
+from threadline.conversations.contract import ConversationTurn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.gateway.router import EventRouter
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
@@ -81,7 +81,7 @@ class HandoverScene:
 
     @property
     def activities(self) -> LiveHandoverActivities:
-        slack, outbox = self.talk.speaking._slack, self.talk.speaking._outbox
+        slack, outbox = self.talk.activities.deps.slack, self.talk.activities.deps.outbox
         readers = CaseReaders((ESCALATIONS,), "https://sandbox.slack.com/")
         settings = HandoverSettings(ESCALATIONS, BOT_USER, readers, self.remind_every)
         authors = AuthorPolicy(UserDirectory(slack.user), self.open_to_all)
@@ -126,7 +126,7 @@ class HandoverScene:
         await self.engine.settled(OutcomeKind.SILENT, turn)
 
     async def relay(self, turn: int) -> bool:
-        return await self.talk.run(self.activities.relay_to_person, TalkTurn(self.talk.thread, turn))
+        return await self.talk.run(self.activities.relay_to_person, ConversationTurn(self.talk.thread, turn))
 
     def said(self, channel: str = GENERAL) -> list[str]:
         """What the bot says in the asker's thread, or under the card."""
@@ -148,7 +148,7 @@ class HandoverWorkflowScene(HandoverScene):
 
     def working(self) -> AbstractAsyncContextManager[None]:
         talk, workflows = self.talk, self.workflows
-        slack, relay = talk.speaking._slack, self.activities.relay_to_asker
+        slack, relay = talk.activities.deps.slack, self.activities.relay_to_asker
         threads = LiveThreadActivities(talk.database, slack, BOT_USER, workflows, {"case": case_start}, relay)
         served = [*activities_of(self.activities, HandoverActivities), *activities_of(threads, ThreadActivities)]
         return worker(self.environment, [HandoverWorkflow, RouteReplyWorkflow], served)

@@ -9,7 +9,7 @@ from tests.handovers.scene import ASKER, OTHER, PERSON, HandoverScene, correctio
 from tests.support.conversation_activities import Make
 from tests.support.decision_activities import engine_of
 from tests.support.temporal import until
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.errors import Permanent
 from threadline.handovers.contract import Reminder
 from threadline.handovers.model import HandoverRef
@@ -226,10 +226,10 @@ async def test_card_of_a_direct_message_shows_what_was_said_before(waiting: Hand
     talk = waiting.talk
     talk.thread = replace(talk.thread, channel=talk.slack.workspace.open_im(ASKER).id)
     await waiting.engine.hears("the lamps of room seven flicker")
-    await talk.settle(Outcome(OutcomeKind.ANSWERED, "Turn them off and on.", model_calls=1))
+    await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "Turn them off and on.", model_calls=1))
     await waiting.engine.hears("I want my money back, or I will sue", 2)
     await waiting.engine.decide(2)
-    await talk.settle(Outcome(OutcomeKind.ESCALATED, ""), 2)
+    await talk.settle(ConversationOutcome(OutcomeKind.ESCALATED, ""), 2)
     await talk.run(waiting.activities.open_handover, HandoverRef(talk.thread, 2))
     await talk.run(waiting.activities.show_handover, HandoverRef(talk.thread, 2))
     shown = str(talk.posted(ESCALATIONS)[-1].blocks)

@@ -79,7 +79,7 @@ async def look(handover: HandoverWorkflowScene) -> int:
     talk = handover.talk
     activities = LiveCatchUpActivities(
         talk.database,
-        History(talk.speaking._slack),
+        History(talk.activities.deps.slack),
         handover.gateway.handle,
         thread_sources(BOT_USER),
         {ESCALATIONS: True},

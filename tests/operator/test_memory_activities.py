@@ -7,10 +7,10 @@ import pytest
 from tests.operator.operating import TOOLS
 from tests.support.conversation_store import THREAD, StoredConversation, deletion, edit, mention, says
 from tests.support.recording import create
+from threadline.conversations.finish import remember_turn
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.store.transcript import REMOVED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database
 from threadline.models.model import Message, Role, ToolCall
 from threadline.operator.model.routing import Agent, Branch, TurnRoute
@@ -29,8 +29,9 @@ def talk(database: Database) -> StoredConversation:
     return StoredConversation(database)
 
 
-def remembering(talk: StoredConversation) -> Remembering:
-    return Remembering(talk.database, ToolRegistry(TOOLS), lambda: 1_772_000_000.0)
+async def remember(talk: StoredConversation, turn: int = 1) -> int:
+    async with talk.database.begin() as tx:
+        return await remember_turn(tx, THREAD, turn, ToolRegistry(TOOLS), 1_772_000_000.0)
 
 
 async def called(
@@ -67,15 +68,15 @@ async def test_conversational_agents_turn_leaves_only_the_fact(talk: StoredConve
     await called(talk, 1, "opportunity.load", ToolStatus.ERROR, ErrorCode.PROTOCOL)
     await called(talk, 2, "opportunity.load")
     await talk.turn(1, "Noted.")
-    assert await remembering(talk).remember(THREAD, 1) == 1
+    assert await remember(talk) == 1
     (fact,) = await kept(talk)
     assert (fact["kind"], fact["text"]) == ("semantic", "<@U1> said: Riga wants everything as PDF")
 
 
 async def test_turn_leaves_its_pattern_failure_and_episode_once(talk: StoredConversation) -> None:
     await done(talk)
-    assert await remembering(talk).remember(THREAD, 1) == 3
-    await remembering(talk).remember(THREAD, 1)
+    assert await remember(talk) == 3
+    await remember(talk)
     pattern, episode, failure = await kept(talk)
     assert pattern["text"] == "opportunity_load → opportunity_patch → slack_post_summary"
     assert (pattern["kind"], pattern["channel"], pattern["key"]) == ("procedural", "", turn_id(THREAD, 1))
@@ -98,7 +99,7 @@ async def test_turn_was_about_its_scope_or_else_the_rfp_of_its_thread(talk: Stor
         )
     await talk.turn(2)
     for turn in (1, 2):
-        await remembering(talk).remember(THREAD, turn)
+        await remember(talk, turn)
     assert [each["rfp_id"] for each in await kept(talk)] == ["rfp_bound1", "rfp_abc123"]
 
 
@@ -107,7 +108,7 @@ async def test_turn_about_a_deleted_rfp_leaves_only_tool_patterns(talk: StoredCo
     await done(talk, "remember that rfp_abc123 needs two cranes")
     async with talk.database.begin() as tx:
         await RfpStore(tx).delete(THREAD.team, "rfp_abc123")
-    assert await remembering(talk).remember(THREAD, 1) == 2
+    assert await remember(talk) == 2
     assert [each["kind"] for each in await kept(talk)] == ["procedural", "procedural"]
 
 
@@ -119,26 +120,26 @@ async def test_call_without_outcome_is_a_failure_and_a_made_up_name_is_not_kept(
         )
     await called(talk, 2, "obey.me", ToolStatus.ERROR, ErrorCode.UNKNOWN_TOOL)
     await talk.turn(1)
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     made = await kept(talk)
     assert [each["error_class"] for each in made] == ["", "external", "validation"]
     assert "obey" not in str(made)
 
 
 async def test_unsettled_or_silent_turn_leaves_nothing(talk: StoredConversation) -> None:
-    assert await remembering(talk).remember(THREAD, 1) == 0
+    assert await remember(talk) == 0
     await talk.hear(mention(0, REQUEST))
     await talk.take_up(1)
-    assert await remembering(talk).remember(THREAD, 1) == 0
+    assert await remember(talk) == 0
     await talk.settle(1, "", OutcomeKind.SILENT)
-    assert await remembering(talk).remember(THREAD, 1) == 0
+    assert await remember(talk) == 0
     assert await kept(talk) == []
 
 
 @pytest.mark.parametrize("which", [0, 1])
 async def test_deleted_message_is_forgotten_with_all_words_of_its_turn(talk: StoredConversation, which: int) -> None:
     await done(talk, "remember that rfp_abc123 is a secret project", says(1, "remember: secretly", sender_id="U2"))
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     assert {each["kind"] for each in await kept(talk)} == {"procedural", "episodic", "semantic"}
     assert {each["user_id"] for each in await kept(talk) if each["kind"] == "semantic"} == {"U1", "U2"}
     await talk.hear(deletion(which))
@@ -153,7 +154,7 @@ async def test_deletion_by_one_of_two_forgets_the_answer_as_well(
     await talk.hear(mention(0, "my salary is 90k"), says(1, "remember that Acme wants PDF", sender_id="U2"))
     await talk.turn(1, "Noted; your salary is 90k.")
     await talk.hear(deletion(0))
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     (fact,) = await kept(talk)
     assert (fact["text"], fact["user_id"]) == ("<@U2> said: Acme wants PDF", "U2")
 
@@ -177,7 +178,7 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredC
     await talk.take_up(1)
     await read_the_thread(talk)
     await talk.settle(1, "It is about a salary.")
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     async with talk.database.begin() as tx:
         await TranscriptStore(tx).replace_with_summary(THREAD, "There is a salary.", 4)
     await talk.hear(deletion(which))
@@ -190,15 +191,15 @@ async def test_deletion_removes_what_a_tool_has_read_of_the_thread(talk: StoredC
     assert "salary" in rows[1]["data"]
     assert [each["kind"] for each in await kept(talk)] == ["procedural"]
     await talk.do("DELETE FROM memories")
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     assert [each["kind"] for each in await kept(talk)] == ["procedural"]
 
 
 async def test_memory_of_another_turn_stays_after_a_deletion_or_edit(talk: StoredConversation) -> None:
     await done(talk)
-    await remembering(talk).remember(THREAD, 1)
+    await remember(talk)
     await talk.hear(mention(10, "And now?"))
     await talk.turn(2)
-    await remembering(talk).remember(THREAD, 2)
+    await remember(talk, 2)
     await talk.hear(edit(0, "other words", 20), deletion(10))
     assert [each["key"] for each in await kept(talk) if each["kind"] == "episodic"] == [turn_id(THREAD, 1)]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import event
@@ -12,10 +13,10 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.conversation_store import THREAD, StoredConversation, mention
 from tests.support.recording import AUTHOR, create
 from tests.support.tool_store import NOW, change
-from threadline.conversations.contract import TalkTurn
-from threadline.conversations.operator_activities import context_request
+from threadline.conversations.contract import ThinkRequest, Thought
+from threadline.conversations.operator_context import context_request
 from threadline.db.engine import Database
-from threadline.models.model import Completion, Prompt
+from threadline.models.model import Completion, Prompt, ToolChoice
 from threadline.operator.context import (
     Context,
     ContextRequest,
@@ -24,6 +25,8 @@ from threadline.operator.context import (
     build_context,
     read_records,
 )
+from threadline.operator.model.routing import Agent
+from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
 from threadline.rfps.model import NewEntry, NewEvent, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
@@ -156,29 +159,41 @@ async def test_number_of_queries_does_not_grow_with_the_records(database: Databa
     assert counts[0] < 40
 
 
-async def test_turn_is_prepared_in_four_transactions(talk: ConversationActivityScene) -> None:
-    """They read what is asked, the records, and the profile of who asks, and keep the context."""
+def asks(talk: ConversationActivityScene, model: Answering) -> Answering:
+    """From now on this model is asked."""
+    talk.activities.deps = replace(talk.activities.deps, model=model)
+    return model
+
+
+async def think(talk: ConversationActivityScene) -> Thought:
+    """The operator's first call of the model, before which it is told what there is to know."""
+    request = ThinkRequest(talk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
+    return await talk.run(talk.activities.think, request)
+
+
+async def test_operator_begins_in_seven_transactions(talk: ConversationActivityScene) -> None:
+    """They read and take up what is asked, once more when Slack has said who asks, read the records, read and keep the
+    profile of who asks, keep the context with the analysis, and keep the reply."""
     await begun(talk)
-    await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))  # who asks is known from now on
-    await talk.rows("UPDATE conversation_turns SET context = '', patterns = '', layers = '[]' RETURNING turn")
     async with counted(talk.database) as run:
-        said = await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
-    assert "rfp_state" in said
-    assert run.count("COMMIT") == 4
+        await think(talk)
+    (plan,) = await talk.rows("SELECT context FROM turn_plans")
+    assert "rfp_abc123" in plan["context"]
+    assert run.count("COMMIT") == 7
 
 
 async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:
     said = await begun(talk)
-    read = talk.operator._slack.profile
+    read = talk.activities.deps.operator_slack.profile
 
     async def delete_first(request: ContextRequest) -> UserProfile:
-        talk.operator._slack.profile = read  # type: ignore[method-assign]
+        talk.activities.deps.operator_slack.profile = read  # type: ignore[method-assign]
         await talk.said(talk.deletion(said))
         return await read(request)
 
-    talk.operator._slack.profile = delete_first  # type: ignore[method-assign]
+    talk.activities.deps.operator_slack.profile = delete_first  # type: ignore[method-assign]
     with capture_logs() as logs:
-        await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
+        await think(talk)
     assert [each["event"] for each in logs].count("context_read_again") == 1
     (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert plan["context"]
@@ -190,7 +205,7 @@ async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_c
 ) -> None:
     """It is in the context by Slack's history alone."""
     await begun(talk)
-    await talk.run(talk.operator.prepare_turn, TalkTurn(talk.thread, 1))
+    await think(talk)
     earlier = talk.message("never stored", ts=talk.thread.ts, id=message_id(talk.thread.team, GENERAL, talk.thread.ts))
     await talk.said(talk.deletion(earlier))
     assert [each["context"] for each in await talk.rows("SELECT context FROM conversation_turns")] == [""]
@@ -203,12 +218,16 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
 
     async def delete_first(prompt: Prompt, *, attempt: int = 1) -> Completion:
         await talk.said(talk.deletion(said))
-        return await ask(prompt, attempt=attempt)
+        answer = await ask(prompt, attempt=attempt)
+        model.text = "Nothing is left of it."
+        return answer
 
     model.ask = delete_first  # type: ignore[method-assign]
-    talk.operator._model = model
-    await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert [each["analysis"] for each in await talk.rows("SELECT analysis FROM conversation_turns")] == [""]
+    asks(talk, model)
+    await think(talk)
+    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": "Nothing is left of it."}]
+    paid = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'analyse'")
+    assert len(paid) == 2, "both were paid for"
 
 
 async def begun(talk: ConversationActivityScene) -> IncomingMessage:
@@ -256,20 +275,30 @@ async def test_own_patterns_come_first(database: Database) -> None:
 
 async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivityScene) -> None:
     await begun(talk)
-    model = talk.operator._model = Answering("They want it changed. Load it first.")
+    model = asks(talk, Answering("They want it changed. Load it first."))
     for _ in range(2):
-        await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": model.text}]
-    calls = await talk.rows("SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls")
+        await think(talk)
+    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": model.text}]
+    calls = await talk.rows(
+        "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = 'analyse'"
+    )
     assert calls == [{"turn": 1, "step": 0, "purpose": "analyse", "input_tokens": 100, "cost_usd": 0.01}]
-    assert len(model.asked) == 1
+    assert len([each for each in model.asked if each.max_output_tokens == MAX_ANALYSIS_TOKENS]) == 1
 
 
 async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
     await begun(talk)
-    talk.operator._model = None
-    await talk.run(talk.operator.analyse_request, TalkTurn(talk.thread, 1))
-    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": ""}]
+    model = asks(talk, Answering("Done."))
+    ask = model.ask
+
+    async def broken(prompt: Prompt, *, attempt: int = 1) -> Completion:
+        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS:
+            raise RuntimeError("It is broken.")
+        return await ask(prompt, attempt=attempt)
+
+    model.ask = broken  # type: ignore[method-assign]
+    assert (await think(talk)).reply.text == "Done."
+    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
 
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:

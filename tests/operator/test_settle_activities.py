@@ -44,7 +44,7 @@ async def desk(talk: ConversationActivityScene) -> ConversationActivityScene:
 async def settled(talk: ConversationActivityScene, kind: OutcomeKind, text: str = "It is new.", **given: Any) -> str:
     request = FinishRequest(talk.thread, 1, kind, text, **given)
     for _ in range(2):  # its answer was lost, and it is asked for again
-        await talk.run(talk.thinking.finish_turn, request)
+        await talk.run(talk.activities.finish_turn, request)
         await talk.post()
     (post,) = [each for each in talk.posted() if each.thread_ts == talk.thread.ts]
     return post.text
@@ -101,7 +101,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
 
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     assert (finished.marks.turn, await journal(desk)) == (1, [])
 
 
@@ -160,7 +160,7 @@ async def test_result_of_a_turn_is_kept_and_its_context_cleared(desk: Conversati
     assert before
     assert (before.context, before.analysis) == ("Everything about the city.", "They want to know.")
     request = FinishRequest(desk.thread, 1, OutcomeKind.SUMMARISED, "It is new.", model_calls=2, protocol=STATUS_TURN)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     async with desk.database.begin() as tx:
         plan = await TurnStore(tx).plan(desk.thread, 1)
     assert plan
@@ -211,7 +211,7 @@ async def test_deleted_request_clears_the_context_and_asks_no_model(desk: Conver
     assert plan
     assert (plan.context, plan.analysis) == ("", "")
     request = ThinkRequest(desk.thread, 1, 1, ToolChoice.AUTO, Agent.OPERATOR)
-    thought = await desk.run(desk.thinking.think, request)
+    thought = await desk.run(desk.activities.think, request)
     assert thought.reply.text == blocks.DELETED
     assert not desk.model.log
 
@@ -221,13 +221,13 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     begun = await talk.begin()
     assert begun.ends is OutcomeKind.ASKED
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
-    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped(())
+    assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped_text(())
     async with talk.database.begin() as tx:
         marks = await ConversationStore(tx).snapshot(talk.thread)
         assert (marks.open_question, marks.turn_due) == ("", False)
         assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
-    assert answers.stopped(()) in " ".join(remembered)
+    assert answers.stopped_text(()) in " ".join(remembered)
 
 
 async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationActivityScene) -> None:
@@ -237,6 +237,6 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     assert begun.ends is OutcomeKind.TOLD
     await desk.said(desk.message("stop", kind=MessageKind.STOP))
     request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
-    finished = await desk.run(desk.thinking.finish_turn, request)
+    finished = await desk.run(desk.activities.finish_turn, request)
     assert "is now bound to" in desk.posted()[-1].text
     assert not finished.marks.turn_due

@@ -8,9 +8,8 @@ import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.recording import create
-from threadline.conversations.contract import FinishRequest, ThinkRequest
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
-from threadline.conversations.operator_contract import Begun, PassOn
+from threadline.conversations.contract import BegunTurn, FinishRequest, PassToOperator, ThinkRequest
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
@@ -53,11 +52,11 @@ async def begun(desk: ConversationActivityScene, turn: int, *words: str | Incomi
     return taken.scope.rfp_id, taken.resumes, ends.value if ends else ""
 
 
-async def ended(desk: ConversationActivityScene, begun: Begun, turn: int) -> str:
+async def ended(desk: ConversationActivityScene, begun: BegunTurn, turn: int) -> str:
     """What is posted for a turn that was over before the loop."""
     assert begun.ends
     request = FinishRequest(desk.thread, turn, begun.ends, protocol=begun.protocol)
-    await desk.run(desk.thinking.finish_turn, request)
+    await desk.run(desk.activities.finish_turn, request)
     await desk.post(turn)
     return desk.posted()[-1].text
 
@@ -70,7 +69,7 @@ async def reply(desk: ConversationActivityScene, turn: int, *words: str | Incomi
 
 async def answered(desk: ConversationActivityScene, turn: int) -> None:
     """A turn whose loop has come to an answer."""
-    await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), turn)
+    await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), turn)
     await desk.post(turn)
 
 
@@ -161,7 +160,7 @@ async def test_operator_takes_over_where_the_conversational_agent_fails(desk: Co
     await desk.said("the proposal")
     first = await desk.begin()
     assert (first.agent, first.falls_through, (await route(desk)).branch) == (Agent.COPILOT, True, Branch.B)
-    passed = await desk.run(desk.operator.pass_on, PassOn(desk.thread, 1, 2))
+    passed = await desk.run(desk.activities.pass_to_operator, PassToOperator(desk.thread, 1, 2))
     again = await desk.begin()
     assert passed.agent is again.agent is Agent.OPERATOR
     assert passed.protocol == ProtocolState()
@@ -188,7 +187,7 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(desk: C
     async with desk.database.begin() as tx:
         await TranscriptStore(tx).append(desk.thread, 1, 1, [("a:1:1", Message(Role.ASSISTANT, "", (call,)))])
     spoken = FinishRequest(desk.thread, 1, OutcomeKind.ASKED, answered_at=1, spoken_by="call_1")
-    await desk.run(desk.thinking.finish_turn, spoken)
+    await desk.run(desk.activities.finish_turn, spoken)
     await desk.post()
     assert desk.posted()[-1].text == "Search for it, or wait?"
     await desk.said("search for it")
@@ -212,7 +211,7 @@ async def test_request_stays_open_until_its_writer_answers(
     await desk.said(desk.message(**between))
     assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.TOLD else None)
     assert (await route(desk, 2)).resumes == 0
-    await desk.settle(Outcome(kind, ""), 2)
+    await desk.settle(ConversationOutcome(kind, ""), 2)
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
 
@@ -359,7 +358,7 @@ async def test_stop_before_the_turn_leaves_later_words_for_the_next(desk: Conver
     before = (desk.message(f"link {CITY}"), desk.message(ASK))
     assert await begun(desk, 1, *before, stop(desk), "what can you do?") == ("", 0, "")
     assert await bound(desk) == []
-    await desk.settle(Outcome(OutcomeKind.STOPPED, "I have stopped."), 1)
+    await desk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped."), 1)
     async with desk.database.begin() as tx:
         left = await MessageStore(tx).unused(desk.thread)
     assert [each.text for each in left] == ["what can you do?"]
@@ -373,7 +372,7 @@ async def test_thread_command_waits_for_the_next_turn(desk: ConversationActivity
     await desk.think(step=2)
     sent = str(desk.sent())
     assert ("one more thing" in sent, HARBOUR in sent, "status won" in sent) == (True, False, False)
-    marks = await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)
+    marks = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
     assert marks.turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")
     assert await bound(desk) == [HARBOUR]
@@ -383,9 +382,9 @@ async def test_words_about_another_rfp_wait_for_the_next_turn(desk: Conversation
     assert await begun(desk, 1, f"status of {CITY}") == (CITY, 0, "")
     await desk.said(f"due date of {CITY}, too", f"and of {HARBOUR}", "thanks")
     request = ThinkRequest(desk.thread, 1, 2, ToolChoice.AUTO, Agent.OPERATOR)
-    await desk.run(desk.thinking.think, request)
+    await desk.run(desk.activities.think, request)
     async with desk.database.begin() as tx:
         taken = await MessageStore(tx).take_up(desk.thread, 1, 2)
     assert [each.text for each in taken] == [f"due date of {CITY}, too"]
-    assert (await desk.settle(Outcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
+    assert (await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)).turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")

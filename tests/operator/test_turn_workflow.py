@@ -5,6 +5,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.conversation_scene import BEN, ConversationScene, conversation
 from tests.support.scripted_model import SILENT, calls
+from tests.support.temporal import skipping_time
 from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
@@ -13,12 +14,6 @@ from threadline.operator.model.routing import Agent
 LOAD, PATCH, POST = "opportunity.load:1", "opportunity.patch:1", "slack.post.summary:1"
 PROPOSE = "propose.action:1"
 SPOKEN = calls(POST, text="It is submitted.")
-
-
-def around(scene: ConversationScene) -> list[tuple[str, int]]:
-    """What was asked for around the loop, with the turn."""
-    names = ("prepare_turn", "analyse_request")
-    return [(name, request.turn) for name, request in scene.steps.asked if name in names]
 
 
 async def memories(scene: ConversationScene) -> int:
@@ -33,9 +28,9 @@ async def test_operator_is_prepared_before_it_thinks_and_remembered_after(databa
         await scene.say(f"the proposal for {rfp_id} is submitted")
         assert await scene.until_said(1) == "It is submitted."
         await scene.until_idle()
-        assert scene.names("prepare_turn", "analyse_request", "think", "finish_turn") == [
-            *("prepare_turn", "analyse_request", "think", "think", "finish_turn")
-        ]
+        assert scene.names("think", "finish_turn") == ["think", "think", "finish_turn"]
+        assert scene.model.analysed == 1
+        assert await scene.costs("analyse") == [1]
         assert await memories(scene)
         assert {each.agent for each in scene.asked} == {Agent.OPERATOR}
         memo = await (await scene.handle.describe()).memo()
@@ -70,7 +65,7 @@ async def test_turn_that_ends_by_rule_asks_no_model(database: Database) -> None:
         assert "Which RFP" in await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.ASKED
         await scene.until(lambda: memories(scene), "the turn is remembered")
-        assert (scene.asked, around(scene)) == ([], [])
+        assert (scene.asked, scene.model.analysed) == ([], 0)
 
 
 @pytest.mark.parametrize("remembers", [True, False])
@@ -79,7 +74,7 @@ async def test_conversational_agent_remembers_only_on_request(database: Database
         await scene.say("remember that Riga wants everything as PDF" if remembers else "Riga wants everything as PDF")
         await scene.until_said(1)
         await scene.until_idle()
-        assert around(scene) == []
+        assert scene.model.analysed == 0
         assert await memories(scene) == remembers
 
 
@@ -90,7 +85,7 @@ async def test_operator_takes_over_an_unclear_request_that_fails(database: Datab
         await scene.say("the proposal" if unclear else "the weather")
         said = await scene.until_said(1)
         assert (said == "From the operator.") is unclear
-        assert [each.step for each in scene.requests("pass_on")] == [2] * unclear
+        assert [each.step for each in scene.requests("pass_to_operator")] == [2] * unclear
         assert (Agent.OPERATOR in [each.agent for each in scene.asked]) is unclear
 
 
@@ -102,14 +97,13 @@ async def test_ninth_step_of_the_operator_has_no_tools(database: Database) -> No
         assert [each.choice.value for each in scene.asked] == ["auto"] * 8 + ["none"]
 
 
-async def test_stop_cancels_the_preparation(database: Database) -> None:
-    async def stopped() -> None:
-        await scene.stop()
-        await scene.forever()
-
-    async with conversation(database) as scene:
-        scene.steps.before["prepare_turn"] = [stopped]
+async def test_stop_ends_the_preparation(database: Database) -> None:
+    async with conversation(database, server=skipping_time) as scene:
+        scene.model.analyses = [scene.hang]
         await scene.say(f"submit {await scene.rfp()}")
+        await scene.hanging.wait()
+        await scene.stop_heard()
+        await scene.later(seconds=31)
         await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
         assert not scene.asked
@@ -128,7 +122,7 @@ async def test_operator_answers_although_somebody_else_writes_meanwhile(
         rfp_id = await scene.rfp()
         await scene.say("hello")
         await scene.until_said(1)
-        scene.steps.before["prepare_turn"] = [another]
+        scene.model.analyses = [another]
         await scene.say(f"Hm, so what about {rfp_id}?", addressed=False)
         assert await scene.until_said(2) == "It is new."
 

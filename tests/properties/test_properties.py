@@ -27,18 +27,24 @@ from tests.support.conversation_activities import REGISTRY as LAMPS
 from tests.support.conversation_activities import Make, make_talk
 from tests.support.conversation_store import StoredConversation, mention
 from tests.support.tool_fakes import Clock, MemoryLedger, context
-from threadline.conversations import context_window, intent
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.context_window import Budget, Past
-from threadline.conversations.contract import THINK, TalkTurn, ThinkRequest
-from threadline.conversations.intent import Intent, IntentType
+from threadline.conversations.call_input import prepare_call
+from threadline.conversations.contract import THINK, ThinkRequest
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.conversations.prompt_building import TakingUp
+from threadline.conversations.prompt import (
+    ContextBudget,
+    Past,
+    build_prompt,
+    choose_window,
+    estimate_tokens,
+    limit_summary,
+    user_messages,
+)
+from threadline.conversations.replies import Intent, IntentType, extract_intent, help_text
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
-from threadline.conversations.summary import Summaries
-from threadline.conversations.think import Mind
 from threadline.db.engine import Database
 from threadline.db.rate_limits import RateLimits, RateVerdict
 from threadline.db.values import storable
@@ -82,15 +88,15 @@ NO_HELP = ("help me close these tickets", "how are you?", "helpless")
 @example("<@" * 20_000, "a", "")
 @example(":" * 40_000, "a", "")
 def test_property_1_intent_of_any_text_is_valid_or_unknown(text: str, word: str, wordless: str) -> None:
-    found = intent.extract(text)
+    found = extract_intent(text)
     if found is not None:
         assert isinstance(found, Intent)
         assert found.type in set(IntentType)
         assert 0 <= found.confidence <= 1
-    assert intent.extract(f"{text[:100]} {word}") is not None
-    assert intent.extract(wordless) is None
-    assert {intent.extract(each) for each in HELP} == {Intent(IntentType.HELP, 1.0)}
-    assert {intent.extract(each) for each in NO_HELP} == {Intent(IntentType.REQUEST, 0.5)}
+    assert extract_intent(f"{text[:100]} {word}") is not None
+    assert extract_intent(wordless) is None
+    assert {extract_intent(each) for each in HELP} == {Intent(IntentType.HELP, 1.0)}
+    assert {extract_intent(each) for each in NO_HELP} == {Intent(IntentType.REQUEST, 0.5)}
 
 
 NAMES = st.from_regex(r"[a-z]{1,12}(\.[a-zA-Z]{1,20})?", fullmatch=True)
@@ -106,13 +112,13 @@ async def _nothing(context: ToolContext) -> None:
 @example("", {f"tools{number}": "word " * 30 for number in range(30)})
 def test_property_2_unknown_intent_is_answered_with_a_capability(text: str, described: dict[str, str]) -> None:
     tools = [tool(name, description, remote=True)(_nothing) for name, description in described.items()]
-    assert intent.extract(text) is None
-    shown = intent.help_text(tools)
+    assert extract_intent(text) is None
+    shown = help_text(tools)
     assert "answer questions about what was said in this thread" in shown
     assert len(shown) <= answers.LIMIT
     if tools:
         assert any(f"**{each.toolset}**" in shown for each in tools) or "more groups of tools" in shown
-    shown = intent.help_text(REGISTRY.all())
+    shown = help_text(REGISTRY.all())
     assert "- **rooms**: Book a room\n" in shown
     assert "- **tickets**: Close a ticket; Search the tickets\n" in shown
 
@@ -148,22 +154,22 @@ async def test_property_3_stored_messages_are_read_back_equal(database: Database
         assert [await TranscriptStore(tx).get(talk.thread, key) for key, _ in entries] == messages
 
 
-FITTING = Budget().messages - 2
+FITTING = ContextBudget().messages - 2
 """Earlier messages that fit beside the newest one and the turn's note."""
 TIMES = st.integers(1, 300)
 WILD = st.tuples(st.text(max_size=60), TIMES).map(lambda drawn: drawn[0] * drawn[1])
-BUDGETS = st.integers(4_000, 20_000).map(lambda tokens: Budget(tokens=tokens))
+BUDGETS = st.integers(4_000, 20_000).map(lambda tokens: ContextBudget(tokens=tokens))
 
 
-def first_prompt(past: Past, said: Sequence[str], budget: Budget) -> Prompt:
+def first_prompt(past: Past, said: Sequence[str], budget: ContextBudget) -> Prompt:
     """The first call of a turn for which no summary was made."""
-    fresh = context_window.from_people([("", text, ()) for text in said], budget)
-    cut = context_window.cut(past, fresh, budget)
+    fresh = user_messages([("", text, ()) for text in said], budget)
+    cut = choose_window(past, fresh, budget)
     return prompt_of(Past(past.summary, cut.kept), [brief(7, since=cut.since).message(), *fresh])
 
 
 def prompt_of(past: Past, current: Sequence[Message]) -> Prompt:
-    return context_window.prompt_of(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
+    return build_prompt(THREAD, past, current, (REGISTRY, ALLOWED), ToolChoice.AUTO)
 
 
 def told(messages: Sequence[Message]) -> list[tuple[Role, str, list[str]]]:
@@ -176,14 +182,16 @@ def told(messages: Sequence[Message]) -> list[tuple[Role, str, list[str]]]:
 
 @examples(120)
 @given(transcripts(least=1), BUDGETS)
-def test_property_4_latest_messages_are_sent_in_order_without_a_gap(earlier: list[Message], budget: Budget) -> None:
+def test_property_4_latest_messages_are_sent_in_order_without_a_gap(
+    earlier: list[Message], budget: ContextBudget
+) -> None:
     earlier = [replace(each, content=each.content and f"{at} {each.content}") for at, each in enumerate(earlier)]
     sent = first_prompt(Past("", placed(earlier)), ["newest"], budget).messages
     shown, whole = told(sent), told([*earlier, person("newest")])
     assert shown == whole[-len(shown) :]
     assert shown[0][0] is not Role.TOOL
     assert len(sent) <= budget.messages
-    if len(earlier) <= FITTING and sum(map(context_window.tokens, earlier)) <= 3_000:
+    if len(earlier) <= FITTING and sum(map(estimate_tokens, earlier)) <= 3_000:
         assert shown == whole
 
 
@@ -196,10 +204,10 @@ async def find_nobody(user_id: str) -> None:
     transcripts(),
     st.lists(st.builds("{0:}{0:}?".format, WILD), min_size=1, max_size=5) | st.just(["x" * 16_000] * 5),
     st.just("") | st.text(max_size=3_000) | st.text(min_size=1, max_size=20).map(lambda text: text * 1_000),
-    st.just(Budget()) | BUDGETS,
+    st.just(ContextBudget()) | BUDGETS,
 )
 async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
-    database: Database, earlier: list[Message], said: list[str], summary: str, budget: Budget
+    database: Database, earlier: list[Message], said: list[str], summary: str, budget: ContextBudget
 ) -> None:
     """What no summary tells is sent as it is, from the summary's end to the last word."""
     talk, number = StoredConversation(database, Thread("T1", "C1", f"1{next(numbers):09}.000100")), count(1)
@@ -211,19 +219,32 @@ async def test_property_5_prompt_has_at_most_20_messages_within_the_budget(
     await talk.append(*((f"e:{place}", each) for place, each in enumerate(earlier)))
     await talk.settle(1)
     await hear(*said)
-    assert (await talk.marks()).crowded
-    await Summaries(database, ScriptedModel(*[ModelReply(summary)] * 99), budget).make(TalkTurn(talk.thread, 2))
-    taking_up = TakingUp(database, UserDirectory(find_nobody), budget, lambda: AT)
-    question = await taking_up.question(ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO))
+    unused: Any = None
+    deps = ConversationDeps(
+        database,
+        slack=unused,
+        outbox=unused,
+        users=UserDirectory(find_nobody),
+        alerts=unused,
+        model=ScriptedModel(*[ModelReply(summary)] * 99),
+        registry=unused,
+        services=unused,
+        ledger=unused,
+        decision=unused,
+        operator_slack=unused,
+        budget=budget,
+        clock=lambda: AT,
+    )
+    question = await prepare_call(deps, ThinkRequest(talk.thread, 2, 1, ToolChoice.AUTO), 1)
     until = (await talk.read()).summary_until
     kept = [each for _, each in question.past.messages]
     assert kept == earlier[len(earlier) - len(kept) :]
     assert is_blank(summary) or until + len(kept) == len(earlier)
-    assert question.past.summary == (context_window.as_summary(storable(summary)) if until else "")
-    past = Past(context_window.as_summary("x" + summary), placed(earlier))
+    assert question.past.summary == (limit_summary(storable(summary)) if until else "")
+    past = Past(limit_summary("x" + summary), placed(earlier))
     for sent in (prompt_of(question.past, list(question.current)), first_prompt(past, said, budget)):
         assert len(sent.messages) <= 20
-        assert sum(map(context_window.tokens, sent.messages)) <= budget.tokens
+        assert sum(map(estimate_tokens, sent.messages)) <= budget.tokens
 
 
 ENDS = ("the model is silent", "the model fails", "a user stops it")
@@ -347,7 +368,7 @@ async def test_property_8_every_error_is_friendly(
     raised = errors[0]
     failures = model_failures(raised, code)
     with capture_logs():
-        talk = await new_turn(make_talk, Mind(ScriptedModel(failures[which]), LAMPS, Services()))
+        talk = await new_turn(make_talk, ScriptedModel(failures[which]), LAMPS)
         text = await play_turn(talk)
     assert_postable(text, raised[2])
     assert raised[1] not in text or (which == 0 and is_public(raised))
@@ -363,10 +384,14 @@ async def test_property_8_every_error_is_friendly(
         assert refused.suggestion
         one = Execution("1", "any.thing", status, note=str(error))
         other = Execution("2", internal, status, note=refused.text)
-        for own in (answers.failed(str(error), [one, other]), answers.summary([one]), answers.stopped([other, one])):
-            clean = public_lines(own, answers.TROUBLE)
+        for own in (
+            answers.failure_text(str(error), [one, other]),
+            answers.summary_text([one]),
+            answers.stopped_text([other, one]),
+        ):
+            clean = public_lines(own, answers.GENERIC_FAILURE)
             assert_postable(clean, internal)
-            assert clean != answers.TROUBLE
+            assert clean != answers.GENERIC_FAILURE
 
 
 LONG_WORDS = st.text(st.characters(categories=["L", "N", "S"], exclude_characters="`~"), min_size=1, max_size=30)
@@ -385,12 +410,12 @@ def test_property_9_answer_has_at_most_2000_characters_unless_details_are_asked_
     asked: str, long: str, text: str, limit: int, names: list[str]
 ) -> None:
     """In detail no word is lost or cut. The limit holds for the texts of our own at the end of a turn too."""
-    parts = answers.parts(text, detail=answers.wants_detail(asked))
+    parts = answers.split_answer(text, detail=answers.wants_detail(asked))
     assert sum(map(len, parts)) <= 2_000
     assert len(parts) == (0 if is_blank(text) else 1)
     assert not any(map(is_blank, parts))
 
-    in_detail = answers.parts(long, detail=answers.wants_detail("please explain it in detail"), limit=limit)
+    in_detail = answers.split_answer(long, detail=answers.wants_detail("please explain it in detail"), limit=limit)
     assert " ".join(in_detail).split() == long.split()
     assert all(len(part) <= limit for part in in_detail)
 
@@ -398,7 +423,7 @@ def test_property_9_answer_has_at_most_2000_characters_unless_details_are_asked_
     for stopping in (False, True):
         script = Script([ModelReply(names[0], calls)])
         outcome = script.play(stop_requested=lambda stopping=stopping, script=script: stopping and bool(script.ran))
-        assert sum(map(len, answers.parts(outcome.text))) <= 2_000
+        assert sum(map(len, answers.split_answer(outcome.text))) <= 2_000
 
 
 SAME_WITHIN = 120

@@ -4,7 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput
@@ -13,10 +13,9 @@ from tests.properties.internals import error_of
 from tests.support.conversation_activities import ConversationActivityScene, Make
 from tests.support.tool_fakes import LossyLedger
 from threadline.conversations.contract import ACT, ActRequest, ConversationActivities, ThinkRequest
-from threadline.conversations.model.conversation import Execution
+from threadline.conversations.model.conversation import Execution, lost_call
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.think import Mind
-from threadline.conversations.workflow import lost_call, no_reply, react
+from threadline.conversations.workflow import no_reply, react
 from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.estimates.model import PROJECT_BINDING
@@ -25,8 +24,9 @@ from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, T
 from threadline.slack.model import Thread
 from threadline.threads.activity import ErrorInterceptor
 from threadline.threads.activity_options import MAX_UNEXPECTED, options_by_name
+from threadline.threads.calls import public_message
 from threadline.threads.store import ThreadBindingStore
-from threadline.tools.context import Services, ToolContext
+from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, error_result
 from threadline.tools.registry import Cache, ToolRegistry, tool
 from threadline.tools.store import ToolLedger
@@ -51,9 +51,11 @@ class ScriptedModel(ChatModel):
         return Completion(reply)
 
 
-async def new_turn(make_talk: Make, mind: Mind, ledger: ToolLedger | None = None) -> ConversationActivityScene:
+async def new_turn(
+    make_talk: Make, model: ChatModel, registry: ToolRegistry, ledger: ToolLedger | None = None
+) -> ConversationActivityScene:
     """A new thread in which a user has asked for something, minutes after the last request."""
-    talk, number = make_talk(mind=mind, ledger=ledger), next(numbers)
+    talk, number = make_talk(asks=model, registry=registry, ledger=ledger), next(numbers)
     talk.thread = Thread(TEAM, GENERAL, f"1{number:09}.000100")
     talk.at += number * 60
     await talk.said("Please use any thing that you have, and tell me how it went.")
@@ -91,7 +93,7 @@ async def failing_turn(
     model = ScriptedModel(ModelReply(calls=(call,) * (2 if condition == "repeated" else 1)), *after)
     ledger = LossyLedger(database, Rate(-1 if condition == "changes uncounted" else 1, 3600.0))  # -1: Postgres fails
     ledger.lost = RuntimeError(internal) if condition == "interrupted" else None
-    talk = await new_turn(make_talk, Mind(model, ToolRegistry([made]), Services()), ledger)
+    talk = await new_turn(make_talk, model, ToolRegistry([made]), ledger)
     if condition == "throttled":
         async with database.begin() as tx:
             scope = f"{TEAM}:thread:{talk.thread.key}"
@@ -114,7 +116,7 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
         step += 1
         request = ThinkRequest(talk.thread, 1, step, choice)
         try:
-            reply: ModelReply = (await _attempt(talk, talk.thinking.think, request, MAX_UNEXPECTED)).reply
+            reply: ModelReply = (await _attempt(talk, talk.activities.think, request, MAX_UNEXPECTED)).reply
         except ApplicationError as error:
             raise no_reply(error) from error
         return reply
@@ -133,17 +135,17 @@ async def play_turn(talk: ConversationActivityScene, *, stop: bool = False) -> s
 
 async def _execute(talk: ConversationActivityScene, step: int, call: ToolCall) -> Execution:
     """The call, tried as often as Temporal would."""
-    request = ActRequest(talk.thread, 1, step, call.reference())
+    request = ActRequest(talk.thread, 1, step, (call.reference(),))
     for attempt in range(1, ACT.retry.maximum_attempts + 1):
         try:
-            done: Execution = await _attempt(talk, talk.thinking.act, request, attempt)
+            (done,) = await _attempt(talk, talk.activities.act, request, attempt)
         except ApplicationError as error:
             failed = error
             if error.non_retryable:
                 break
         else:
-            return done
-    return lost_call(call, failed)
+            return cast("Execution", done)
+    return lost_call(call, public_message(failed))
 
 
 async def _attempt(

@@ -27,7 +27,6 @@ STEPS = set(
 act
 add_reactions
 add_reactions +1
-analyse_request
 begin_turn
 cancel requested
 cancelled run_agent_investigation
@@ -63,9 +62,9 @@ fetch_report
 forward_reply
 look_at_job
 mark_cancelled
-mark_messages eyes
-mark_messages hourglass
-mark_messages repeat
+add_message_reactions eyes
+add_message_reactions hourglass
+add_message_reactions repeat
 load_approval
 open_case closing_unposted
 open_handover
@@ -80,9 +79,8 @@ post_notice forwarded
 post_notice question_unanswered
 post_notice reopened
 post_outcome
-post_word model_away
-post_word throttled
-prepare_turn
+post_thread_notice model_away
+post_thread_notice throttled
 press_handover
 read_history_page
 record_channel

@@ -20,7 +20,7 @@ from threadline.sales.store import LeadStore
 from threadline.sales.tables import crm_audit
 from threadline.slack.model import User
 from threadline.tools.model import ErrorCode
-from threadline.wiring.decisions import lead_context
+from threadline.wiring.conversations import lead_context
 
 ON_A_LEAD: list[tuple[str, dict[str, str]]] = [
     ("crm.get", {}),
@@ -207,8 +207,8 @@ async def test_external_user_sees_and_changes_nothing_of_a_company(desk: ToolSce
     assert made.data["lead"]["company"] == "Globex"
     found = await desk.ask("crm.find", user_id=user_id)
     shown = await desk.ask("crm.get", user_id=user_id)
-    people = Directory()
-    context = await lead_context(database, people)("T1", user_id)
+    async with database.begin() as tx:
+        context = await lead_context(tx, "T1", user_id, await Directory().get(user_id))
     assert "Company: Globex" in context
     for told_to_them in (repr(made), repr(found), repr(shown), context):
         assert not [each for each in about.values() if each in told_to_them]
@@ -287,8 +287,10 @@ async def test_rate_limits_changes_of_a_lead(database: Database) -> None:
 
 
 async def test_decision_context_has_the_lead_or_the_slack_profile(desk: ToolScene, database: Database) -> None:
-    people = Directory()
-    about = lead_context(database, people)
+    async def about(team: str, user_id: str) -> str:
+        async with database.begin() as tx:
+            return await lead_context(tx, team, user_id, await Directory().get(user_id))
+
     assert await about("T1", "U1") == "Ana Silva (U1)\nAna@Acme.example"
     assert await about("T1", "NOBODY") == ""
     await desk.done("crm.update", company="Acme Corp", stage="proposal", industry="Ships")
@@ -307,6 +309,7 @@ async def test_decision_context_has_a_maximum_length(desk: ToolScene, database: 
     await desk.done("crm.update", name="n" * 200, company="c" * 200, industry="i" * 200)
     for kind in ("call", "email", "meeting"):
         await desk.done("crm.log", kind=kind, summary=kind[0] * 2_000)
-    context = await describe_customer(database, Directory(), "T1", "U1")
+    async with database.begin() as tx:
+        context = await describe_customer(tx, "T1", "U1", await Directory().get("U1"))
     assert len(context) <= MAX_CONTEXT
     assert all(f" {kind}: {kind[0] * 100}" in context for kind in ("call", "email", "meeting"))

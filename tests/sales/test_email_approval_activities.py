@@ -21,7 +21,7 @@ from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, Proposals
 from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.model.conversation import Outcome, OutcomeKind
+from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.posting import find_answer_part
 from threadline.db.engine import Database
 from threadline.models.model import ToolCall
@@ -62,7 +62,7 @@ class Office:
 
     @property
     def services(self) -> Services:
-        users = UserDirectory(self.talk.speaking._slack.user)
+        users = UserDirectory(self.talk.activities.deps.slack.user)
         settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
@@ -71,11 +71,11 @@ class Office:
 
     @property
     def approval(self) -> LiveApprovalActivities:
-        speaking = self.talk.speaking
+        speaking = self.talk.activities
         deps = ApprovalDeps(
             self.talk.database,
-            speaking._slack,
-            speaking._outbox,
+            speaking.deps.slack,
+            speaking.deps.outbox,
             REGISTRY,
             self.services,
             self.ledger,
@@ -113,7 +113,7 @@ class Office:
         waits = await self.call("email_send", draft_id=draft.data["draft_id"], reason="Zoe waits for it.")
         assert waits.data["risk"] == "high", waits.error
         await self.talk.said("send Zoe a follow-up")
-        await self.talk.settle(Outcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
+        await self.talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "It waits for a word.", model_calls=1))
         await self.talk.post()
 
     async def click(self, *, approve: bool) -> ApprovalStage:

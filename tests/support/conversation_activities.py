@@ -1,6 +1,5 @@
 """A conversation on its real parts: Postgres, OpenAI's wire, Slack's; only the model's words are scripted."""
 
-import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -13,38 +12,32 @@ from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
-from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.context_window import Budget
 from threadline.conversations.contract import (
     ActRequest,
+    BegunTurn,
+    ConversationTurn,
     FinishRequest,
-    Stored,
+    StoredMessages,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
     Thought,
 )
-from threadline.conversations.decide import Deciding, Rules
-from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Outcome
-from threadline.conversations.operator_activities import LiveOperatorActivities
-from threadline.conversations.operator_contract import Begun
-from threadline.conversations.posting import LiveSpeakingActivities
-from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.deps import ConversationDeps, DecisionDeps
+from threadline.conversations.model.conversation import ConversationOutcome, ConversationSnapshot, Execution
+from threadline.conversations.prompt import ContextBudget
 from threadline.conversations.store.transcript import TranscriptStore
-from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.turn_memory import Remembering
 from threadline.conversations.workflow import react
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
 from threadline.decisions.model import Retrieval, Source
-from threadline.errors import Permanent, Transient
+from threadline.errors import Transient
 from threadline.models.client import OpenAIConfig, OpenAIModel
-from threadline.models.model import Message, ModelReply, ToolCall, ToolChoice, ToolKind
+from threadline.models.model import ChatModel, Message, ModelReply, ToolCall, ToolChoice, ToolKind
+from threadline.operator.context import SlackContext
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
-from threadline.slack.model import Thread
-from threadline.slack.users import UserDirectory
+from threadline.slack.model import Thread, User
+from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -53,7 +46,6 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import ToolRegistry, tool
 from threadline.tools.store import PostgresToolLedger, ToolLedger
-from threadline.wiring.operator import operating
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import BOT_TOKEN, ESCALATIONS, GENERAL, REPORTER, TEAM
@@ -110,13 +102,9 @@ class ConversationActivityScene:
     model: ModelSandbox
     slack: FaultySlack
     thread: Thread
-    thinking: LiveConversationActivities
-    speaking: LiveSpeakingActivities
-    operator: LiveOperatorActivities
-    mind: Mind
+    activities: LiveConversationActivities
+    """Nothing is decided: their decision engine has no model."""
     client: SlackClient
-    deciding_by: Callable[[Deciding], LiveConversationActivities]
-    """The activities with another decision engine; `thinking` has one without a model."""
     env: ActivityEnvironment = field(default_factory=ActivityEnvironment)
     at: float = field(default_factory=time.time)
 
@@ -153,49 +141,47 @@ class ConversationActivityScene:
         result: Result = await self.env.run(method, *given)
         return result
 
-    async def said(self, *texts: str | IncomingMessage) -> Stored:
+    async def said(self, *texts: str | IncomingMessage) -> StoredMessages:
         batch = [each if isinstance(each, IncomingMessage) else self.message(each) for each in texts]
-        return await self.run(self.thinking.store_messages, StoreRequest(self.thread, batch))
+        return await self.run(self.activities.store_messages, StoreRequest(self.thread, batch))
 
-    async def opened(self) -> Stored:
+    async def opened(self) -> StoredMessages:
         """What a run is told that begins."""
-        return await self.run(self.thinking.store_messages, StoreRequest(self.thread, [], first=True))
+        return await self.run(self.activities.store_messages, StoreRequest(self.thread, [], first=True))
 
-    async def begin(self, turn: int = 1) -> Begun:
-        return await self.run(self.operator.begin_turn, TalkTurn(self.thread, turn))
+    async def begin(self, turn: int = 1) -> BegunTurn:
+        return await self.run(self.activities.begin_turn, ConversationTurn(self.thread, turn))
 
     async def think(
         self, turn: int = 1, step: int = 1, choice: ToolChoice = ToolChoice.AUTO, attempt: int = 1
     ) -> Thought:
         request = ThinkRequest(self.thread, turn, step, choice)
-        return await self.run(self.thinking.think, request, attempt=attempt)
+        return await self.run(self.activities.think, request, attempt=attempt)
 
     async def act(self, call: ToolCall, turn: int = 1, step: int = 1, attempt: int = 1) -> Execution:
-        return await self.run(self.thinking.act, ActRequest(self.thread, turn, step, call), attempt=attempt)
+        return (await self.run(self.activities.act, ActRequest(self.thread, turn, step, (call,)), attempt=attempt))[0]
 
-    async def settle(self, outcome: Outcome, turn: int = 1) -> ConversationSnapshot:
+    async def settle(self, outcome: ConversationOutcome, turn: int = 1) -> ConversationSnapshot:
         """The turn ends, and is answered in Slack."""
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
-        return (await self.run(self.thinking.finish_turn, request)).marks
+        return (await self.run(self.activities.finish_turn, request)).marks
 
     async def post(self, turn: int = 1) -> ConversationSnapshot:
-        return await self.run(self.speaking.post_answer, TalkTurn(self.thread, turn))
+        return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))
 
-    async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> Outcome:
+    async def answer(self, turn: int = 1, *, may_be_silent: bool = False) -> ConversationOutcome:
         """A whole turn, as the workflow plays it."""
         step = 0
-        async with self.database.begin() as tx:
-            crowded = (await ConversationStore(tx).snapshot(self.thread)).crowded
-        if crowded:
-            with contextlib.suppress(Permanent, Transient):
-                await self.run(self.thinking.summarise, TalkTurn(self.thread, turn))
 
         async def think(choice: ToolChoice) -> ModelReply:
             nonlocal step
             step += 1
-            return (await self.think(turn, step, choice)).reply
+            try:
+                return (await self.think(turn, step, choice)).reply
+            except Transient:
+                return (await self.think(turn, step, choice, attempt=2)).reply
 
         async def act(calls: list[ToolCall]) -> list[Execution]:
             return [await self.act(each, turn, step) for each in calls]
@@ -237,64 +223,46 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
         model.script(answer_about_lamps, when=lambda request: "lamps_list" in request.tools)
         root = slack.workspace.post(GENERAL, REPORTER, "Good morning")
 
-        def mind_of(
-            key: str, budget: Budget | None, registry: ToolRegistry, services: Services, *, with_model: bool
-        ) -> Mind:
-            if with_model:
-                made.append(OpenAIModel(OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")))
-            return Mind(made[-1] if with_model else None, registry, services, budget or Budget())
+        def model_with(key: str) -> OpenAIModel:
+            made.append(OpenAIModel(OpenAIConfig("gpt-5.4-mini", key, f"{model.url}/v1")))
+            return made[-1]
 
         def make(
             *,
+            asks: ChatModel | None = None,
             with_model: bool = True,
-            budget: Budget | None = None,
+            budget: ContextBudget | None = None,
             key: str = KEY,
             registry: ToolRegistry = REGISTRY,
             services: Services | None = None,
-            mind: Mind | None = None,
             ledger: ToolLedger | None = None,
         ) -> ConversationActivityScene:
-            mind = mind or mind_of(key, budget, registry, services or Services(), with_model=with_model)
             client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
-            outbox = Outbox(client, database)
-            alerts = FailureAlerts(outbox, ESCALATIONS)
-            users = UserDirectory(client.user)
-            thinking = Thinking(database, mind, users, alerts)
-            acting = Acting(database, mind, ledger or PostgresToolLedger(database), alerts, attempts=3)
-
-            def deciding_by(deciding: Deciding) -> LiveConversationActivities:
-                remembering = Remembering(database, mind.registry, mind.clock)
-                finishing = Finishing(database, outbox, client, deciding, thinking, remembering)
-                return LiveConversationActivities(
-                    database, ConversationLimits(), deciding, thinking, acting, finishing, client
-                )
-
-            return ConversationActivityScene(
+            outbox, users = Outbox(client, database), UserDirectory(client.user)
+            deps = ConversationDeps(
                 database,
-                model,
-                slack,
-                Thread(TEAM, GENERAL, root.ts),
-                deciding_by(Deciding(database, None, mind, _nobody, _no_documents, Rules())),
-                LiveSpeakingActivities(database, client, outbox),
-                operating(
-                    database,
-                    replace(mind, bot_name="polaris"),
-                    users,
-                    History(client),
-                    AuthorPolicy(users),
-                    6_000,
-                ),
-                mind,
                 client,
-                deciding_by,
+                outbox,
+                users,
+                FailureAlerts(outbox, ESCALATIONS),
+                asks or (model_with(key) if with_model else None),
+                registry,
+                services or Services(),
+                ledger or PostgresToolLedger(database),
+                DecisionDeps(None, _nobody, _no_documents),
+                SlackContext(UserProfiles(database, users), History(client), AuthorPolicy(users)),
+                budget=budget or ContextBudget(),
+                bot_name="polaris",
             )
+            thread = Thread(TEAM, GENERAL, root.ts)
+            return ConversationActivityScene(database, model, slack, thread, LiveConversationActivities(deps), client)
 
         yield make
         for each in made:
             await each.close()
 
 
-async def _nobody(team: str, user_id: str) -> str:
+async def _nobody(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
     return ""
 
 

@@ -24,37 +24,32 @@ from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import activities_of, deliver, real_time, until, worker
 from threadline.cases.model import CaseReaders
-from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
-from threadline.conversations.contract import ConversationActivities, FinishRequest, SpeakingActivities, ThinkRequest
-from threadline.conversations.decide import Deciding, Rules
-from threadline.conversations.finish import Finishing
+from threadline.conversations.contract import ConversationActivities, FinishRequest, ThinkRequest
+from threadline.conversations.deps import ConversationDeps, DecisionDeps
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
+    ConversationInput,
     ConversationLimits,
     ConversationSnapshot,
-    Talk,
     conversation_workflow_id,
 )
-from threadline.conversations.operator_contract import OperatorActivities
-from threadline.conversations.posting import LiveSpeakingActivities
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore, decode_message
 from threadline.conversations.store.turns import SettledTurn, TurnStore
-from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.handovers.activities import HandoverSettings, LiveHandoverActivities
 from threadline.handovers.contract import HandoverActivities
 from threadline.handovers.model import HandoverRef
 from threadline.handovers.store import HandoverStore
 from threadline.models.model import Message, Role, ToolKind
+from threadline.operator.context import SlackContext
 from threadline.rfps.model import NewRfp, RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
-from threadline.slack.model import Thread
-from threadline.slack.users import UserDirectory
+from threadline.slack.model import Thread, User
+from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage, MessageKind, SenderType, edit_id, message_id
@@ -64,7 +59,6 @@ from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import Author, Change, Operation, ToolResult
 from threadline.tools.registry import Tool, ToolRegistry, tool
 from threadline.tools.store import PostgresToolLedger
-from threadline.wiring.operator import operating
 from threadline.wiring.temporal import WORKFLOWS
 from threadline.wiring.toolset_list import TOOLS
 from threadline_devstack.slack.identity import (
@@ -182,7 +176,7 @@ class ConversationScene:
 
     async def send(self, message: IncomingMessage) -> None:
         """As the gateway does."""
-        state, identity = Talk(self.thread), conversation_workflow_id(self.thread)
+        state, identity = ConversationInput(self.thread), conversation_workflow_id(self.thread)
         client, signal = self.environment.client, INCOMING_MESSAGE
         await deliver(client, CONVERSATION_WORKFLOW, state, identity, signal, message)
 
@@ -512,28 +506,31 @@ def _activities(
 ) -> list[Callable[..., Any]]:
     """Those of the product over the scene's model and tools; see `threadline.wiring.conversations`."""
     database = scene.database
-    mind = Mind(scene.model, scene.registry(), Services(), bot_name="polaris")
-    outbox = Outbox(slack, database)
-    alerts, users = FailureAlerts(outbox, ESCALATIONS), UserDirectory(slack.user)
+    outbox, users = Outbox(slack, database), UserDirectory(slack.user)
     authors = AuthorPolicy(users)
-    thinking = Thinking(database, mind, users, alerts)
-    acting = Acting(database, mind, PostgresToolLedger(database), alerts, attempts=3)
-    deciding = Deciding(database, scene.model if decides else None, mind, _lead, scene.documents, Rules())
-    remembering = Remembering(database, mind.registry, mind.clock)
-    finishing = Finishing(database, outbox, slack, deciding, thinking, remembering)
+    deps = ConversationDeps(
+        database,
+        slack,
+        outbox,
+        users,
+        FailureAlerts(outbox, ESCALATIONS),
+        scene.model,
+        scene.registry(),
+        Services(),
+        PostgresToolLedger(database),
+        DecisionDeps(scene.model if decides else None, _lead, scene.documents),
+        SlackContext(UserProfiles(database, users), History(slack), authors),
+        limits=limits,
+        bot_name="polaris",
+    )
     workflows = WorkflowClient(scene.environment.client)
     settings = HandoverSettings(HANDOVERS, BOT_USER, CaseReaders((), ""))
     handovers = LiveHandoverActivities(database, slack, outbox, authors, workflows, settings)
     return [
-        *activities_of(
-            LiveConversationActivities(database, limits, deciding, thinking, acting, finishing, slack),
-            ConversationActivities,
-        ),
-        *activities_of(LiveSpeakingActivities(database, slack, outbox), SpeakingActivities),
-        *activities_of(operating(database, mind, users, History(slack), authors, 6_000), OperatorActivities),
+        *activities_of(LiveConversationActivities(deps), ConversationActivities),
         *activities_of(handovers, HandoverActivities),
     ]
 
 
-async def _lead(team: str, user_id: str) -> str:
+async def _lead(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
     return f"Somebody ({user_id})"

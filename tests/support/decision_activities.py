@@ -7,12 +7,15 @@ from typing import Any
 
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.decision_forms import decision_form
+from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import DecideRequest, FinishRequest, TurnDecision
-from threadline.conversations.decide import Deciding, LookUp, Rules
+from threadline.conversations.deps import DecisionDeps, DecisionRules, SearchDocuments
 from threadline.conversations.model.conversation import OutcomeKind
 from threadline.conversations.store.conversation import ConversationStore
+from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionRound, EscalationReason, Factors, Judgement, Retrieval, Source
 from threadline.decisions.store import DecisionStore
+from threadline.slack.model import User
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import REPORTER
 
@@ -49,11 +52,11 @@ class Engine:
     async def decide(self, turn: int = 1, attempt: int = 1) -> TurnDecision:
         """The decision of a turn that has begun."""
         asked = DecideRequest(self.talk.thread, turn)
-        return await self.talk.run(self.talk.thinking.decide, asked, attempt=attempt)
+        return await self.talk.run(self.talk.activities.decide, asked, attempt=attempt)
 
     async def decide_without_model(self, turn: int = 1) -> TurnDecision:
         asked = DecideRequest(self.talk.thread, turn)
-        return await self.talk.run(self.talk.thinking.decide_without_model, asked)
+        return await self.talk.run(self.talk.activities.decide_without_model, asked)
 
     async def hears(self, words: str, turn: int = 1) -> None:
         """Something is said, and its turn begins."""
@@ -89,7 +92,7 @@ class Engine:
         escalate: EscalationReason | None = None,
     ) -> str:
         request = FinishRequest(self.talk.thread, turn, kind, text, answered_at=answered_at, escalate=escalate)
-        await self.talk.run(self.talk.thinking.finish_turn, request)
+        await self.talk.run(self.talk.activities.finish_turn, request)
         await self.talk.post(turn)
         return self.talk.posted()[-1].text
 
@@ -109,17 +112,17 @@ def engine_of(
     talk: ConversationActivityScene,
     *,
     lead: str | Exception = "Anna (U0ANNA)",
-    rules: Rules | None = None,
-    look_up: LookUp | None = None,
+    rules: DecisionRules | None = None,
+    look_up: SearchDocuments | None = None,
 ) -> Engine:
-    async def about(team: str, user_id: str) -> str:
+    async def about(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
         assert user_id == REPORTER
         if isinstance(lead, Exception):
             raise lead
         return lead
 
-    documents = Documents()
-    mind = replace(talk.mind, sensitive_words=("data breach",))
-    deciding = Deciding(talk.database, talk.mind.model, mind, about, look_up or documents, rules or Rules())
-    talk.thinking = talk.deciding_by(deciding)
+    documents, deps = Documents(), talk.activities.deps
+    decision = DecisionDeps(deps.model, about, look_up or documents, rules or DecisionRules())
+    deps = replace(deps, decision=decision, sensitive_words=("data breach",))
+    talk.activities = LiveConversationActivities(deps)
     return Engine(talk, documents)

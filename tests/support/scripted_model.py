@@ -12,8 +12,10 @@ from temporalio.exceptions import ApplicationError
 
 from tests.support.decision_forms import decision_form
 from threadline.conversations.contract import DecideRequest, ThinkRequest
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import NO_REPLY
+from threadline.conversations.prompt import SUMMARY_INSTRUCTIONS
 from threadline.models.model import ChatModel, Completion, ModelReply, Prompt, ToolCall
+from threadline.operator.prompt import MAX_ANALYSIS_TOKENS
 
 Reply = ModelReply | Exception | Callable[[ThinkRequest], Awaitable[ModelReply]]
 
@@ -45,17 +47,19 @@ class ScriptedModel(ChatModel):
     """By turn: how often it was decided."""
     summaries: list[Exception | Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What happens instead of a summary, once each."""
+    summarised: int = 0
+    analyses: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What happens before a request of the operator is analysed, once each."""
+    analysed: int = 0
 
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
-        match activity.info().activity_type:
-            case "think":
-                return Completion(await self._think(REQUEST.get()))
-            case "decide":
-                return Completion(self._decide(REQUEST.get()))
-            case "summarise":
-                return Completion(await self._summarise())
-            case _:
-                return Completion(ModelReply("Somebody asks for something."))
+        if prompt.instructions == SUMMARY_INSTRUCTIONS:
+            return Completion(await self._summarise())
+        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS:
+            return Completion(await self._analyse())
+        if activity.info().activity_type == "decide":
+            return Completion(self._decide(REQUEST.get()))
+        return Completion(await self._think(REQUEST.get()))
 
     async def _think(self, request: ThinkRequest) -> ModelReply:
         self.asked.append(request)
@@ -72,9 +76,16 @@ class ScriptedModel(ChatModel):
         return ModelReply(json.dumps(decision_form() | decision))
 
     async def _summarise(self) -> ModelReply:
+        self.summarised += 1
         trouble = self.summaries.pop(0) if self.summaries else None
         if isinstance(trouble, Exception):
             raise trouble
         if trouble:
             await trouble()
         return ModelReply("People have talked about this and that.")
+
+    async def _analyse(self) -> ModelReply:
+        self.analysed += 1
+        if self.analyses:
+            await self.analyses.pop(0)()
+        return ModelReply("Somebody asks for something.")

@@ -18,7 +18,7 @@ NEVER_GIVE_UP = {
     "forward_reply",
     "store_messages",
     "begin_turn",
-    "pass_on",
+    "pass_to_operator",
     "decide_without_model",
     "open_handover",
     "press_handover",
@@ -47,7 +47,7 @@ def test_what_never_gives_up_has_neither_a_last_attempt_nor_a_last_moment() -> N
 
 
 def test_workflow_waits_where_a_model_is_asked_in_vain() -> None:
-    assert {name for name, each in OPTIONS.items() if each.long_wait_in_workflow} == {"decide", "think", "summarise"}
+    assert {name for name, each in OPTIONS.items() if each.long_wait_in_workflow} == {"decide", "think"}
 
 
 def test_slack_call_ends_before_its_attempt_and_that_before_its_claim() -> None:

@@ -61,7 +61,7 @@ async def fault_of(
 
 @pytest.mark.parametrize(
     ("activity", "wait", "at_once"),
-    [("think", 60.0, False), ("think", 3600.0, True), ("summarise", 3600.0, True), ("post_answer", 3600.0, False)],
+    [("think", 60.0, False), ("think", 3600.0, True), ("decide", 3600.0, True), ("post_answer", 3600.0, False)],
 )
 async def test_long_wait_for_the_model_ends_the_activity_at_once(activity: str, wait: float, at_once: bool) -> None:
     fault = await fault_of(activity, Transient("It is busy.", retry_after=wait))
@@ -70,7 +70,7 @@ async def test_long_wait_for_the_model_ends_the_activity_at_once(activity: str, 
 
 
 @pytest.mark.parametrize(
-    ("activity", "counted_from"), [("store_messages", 3), ("think", 4), ("summarise", 2), ("post_answer", 10)]
+    ("activity", "counted_from"), [("store_messages", 3), ("think", 4), ("act", 3), ("post_answer", 10)]
 )
 async def test_unexpected_error_is_counted_when_it_is_given_up_or_never_would_be(
     activity: str, counted_from: int

@@ -20,7 +20,7 @@ from threadline.slack.history import History
 from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.outbox import Outbox
-from threadline.wiring.conversations import Host, TalkSettings, conversing
+from threadline.wiring.conversations import ConversationFeatureSettings, ConversationOptions, open_conversations
 from threadline_devstack.models.script import ScriptTurn
 from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, TEAM
 
@@ -56,17 +56,17 @@ async def scene(monkeypatch: pytest.MonkeyPatch, talk: ConversationActivityScene
     monkeypatch.setenv("OPENAI_BASE_URL", f"{talk.model.url}/v1")
     monkeypatch.setenv("THREADLINE_SMTP_FROM", "Acme Sales <sales@acme.example>")
     monkeypatch.setenv("THREADLINE_EMAIL_DOMAINS", "sandbox.invalid")
-    slack = talk.speaking._slack
+    slack = talk.activities.deps.slack
     outbox = Outbox(slack, talk.database)
-    host = Host(
+    host = ConversationOptions(
         FailureAlerts(outbox, ESCALATIONS), CaseReaders((), "https://sandbox.slack.com/"), workflows=NotedStarts()
     )
     async with serving() as server:
         monkeypatch.setenv("THREADLINE_SMTP_URL", server.url)
-        async with conversing(
-            TalkSettings(), talk.database, slack, History(slack), UserDirectory(slack.user), outbox, host
+        async with open_conversations(
+            ConversationFeatureSettings(), talk.database, slack, History(slack), UserDirectory(slack.user), outbox, host
         ) as made:
-            whole = replace(talk, thinking=made.thinking, speaking=made.speaking, operator=made.operator)
+            whole = replace(talk, activities=made.activities)
             yield SalesScene(whole, server)
 
 
@@ -82,7 +82,7 @@ async def test_next_decision_knows_what_a_customer_said(scene: SalesScene) -> No
     scene.talk.model.script(decide, schema_name="decision")
     await scene.talk.said("What do you know of me?")
     await scene.talk.begin(2)
-    await scene.talk.run(scene.talk.thinking.decide, DecideRequest(scene.talk.thread, 2))
+    await scene.talk.run(scene.talk.activities.decide, DecideRequest(scene.talk.thread, 2))
     assert "Company: Acme Corp" in told[0]
 
 

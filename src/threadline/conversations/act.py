@@ -1,121 +1,156 @@
-"""One call of a tool: run through all policies, its output kept in the transcript, and a line of it told."""
+"""Calls of tools: run through all policies, their output kept in the transcript, and a line of each told."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from threadline.conversations import context_window as context
-from threadline.conversations import tool_execution as telling
-from threadline.conversations import turn_note as briefing
-from threadline.conversations.contract import ActRequest
-from threadline.conversations.model.conversation import Execution
+import structlog
+
+from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
+from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
+from threadline.conversations.prompt import TurnNote, parse_note, tool_message
 from threadline.conversations.store.messages import Asker, MessageStore
 from threadline.conversations.store.transcript import THREAD_TOOLS, TranscriptStore
-from threadline.conversations.think import Mind
-from threadline.conversations.turn_note import Briefing
-from threadline.db.engine import Database, Transaction
-from threadline.errors import Permanent
-from threadline.models.model import Message, ToolCall
+from threadline.db.engine import Transaction
+from threadline.errors import Permanent, Transient
+from threadline.models.model import Message, ToolCall, ToolKind
 from threadline.operator import enforcement as protocol
 from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
-from threadline.threads.alerts import FailureAlerts
 from threadline.threads.model import turn_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCategory, ToolResult
+from threadline.tools.model import ErrorCategory, ErrorCode, ToolResult, ToolStatus
 from threadline.tools.output import render_result, result_limit
+from threadline.tools.public_text import public_sentence
+from threadline.tools.registry import ToolRegistry
 from threadline.tools.runner import ToolRunner
-from threadline.tools.store import ToolLedger
+
+_ATTEMPTS = ACT.retry.maximum_attempts
+_log = structlog.get_logger(__name__)
 
 
-class Acting:
-    """Args: `attempts` is how often one call is tried at most."""
+@dataclass(frozen=True)
+class _Turn:
+    """What holds for the calls. `reply`: with their arguments. `brief`: of whoever has asked last. `others`: who else
+    has asked, by their ids."""
 
-    def __init__(
-        self, database: Database, mind: Mind, ledger: ToolLedger, alerts: FailureAlerts, attempts: int
-    ) -> None:
-        self._database = database
-        self._mind = mind
-        self._ledger = ledger
-        self._alerts = alerts
-        self._attempts = attempts
+    reply: Message
+    brief: TurnNote
+    others: dict[str, str]
 
-    async def act(self, request: ActRequest, attempt: int) -> Execution:
-        """See `ConversationActivities.act`; `attempt` counts from 1.
 
-        Raises:
-            Permanent: the model has not made this call.
-            Transient: trying it again does no harm.
-        """
-        reply, brief, others = await self._asked(request)
-        call = next((each for each in reply.calls if each.id == request.call.id), None)
-        if call is None:
-            raise Permanent("This call is not in the model's reply, so it was not made.")
-        agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
-        policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
-        runner = ToolRunner(self._mind.registry, self._mind.allowed(brief, agent), self._ledger, policies)
-        where = self._context(request, brief, others, attempt)
-        deletions = 0
-        if _reads_thread(call):
-            async with self._database.begin() as tx:
-                deletions = await MessageStore(tx).deletion_count(request.thread)
-        appended = 0
+async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list[Execution]:
+    """See `ConversationActivities.act`; `attempt` counts from 1.
 
-        async def keep(tx: Transaction, result: ToolResult) -> None:
-            nonlocal appended
-            # In a thread: a large result takes a while, in which others are to be served.
-            shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
-            key = f"t:{request.turn}:{request.step}:{call.id}"
-            gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != deletions
-            entry = (key, context.result(call.id, shown))
-            appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
-            if gone:
-                await MessageStore(tx).delete_thread_reads(request.thread)
+    Raises:
+        Permanent: the model has not made a single call that is asked for.
+        Transient: trying it again does no harm.
+    """
+    turn = await _read_turn(deps, request)
+    if len(request.calls) == 1:
+        return [await _run(deps, request, turn, request.calls[0].id, attempt)]
+    calls = [_run_with_limit(deps, request, turn, each, attempt) for each in request.calls]
+    ran = await asyncio.gather(*calls, return_exceptions=True)
+    if broken := [each for each in ran if isinstance(each, BaseException)]:
+        raise broken[0]  # the next attempt finds the others on record
+    return [each for each in ran if isinstance(each, Execution)]
 
-        result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
-        if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
-            await self._alerts.record(call.name)
-        told = telling.execution(call, result, self._mind.registry)
-        if request.protocol is None:
-            return told
-        return replace(told, protocol=protocol.after(self._mind.registry, request.protocol, call, result))
 
-    async def _asked(self, request: ActRequest) -> tuple[Message, Briefing, dict[str, str]]:
-        """The reply that the call is in, with its arguments, what holds for the turn, of whoever has asked last by
-        then, and who else has asked, by their ids."""
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as tx:
-            reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
-            brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}"))
-            if reply is None or brief is None:
-                raise Permanent("The model's reply is no longer stored, so nothing was done.")
-            askers = await MessageStore(tx).askers(thread, turn, request.step)
-            labels = await _labels(tx, thread, brief, askers)
-        if askers and askers[-1].user_id != brief.user_id:
-            user, request_id = askers[-1].user_id, askers[-1].message_id
-            name = labels[user].removesuffix(f" ({user})")
-            brief = replace(brief, user_id=user, actor=name, request_id=request_id)
-        return reply, brief, {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+async def _run_with_limit(
+    deps: ConversationDeps, request: ActRequest, turn: _Turn, asked: ToolCall, attempt: int
+) -> Execution:
+    """One of several calls, which all only read. What goes wrong with it for good is told of this one alone.
 
-    def _context(self, request: ActRequest, brief: Briefing, others: dict[str, str], attempt: int) -> ToolContext:
-        thread = request.thread
-        return ToolContext(
-            team=thread.team,
-            channel=thread.channel,
-            thread_ts=thread.ts,
-            user_id=brief.user_id,
-            request_id=brief.request_id,
-            correlation_id=turn_id(thread, request.turn),
-            clock=lambda: datetime.fromtimestamp(self._mind.clock(), UTC),
-            services=self._mind.services,
-            actor=brief.actor,
-            turn=request.turn,
-            step=request.step,
-            call_id=request.call.id,
-            co_requesters=others,
-            retries_left=max(0, self._attempts - attempt),
-        )
+    Raises:
+        Transient, or what nobody foresaw: there is another attempt.
+    """
+    limit = asyncio.timeout(ACT_CALL)
+    try:
+        async with limit:
+            return await _run(deps, request, turn, asked.id, attempt)
+    except Permanent as error:
+        return lost_call(asked, str(error), request.protocol)
+    except Exception as error:
+        if attempt < _ATTEMPTS and not limit.expired():
+            raise
+        _log.warning("call_broke_off", tool=asked.name, exc_info=error)
+        if not isinstance(error, Transient | TimeoutError):
+            await deps.alerts.record(asked.name)
+        return lost_call(asked, "", request.protocol)
+
+
+async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> Execution:
+    reply, brief = turn.reply, turn.brief
+    call = next((each for each in reply.calls if each.id == call_id), None)
+    if call is None:
+        raise Permanent("This call is not in the model's reply, so it was not made.")
+    agent = Agent.OPERATOR if request.protocol else Agent.COPILOT
+    policies = [protocol.OperatorProtocol(request.protocol)] if request.protocol else []
+    runner = ToolRunner(deps.registry, deps.allowed_tools(brief, agent), deps.ledger, policies)
+    where = _tool_context(deps, request, turn, call_id, attempt)
+    deletions = 0
+    if _reads_thread(call):
+        async with deps.database.begin() as tx:
+            deletions = await MessageStore(tx).deletion_count(request.thread)
+    appended = 0
+
+    async def keep(tx: Transaction, result: ToolResult) -> None:
+        nonlocal appended
+        # In a thread: a large result takes a while, in which others are to be served.
+        shown = await asyncio.to_thread(render_result, result, result_limit(len(reply.calls)))
+        key = f"t:{request.turn}:{request.step}:{call.id}"
+        gone = _reads_thread(call) and await MessageStore(tx).deletion_count(request.thread) != deletions
+        entry = (key, tool_message(call.id, shown))
+        appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
+        if gone:
+            await MessageStore(tx).delete_thread_reads(request.thread)
+
+    result = await runner.run(call, replace(where, services=where.services.with_service(ToolRunner, runner)), keep)
+    if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
+        await deps.alerts.record(call.name)
+    told = describe_execution(call, result, deps.registry)
+    if request.protocol is None:
+        return told
+    return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+
+
+async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:
+    thread, turn = request.thread, request.turn
+    async with deps.database.begin() as tx:
+        reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
+        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
+        if reply is None or brief is None:
+            raise Permanent("The model's reply is no longer stored, so nothing was done.")
+        askers = await MessageStore(tx).askers(thread, turn, request.step)
+        labels = await _labels(tx, thread, brief, askers)
+    if askers and askers[-1].user_id != brief.user_id:
+        user, request_id = askers[-1].user_id, askers[-1].message_id
+        name = labels[user].removesuffix(f" ({user})")
+        brief = replace(brief, user_id=user, actor=name, request_id=request_id)
+    others = {each.user_id: labels[each.user_id] for each in askers if each.user_id != brief.user_id}
+    return _Turn(reply, brief, others)
+
+
+def _tool_context(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id: str, attempt: int) -> ToolContext:
+    thread, brief = request.thread, turn.brief
+    return ToolContext(
+        team=thread.team,
+        channel=thread.channel,
+        thread_ts=thread.ts,
+        user_id=brief.user_id,
+        request_id=brief.request_id,
+        correlation_id=turn_id(thread, request.turn),
+        clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
+        services=deps.services,
+        actor=brief.actor,
+        turn=request.turn,
+        step=request.step,
+        call_id=call_id,
+        co_requesters=turn.others,
+        retries_left=max(0, _ATTEMPTS - attempt),
+    )
 
 
 def _reads_thread(call: ToolCall) -> bool:
@@ -123,7 +158,7 @@ def _reads_thread(call: ToolCall) -> bool:
     return call.name in THREAD_TOOLS
 
 
-async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequence[Asker]) -> dict[str, str]:
+async def _labels(tx: Transaction, thread: Thread, brief: TurnNote, askers: Sequence[Asker]) -> dict[str, str]:
     """Who has asked, by their ids, as the model was told of them."""
     labels = {brief.user_id: name_with_id(brief.actor, brief.user_id)}
     for each in askers:
@@ -131,3 +166,27 @@ async def _labels(tx: Transaction, thread: Thread, brief: Briefing, askers: Sequ
             said = await TranscriptStore(tx).get(thread, f"u:{each.message_id}")
             labels[each.user_id] = (said.author if said else "") or each.user_id
     return labels
+
+
+_STATUS = {
+    ToolStatus.OK: ExecutionStatus.OK,
+    ToolStatus.CACHED: ExecutionStatus.CACHED,
+    ToolStatus.ERROR: ExecutionStatus.ERROR,
+    ToolStatus.BLOCKED: ExecutionStatus.BLOCKED,
+}
+
+
+def describe_execution(call: ToolCall, result: ToolResult, registry: ToolRegistry) -> Execution:
+    """A line for people: without a place, a secret or a program's words, and without a name that the model made up."""
+    tool = registry.get(call.name)
+    code = result.error.code if result.error else None
+    # Which call the model is to make first is nothing for people.
+    said = result.error.message if result.error and code is ErrorCode.PROTOCOL else result.user_text
+    return Execution(
+        call.id,
+        tool.name if tool else "",
+        ExecutionStatus.UNKNOWN if code is ErrorCode.OUTCOME_UNKNOWN else _STATUS[result.status],
+        note=public_sentence(said, ""),
+        kind=tool.kind if tool else ToolKind.CHANGE,
+        critical=tool is not None and tool.critical and (code is None or code.is_fault),
+    )

@@ -6,34 +6,40 @@ from typing import TypeVar
 import structlog
 from temporalio import activity
 
-from threadline.conversations.act import Acting
+from threadline.conversations import decide, posting
+from threadline.conversations.act import act
 from threadline.conversations.contract import (
     ActRequest,
+    BegunTurn,
     ConversationActivities,
+    ConversationReactions,
+    ConversationTurn,
     DecideRequest,
     FinishedTurn,
     FinishRequest,
-    Refused,
-    Stored,
+    PassToOperator,
+    RefusedMessage,
+    StoredMessages,
     StoreRequest,
-    TalkTurn,
     ThinkRequest,
     Thought,
+    ThreadNotice,
     TurnDecision,
 )
-from threadline.conversations.decide import Deciding
-from threadline.conversations.finish import Finishing
-from threadline.conversations.model.conversation import ConversationLimits, ConversationSnapshot, Execution, Refusal
+from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.finish import finish_turn
+from threadline.conversations.model.conversation import ConversationSnapshot, Execution, Refusal
+from threadline.conversations.routing import begin_turn, pass_to_operator
 from threadline.conversations.status import showing_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import ConversationBatch, MessageStore
-from threadline.conversations.think import Thinking
-from threadline.db.engine import Database, Transaction
+from threadline.conversations.think import think
+from threadline.db.engine import Transaction
 from threadline.db.rate_limits import RateLimits, RateVerdict
-from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.message_table import log_quarantined, redact_message
+from threadline.threads.outbox import add_reactions
 
 _REFUSALS = {
     RateVerdict.OK: None,
@@ -46,31 +52,13 @@ Verdicts = TypeVar("Verdicts")
 
 
 class LiveConversationActivities(ConversationActivities):
-    """Args: `limits` bound every conversation; `deciding` to `finishing` are the steps of a turn; `slack`
-    shows what they do."""
-
-    def __init__(
-        self,
-        database: Database,
-        limits: ConversationLimits,
-        deciding: Deciding,
-        thinking: Thinking,
-        acting: Acting,
-        finishing: Finishing,
-        slack: SlackClient,
-    ) -> None:
-        self._database = database
-        self._slack = slack
-        self._limits = limits
-        self._thinking = thinking
-        self._deciding = deciding
-        self._finishing = finishing
-        self._acting = acting
+    def __init__(self, deps: ConversationDeps) -> None:
+        self.deps = deps
 
     @activity.defn
-    async def store_messages(self, request: StoreRequest) -> Stored:
+    async def store_messages(self, request: StoreRequest) -> StoredMessages:
         thread, batch = request.thread, [redact_message(each) for each in request.messages]
-        async with self._database.begin() as tx:
+        async with self.deps.database.begin() as tx:
             stored = await MessageStore(tx).store(thread, batch)
             verdicts = await _judge(tx, thread, stored)
             if verdicts:
@@ -80,45 +68,58 @@ class LiveConversationActivities(ConversationActivities):
         # Also what an earlier attempt judged, whose answer was lost: nobody has told its writer.
         refused = [(each, verdicts.get(each.message_id) or _REFUSED.get(each.verdict)) for each in stored.messages]
         not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
-        return Stored(
+        return StoredMessages(
             marks,
-            tuple(Refused(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
+            tuple(RefusedMessage(each.channel, each.ts, each.user_id, why) for each, why in refused if why),
             tuple(each.id for each in batch if each.id in not_addressed),
             stored.forwarded,
             stored.reworded,
-            limits=self._limits if request.first else None,
+            limits=self.deps.limits if request.first else None,
         )
 
     @activity.defn
-    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
-        async with heartbeating():
-            await self._thinking.summarise(turn)
-        async with self._database.begin() as tx:
-            return await ConversationStore(tx).snapshot(turn.thread)
+    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
+        return await begin_turn(self.deps, turn)
+
+    @activity.defn
+    async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
+        return await pass_to_operator(self.deps, request)
 
     @activity.defn
     async def decide(self, request: DecideRequest) -> TurnDecision:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._deciding.decide(request, activity.info().attempt)
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await decide.decide(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
-        return await self._deciding.decide_without_model(request)
+        return await decide.decide_without_model(self.deps, request)
 
     @activity.defn
     async def think(self, request: ThinkRequest) -> Thought:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._thinking.think(request, activity.info().attempt)
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await think(self.deps, request, activity.info().attempt)
 
     @activity.defn
-    async def act(self, request: ActRequest) -> Execution:
-        async with heartbeating(), showing_status(self._slack, request.thread, request.status):
-            return await self._acting.act(request, activity.info().attempt)
+    async def act(self, request: ActRequest) -> list[Execution]:
+        async with heartbeating(), showing_status(self.deps.slack, request.thread, request.status):
+            return await act(self.deps, request, activity.info().attempt)
 
     @activity.defn
     async def finish_turn(self, request: FinishRequest) -> FinishedTurn:
         async with heartbeating():
-            return await self._finishing.finish(request, activity.info().attempt)
+            return await finish_turn(self.deps, request, activity.info().attempt)
+
+    @activity.defn
+    async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
+        return await posting.post_answer(self.deps, turn)
+
+    @activity.defn
+    async def post_thread_notice(self, word: ThreadNotice) -> None:
+        await posting.post_thread_notice(self.deps, word)
+
+    @activity.defn
+    async def add_message_reactions(self, marker: ConversationReactions) -> None:
+        await add_reactions(self.deps.slack, marker.name, marker.items)
 
 
 async def _judge(tx: Transaction, thread: Thread, stored: ConversationBatch) -> dict[str, Refusal | None]:

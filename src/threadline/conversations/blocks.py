@@ -8,7 +8,7 @@ from typing import Any
 
 from threadline.approvals import blocks as approvals
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import WordKind
+from threadline.conversations.model.conversation import NoticeReason
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import TEXT_LIMIT, Block, Rendered, escape_mentions, fallback_text, notice
 from threadline.tools import blocks as records
@@ -72,7 +72,7 @@ def answer_of(
 def _parts(text: str, detail: bool) -> list[str]:
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
     clean = escape_mentions(redact(_UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\0", ""))))
-    return answers.parts(_with_one_table(clean), detail=detail, limit=_limit(detail))
+    return answers.split_answer(_with_one_table(clean), detail=detail, limit=_limit(detail))
 
 
 def _limit(detail: bool) -> int:
@@ -117,14 +117,14 @@ def _characters(value: Any) -> int:
     return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0
 
 
-def word_text(kind: WordKind, until: float = 0.0) -> str:
+def notice_text(kind: NoticeReason, until: float = 0.0) -> str:
     """A short text beside a conversation's answers; `until` is in seconds since 1970."""
-    if kind is WordKind.THROTTLED:
+    if kind is NoticeReason.THROTTLED:
         return (
             "You are writing faster than I can answer, so I have skipped your last messages. "
             "Please wait a minute, then send again what you still need."
         )
-    if kind is WordKind.NOT_SHOWN:
+    if kind is NoticeReason.NOT_FORWARDED:
         return (
             "Your last message could not be shown to the person who took this over, so they have not seen it. "
             "Please send it again later, or contact them another way."

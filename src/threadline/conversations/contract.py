@@ -12,13 +12,13 @@ from temporalio import activity
 
 from threadline.conversations.model.conversation import (
     CONVERSATION_WORKFLOW,
+    ConversationInput,
     ConversationLimits,
     ConversationSnapshot,
     Execution,
+    NoticeReason,
     OutcomeKind,
     Refusal,
-    Talk,
-    WordKind,
     conversation_workflow_id,
 )
 from threadline.decisions.model import EscalationReason, NextStep
@@ -31,11 +31,10 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
-    start_to_close=180, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
+    start_to_close=420, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
 )
-"""Longer than the model's own limit (120 s); an error's `retry_after` counts. After these the workflow waits."""
-SUMMARISE = replace(THINK, retry=retry_policy(2, 60, attempts=2), schedule_to_close=240)
-"""A turn waits for it, and can do without."""
+"""Longer than the model's own limit (120 s) behind a summary and the operator's context; an error's `retry_after`
+counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
     retry=retry_policy(2, 20, attempts=3),
@@ -46,7 +45,9 @@ DECIDE = ActivityOptions(
 """Longer than two rounds may take, each with six answers of the model (75 s) and a search. A model that is away is not
 waited for: the turn goes on without a decision."""
 ACT = ActivityOptions(start_to_close=90, retry=retry_policy(1, 20, attempts=3), heartbeat=20)
-"""Longer than any tool's own limit."""
+"""Longer than any tool's own limit, and than `ACT_CALL`."""
+ACT_CALL = 75.0
+"""Seconds for one of several calls of an `ActRequest`: one that hangs ends, and the others keep their results."""
 
 FINISH = replace(STORE, start_to_close=180, heartbeat=20)
 """It posts, after it has stored."""
@@ -62,7 +63,7 @@ class StoreRequest:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedMessage:
     channel: str
     ts: str
     user_id: str
@@ -70,7 +71,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredMessages:
     """`refused` are those of the request that the guards keep from the model: each gets a reaction.
 
     `overheard`: ids of those that people have said to each other. They are read, and nobody is to notice. `passed_on`:
@@ -79,7 +80,7 @@ class Stored:
     """
 
     marks: ConversationSnapshot
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedMessage, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
     reworded: tuple[int, ...] = ()
@@ -88,7 +89,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class TalkTurn:
+class ConversationTurn:
     """One turn of a thread's conversation; `turn` counts from 1."""
 
     thread: Thread
@@ -144,12 +145,15 @@ class Thought:
 
 @dataclass(frozen=True)
 class ActRequest:
-    """One call of a tool. Its arguments are in the reply of this step. `protocol`: the operator's state before it."""
+    """Calls of tools, side by side where there are several: then all of them only read. At most ten.
+
+    Their arguments are in the reply of this step. `protocol`: the operator's state before them.
+    """
 
     thread: Thread
     turn: int
     step: int
-    call: ToolCall
+    calls: tuple[ToolCall, ...]
     protocol: ProtocolState | None = None
     status: str = ""
 
@@ -171,7 +175,7 @@ class FinishRequest:
     """The operator's, behind its last call."""
     failures: str = ""
     """What of an operator's turn has failed, in words, for an answer to a request of which nothing was changed."""
-    touched: bool = False
+    changed_something: bool = False
     """Its tools have changed something, or may have."""
     escalate: EscalationReason | None = None
     """Why a person takes over a turn that was to be answered."""
@@ -200,44 +204,80 @@ class FinishedTurn:
 
 
 @dataclass(frozen=True)
-class Word:
+class ThreadNotice:
     """A short text in the thread; `about` (a turn's number, a message's ts) makes its key unique."""
 
     thread: Thread
-    kind: WordKind
+    kind: NoticeReason
     about: str
     until: float = 0.0
     """Seconds since 1970, where the text names a time."""
 
 
 @dataclass(frozen=True)
-class Marker:
+class ConversationReactions:
     """A reaction on messages of the thread: `items` are (channel, ts) pairs."""
 
     name: str
     items: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class BegunTurn:
+    """The way of a turn. `ends`: it is over with words that are kept with it, and no model is asked.
+
+    `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
+    """
+
+    marks: ConversationSnapshot
+    agent: Agent = Agent.COPILOT
+    protocol: ProtocolState | None = None
+    ends: OutcomeKind | None = None
+    falls_through: bool = False
+    about: str = ""
+    correlation_id: str = ""
+    max_turns: int = 0
+    """Model calls that may ask for tools; 0: as every conversation."""
+    behind: int = 0
+    """Steps that another agent took before this one went on."""
+    relays: bool = False
+    """A person has taken the thread over, or may: they are shown what was said."""
+    overhears: bool = False
+    """Nothing that it was begun with was addressed to the bot; what is, from then on, gets a turn of its own."""
+
+
+@dataclass(frozen=True)
+class PassToOperator:
+    """The operator goes on with a turn, behind the step that was the last one."""
+
+    thread: Thread
+    turn: int
+    step: int
+
+
 class ConversationActivities(ABC):
-    """The conversation in the database, its model and its tools. Run in the core worker."""
+    """The conversation in the database, its model, its tools, and what it says in Slack. Run in the core worker."""
 
     @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def store_messages(self, request: StoreRequest) -> Stored:
+    async def store_messages(self, request: StoreRequest) -> StoredMessages:
         """Store a batch, and let the guards judge each message, whose verdict stays for ever.
 
         The first request of a run also judges what was stored before and is not judged yet.
         """
 
-    @activity_options(SUMMARISE)
+    @activity_options(STORE)
     @activity.defn
     @abstractmethod
-    async def summarise(self, turn: TalkTurn) -> ConversationSnapshot:
-        """Before the first thought of a turn: have what is old in a crowded transcript summarised by the model.
+    async def begin_turn(self, turn: ConversationTurn) -> BegunTurn:
+        """Take up what is unused, and find the turn's way by its words; found once, and the same when asked again."""
 
-        Where this fails, the oldest messages are left out of what the model reads.
-        """
+    @activity_options(STORE)
+    @activity.defn
+    @abstractmethod
+    async def pass_to_operator(self, request: PassToOperator) -> BegunTurn:
+        """The conversational agent has failed: the operator goes on with the turn, about no RFP."""
 
     @activity_options(DECIDE)
     @activity.defn
@@ -262,6 +302,9 @@ class ConversationActivities(ABC):
     async def think(self, request: ThinkRequest) -> Thought:
         """Ask the model once about the transcript with what is unused by now; a recorded reply is not asked for again.
 
+        Before a turn's first call, what is old in a transcript that is too long is summarised by the model, and what
+        the operator is to know is gathered and the request analysed. The call is made also where one of these fails.
+
         Raises:
             Permanent: there is no reply to be had; the message is a sentence for the person.
             Transient: there may be one later.
@@ -270,8 +313,11 @@ class ConversationActivities(ABC):
     @activity_options(ACT)
     @activity.defn
     @abstractmethod
-    async def act(self, request: ActRequest) -> Execution:
-        """Run one call, or return what it came to before."""
+    async def act(self, request: ActRequest) -> list[Execution]:
+        """Run the calls, in their order; of one that was made before, return what it came to.
+
+        Of several calls each fails for itself; of a single one the error is raised.
+        """
 
     @activity_options(FINISH)
     @activity.defn
@@ -280,33 +326,29 @@ class ConversationActivities(ABC):
         """Write down how a turn ended, with which everything it has used is answered; post the answer, and remember
         what the turn has shown. The answer of a turn that waits for a person is left to `post_answer`."""
 
-
-class SpeakingActivities(ABC):
-    """What a conversation says in Slack. Run in the core worker."""
-
     @activity_options(replace(POST, start_to_close=120))
     @activity.defn
     @abstractmethod
-    async def post_answer(self, turn: TalkTurn) -> ConversationSnapshot:
+    async def post_answer(self, turn: ConversationTurn) -> ConversationSnapshot:
         """Post a settled turn's answer, once, with what its tools have to show: one that `finish_turn` did not post."""
 
     @activity_options(replace(POST, schedule_to_close=600))
     @activity.defn
     @abstractmethod
-    async def post_word(self, word: Word) -> None:
+    async def post_thread_notice(self, word: ThreadNotice) -> None:
         """Post a short text, once."""
 
     @activity_options(COSMETIC)
     @activity.defn
     @abstractmethod
-    async def mark_messages(self, marker: Marker) -> None:
+    async def add_message_reactions(self, marker: ConversationReactions) -> None:
         """Cosmetic: may come late or never."""
 
 
 def conversation_start(thread: Thread, message: IncomingMessage | None = None) -> WorkflowStart:
     """The workflow of the conversation in `thread`, with something that was said in it or done to a message of it;
     without it, the conversation carries on from the database."""
-    identity, state = conversation_workflow_id(thread), Talk(thread=thread)
+    identity, state = conversation_workflow_id(thread), ConversationInput(thread=thread)
     if message is None:
         return WorkflowStart(CONVERSATION_WORKFLOW, identity, state, channel=thread.channel)
     given = (INCOMING_MESSAGE, (message,))

@@ -6,20 +6,21 @@ one's. Nothing is recorded of words that were deleted while the model read them:
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import structlog
 
+from threadline.conversations.call_input import read_binding
 from threadline.conversations.contract import DecideRequest, TurnDecision
-from threadline.conversations.prompt_building import bound_to
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.conversations.think import Mind
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
+from threadline.db.errors import translate_errors
 from threadline.decisions import engine
 from threadline.decisions.engine import OfferedTool, Situation
 from threadline.decisions.model import (
@@ -40,7 +41,7 @@ from threadline.decisions.model import (
     tool_success_rate,
 )
 from threadline.decisions.store import DecisionStore
-from threadline.decisions.variants import Variant, variant_of
+from threadline.decisions.variants import variant_of
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.knowledge import tools as qa
 from threadline.knowledge.conflicts import find_conflicts
@@ -53,11 +54,6 @@ from threadline.tools.model import ErrorCode
 from threadline.tools.registry import allowed_tools
 from threadline.tools.store import ToolExecutionStore
 
-LookUp = Callable[[str, str, Sequence[str]], Awaitable[tuple[Sequence[Source], Retrieval]]]
-"""What the documents of a team say of a query, those of these types first. Raises what the knowledge raises."""
-Lead = Callable[[str, str], Awaitable[str]]
-"""What is known of who asks (team, Slack id), on record or in Slack, in a few lines, of which `MAX_CONTEXT`
-characters are told; empty for somebody unknown."""
 Rounds = tuple[DecisionRound, ...]
 """Those of a turn that are on record, in order."""
 
@@ -72,14 +68,6 @@ _NOT_THERE = "This turn has no stored decision, so it cannot continue."
 _DELETED = "Something was deleted in the thread while this turn was decided, so it is decided anew."
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What settings say. `questions`: how often in a row the engine may ask back before a person takes over."""
-
-    variants: tuple[Variant, ...] = (Variant(),)
-    questions: int = 2
 
 
 @dataclass(frozen=True)
@@ -111,270 +99,293 @@ class _Bill:
             await ConversationStore(tx).add_usage(self.thread, self.turn, 0, self.purpose, usage, milliseconds)
 
 
-class Deciding:
-    """Args: `model` is None where there is no key for one: then nothing is decided."""
+async def decide(deps: ConversationDeps, request: DecideRequest, attempt: int) -> TurnDecision:
+    """See `ConversationActivities.decide`; `attempt` counts from 1."""
+    if deps.decision.model is None:
+        return TurnDecision(made=False)
+    found = await _read_situation(deps, request)
+    if not (found.situation.query or found.rounds):
+        return TurnDecision(made=False)
+    for number in range(1, ROUNDS + 1):
+        rounds = await _run_round(deps, deps.decision.model, request, found, number, attempt)
+        if not _wants_more(rounds[-1]):
+            break
+        situation = replace(found.situation, sources=(*found.situation.sources, *rounds[-1].sources))
+        found = replace(found, situation=situation)
+    return _told(rounds[-1])
 
-    def __init__(
-        self, database: Database, model: ChatModel | None, mind: Mind, lead: Lead, look_up: LookUp, rules: Rules
-    ) -> None:
-        self._database = database
-        self._model = model
-        self._mind = mind
-        self._lead = lead
-        self._look_up = look_up
-        self._rules = rules
 
-    async def decide(self, request: DecideRequest, attempt: int) -> TurnDecision:
-        """See `ConversationActivities.decide`; `attempt` counts from 1."""
-        if self._model is None:
-            return TurnDecision(made=False)
-        found = await self._read(request)
-        if not (found.situation.query or found.rounds):
-            return TurnDecision(made=False)
-        for number in range(1, ROUNDS + 1):
-            rounds = await self._round(self._model, request, found, number, attempt)
-            if not _wants_more(rounds[-1]):
-                break
-            situation = replace(found.situation, sources=(*found.situation.sources, *rounds[-1].sources))
-            found = replace(found, situation=situation)
-        return _told(rounds[-1])
+async def decide_without_model(deps: ConversationDeps, request: DecideRequest) -> TurnDecision:
+    """See `ConversationActivities.decide_without_model`.
 
-    async def decide_without_model(self, request: DecideRequest) -> TurnDecision:
-        """See `ConversationActivities.decide_without_model`.
-
-        What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
-        """
-        thread, turn = request.thread, request.turn
-        found = await self._read(request, without_model=True)
-        rounds = found.rounds
-        async with self._database.begin() as tx:
-            if not rounds or _wants_more(rounds[-1]):
-                words = found.situation.sensitive
-                if not words:
-                    return TurnDecision(about="no decision")
-                undecided = self._deliberation(
-                    thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
-                )
-                row = await ConversationStore(tx).lock(thread)
-                await DecisionStore(tx).add(row.id, turn, undecided)
-                rounds = await _rounds(tx, request)
-            if _waits(rounds[-1]):
-                rounds = await self._keep_sources(tx, request, rounds, (), _unasked(rounds[-1].decision))
-            if rounds[-1].judgement is None:
-                rounds = await self._judge(tx, request, found, rounds, conflict=_suspicious(rounds))
-        return _told(rounds[-1])
-
-    async def escalate(self, tx: Transaction, thread: Thread, turn: int, reason: EscalationReason) -> None:
-        """Write down that a person takes over a turn that was to be answered."""
-        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
-        rounds = await store.rounds(row.id, turn)
-        if not rounds:
-            await store.add(row.id, turn, self._deliberation(thread, 1, Situation(""), engine.default_escalation()))
-        sure = rounds[-1].judgement.confidence if rounds and rounds[-1].judgement else 0.0
-        await store.escalate(row.id, turn, escalation(sure, reason))
-
-    # -- the steps of a round ----------------------------------------------------------------------------------------
-
-    async def _round(
-        self, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
-    ) -> Rounds:
-        """One round, behind those before it: what is on record of it is not done again."""
-        rounds = tuple(each for each in found.rounds if each.round <= number)
-        if len(rounds) < number:
-            rounds = await self._ask(model, request, found, number, attempt)
-        if _waits(rounds[-1]):
-            rounds = await self._search(request, found, rounds)
-        if rounds[-1].judgement is None:
-            rounds = await self._compare(model, request, found, rounds, attempt)
-        return rounds
-
-    async def _ask(self, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int) -> Rounds:
-        """Have the model decide. The first decision of a round stands."""
-        thread, turn = request.thread, request.turn
-        instructions = variant_of(self._rules.variants, thread.key).prompt
-        async with self._paying(request, "decide") as bill:
-            decision, problems = await engine.decide(
-                found.situation, ask_structured(model, bill.paid, attempt), instructions
+    What looks like a contradiction counts as one; what was to be looked up and is not, as knowledge that is away.
+    """
+    thread, turn = request.thread, request.turn
+    found = await _read_situation(deps, request, without_model=True)
+    rounds = found.rounds
+    async with deps.database.begin() as tx:
+        if not rounds or _wants_more(rounds[-1]):
+            words = found.situation.sensitive
+            if not words:
+                return TurnDecision(about="no decision")
+            undecided = _new_round(
+                deps, thread, len(rounds) + 1, Situation("", sensitive=words), engine.default_escalation(words)
             )
-            made = self._deliberation(thread, number, found.situation, decision)
-            async with self._writing(request, found) as tx:
-                row = await ConversationStore(tx).lock(thread)
-                await DecisionStore(tx).add(row.id, turn, made)
-                rounds = await _rounds(tx, request)
-                if not (_waits(rounds[-1]) or _suspicious(rounds)):
-                    rounds = await self._judge(tx, request, found, rounds, conflict=False)
+            row = await ConversationStore(tx).lock(thread)
+            await DecisionStore(tx).add(row.id, turn, undecided)
+            rounds = await _rounds(tx, request)
+        if _waits(rounds[-1]):
+            rounds = await _keep_sources(deps, tx, request, rounds, (), _unasked(rounds[-1].decision))
+        if rounds[-1].judgement is None:
+            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=_suspicious(rounds))
+    return _told(rounds[-1])
+
+
+async def escalate_turn(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int, reason: EscalationReason
+) -> None:
+    """Write down that a person takes over a turn that was to be answered."""
+    row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
+    rounds = await store.rounds(row.id, turn)
+    if not rounds:
+        await store.add(row.id, turn, _new_round(deps, thread, 1, Situation(""), engine.default_escalation()))
+    sure = rounds[-1].judgement.confidence if rounds and rounds[-1].judgement else 0.0
+    await store.escalate(row.id, turn, escalation(sure, reason))
+
+
+async def _run_round(
+    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
+) -> Rounds:
+    """One round, behind those before it: what is on record of it is not done again."""
+    rounds = tuple(each for each in found.rounds if each.round <= number)
+    if len(rounds) < number:
+        rounds = await _ask_model(deps, model, request, found, number, attempt)
+    if _waits(rounds[-1]):
+        rounds = await _search(deps, request, found, rounds)
+    if rounds[-1].judgement is None:
+        rounds = await _compare(deps, model, request, found, rounds, attempt)
+    return rounds
+
+
+async def _ask_model(
+    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
+) -> Rounds:
+    """Have the model decide. The first decision of a round stands."""
+    thread, turn = request.thread, request.turn
+    instructions = variant_of(deps.decision.rules.variants, thread.key).prompt
+    async with _paying(deps, request, "decide") as bill:
+        decision, problems = await engine.decide(
+            found.situation, ask_structured(model, bill.paid, attempt), instructions
+        )
+        made = _new_round(deps, thread, number, found.situation, decision)
+        async with _writing(deps, request, found) as tx:
+            row = await ConversationStore(tx).lock(thread)
+            await DecisionStore(tx).add(row.id, turn, made)
+            rounds = await _rounds(tx, request)
+            if not (_waits(rounds[-1]) or _suspicious(rounds)):
+                rounds = await _judge_round(deps, tx, request, found, rounds, conflict=False)
+            await bill.store(tx)
+        bill.paid.clear()
+    if problems:
+        _log.warning("decision_invalid", slack_thread=thread.key, turn=turn, errors=problems)
+    return rounds
+
+
+async def _search(deps: ConversationDeps, request: DecideRequest, found: _Found, rounds: Rounds) -> Rounds:
+    """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
+    thread, decided = request.thread, rounds[-1].decision
+    try:
+        sources, retrieval = await deps.decision.search_documents(thread.team, decided.query, decided.document_types)
+    except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
+        _log.warning("retrieval_failed", slack_thread=thread.key, turn=request.turn, reason=str(error))
+        sources, retrieval = (), _unasked(decided)
+    async with _writing(deps, request, found) as tx:
+        rounds = await _keep_sources(deps, tx, request, rounds, sources, retrieval)
+        if not _suspicious(rounds):
+            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=False)
+    return rounds
+
+
+async def _keep_sources(
+    deps: ConversationDeps,
+    tx: Transaction,
+    request: DecideRequest,
+    rounds: Rounds,
+    sources: Sequence[Source],
+    retrieval: Retrieval,
+) -> Rounds:
+    """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
+    before = last_round(rounds[:-1])
+    if before and before.sources and before.retrieval:
+        sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
+    row = await ConversationStore(tx).lock(request.thread)
+    await DecisionStore(tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
+    return await _rounds(tx, request)
+
+
+async def _compare(
+    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, rounds: Rounds, attempt: int
+) -> Rounds:
+    """Have the model compare passages that may contradict each other, and judge the evidence."""
+    made = last_round(rounds)
+    async with _paying(deps, request, "compare") as bill:
+        conflict = False
+        if made and made.retrieval and made.retrieval.suspicious:
+            pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
+            conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
+        async with _writing(deps, request, found) as tx:
+            rounds = await _judge_round(deps, tx, request, found, rounds, conflict=conflict)
+            await bill.store(tx)
+        bill.paid.clear()
+    return rounds
+
+
+async def _judge_round(
+    deps: ConversationDeps, tx: Transaction, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
+) -> Rounds:
+    """Judge the last round. The evidence is what is on record now; the first verdict stands."""
+    thread, turn, made = request.thread, request.turn, last_round(rounds)
+    if made is None:
+        raise Permanent(_NOT_THERE)
+    succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
+    row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
+    questions = await store.consecutive_questions(row.id, turn)
+    retrieval = made.retrieval
+    away = retrieval is not None and retrieval.failed
+    factors = Factors(
+        retrieval.quality if retrieval and not away else None,
+        made.decision.complexity,
+        context_completeness(
+            lead=bool(found.situation.lead),
+            history=bool(found.situation.recent),
+            intent=made.decision.intent_clear,
+        ),
+        tool_success_rate(succeeded, failed),
+        conflict,
+        retrieval_failed=away,
+        retrieval_critical=away and retrieval is not None and retrieval.critical,
+    )
+    judgement = judge(
+        made.decision,
+        factors,
+        made.thresholds,
+        retrieved_more=made.round >= ROUNDS,
+        questions=questions,
+        questions_allowed=deps.decision.rules.questions,
+    )
+    await store.add_judgement(row.id, turn, made.round, factors, judgement)
+    _log.info(
+        "decision_made",
+        slack_thread=thread.key,
+        turn=turn,
+        round=made.round,
+        type=made.decision.type.value,
+        next_step=judgement.next_step.value,
+        confidence=judgement.confidence,
+        reason=judgement.reason.value if judgement.reason else "",
+        variant=made.variant,
+    )
+    return await _rounds(tx, request)
+
+
+@asynccontextmanager
+async def _writing(deps: ConversationDeps, request: DecideRequest, found: _Found) -> AsyncIterator[Transaction]:
+    """A transaction that records something about words that are still there.
+
+    Raises:
+        Transient: something was deleted since they were read.
+    """
+    async with deps.database.begin() as tx:
+        if await MessageStore(tx).deletion_count(request.thread) != found.deletions:
+            raise Transient(_DELETED)
+        yield tx
+
+
+@asynccontextmanager
+async def _paying(deps: ConversationDeps, request: DecideRequest, purpose: str) -> AsyncIterator[_Bill]:
+    """Store what calls of the model have cost, whatever comes of them."""
+    bill = _Bill(request.thread, request.turn, purpose)
+    try:
+        yield bill
+    finally:
+        if bill.paid:
+            async with deps.database.begin() as tx:
                 await bill.store(tx)
-            bill.paid.clear()
-        if problems:
-            _log.warning("decision_invalid", slack_thread=thread.key, turn=turn, errors=problems)
-        return rounds
 
-    async def _search(self, request: DecideRequest, found: _Found, rounds: Rounds) -> Rounds:
-        """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
-        thread, decided = request.thread, rounds[-1].decision
-        try:
-            sources, retrieval = await self._look_up(thread.team, decided.query, decided.document_types)
-        except Exception as error:  # noqa: BLE001 - whatever keeps the knowledge from answering, the turn goes on
-            _log.warning("retrieval_failed", slack_thread=thread.key, turn=request.turn, reason=str(error))
-            sources, retrieval = (), _unasked(decided)
-        async with self._writing(request, found) as tx:
-            rounds = await self._keep_sources(tx, request, rounds, sources, retrieval)
-            if not _suspicious(rounds):
-                rounds = await self._judge(tx, request, found, rounds, conflict=False)
-        return rounds
 
-    async def _keep_sources(
-        self, tx: Transaction, request: DecideRequest, rounds: Rounds, sources: Sequence[Source], retrieval: Retrieval
-    ) -> Rounds:
-        """Record what the last round has looked up, with what an earlier one has found; the first record stands."""
-        before = last_round(rounds[:-1])
-        if before and before.sources and before.retrieval:
-            sources, retrieval = _together(sources, retrieval, before.sources, before.retrieval)
-        row = await ConversationStore(tx).lock(request.thread)
-        await DecisionStore(tx).add_sources(row.id, request.turn, rounds[-1].round, sources, retrieval)
-        return await _rounds(tx, request)
+async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False) -> _Found:
+    """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
 
-    async def _compare(
-        self, model: ChatModel, request: DecideRequest, found: _Found, rounds: Rounds, attempt: int
-    ) -> Rounds:
-        """Have the model compare passages that may contradict each other, and judge the evidence."""
-        made = last_round(rounds)
-        async with self._paying(request, "compare") as bill:
-            conflict = False
-            if made and made.retrieval and made.retrieval.suspicious:
-                pairs = [(made.sources[one], made.sources[other]) for one, other in made.retrieval.suspicious]
-                conflict = await engine.find_conflict(pairs, ask_structured(model, bill.paid, attempt))
-            async with self._writing(request, found) as tx:
-                rounds = await self._judge(tx, request, found, rounds, conflict=conflict)
-                await bill.store(tx)
-            bill.paid.clear()
-        return rounds
+    Args:
+        without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
+    """
+    thread, turn = request.thread, request.turn
+    async with deps.database.begin() as tx:
+        deletions = await MessageStore(tx).deletion_count(thread)
+        query = "\n".join(await TurnStore(tx).request_texts(thread, turn, whole=True)).strip()
+        askers = await MessageStore(tx).askers(thread, turn, 1)
+        transcript = await TranscriptStore(tx).read(thread)
+        conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
+        before = await decisions.recent_sources(conversation, turn)
+        rounds = await decisions.rounds(conversation, turn)
+        about = await read_binding(tx, thread)
+        user_id, lead = askers[-1].user_id if askers else "", ""
+        known = not user_id or deps.users.is_cached(user_id)
+        if user_id and known:
+            lead = await _describe_asker(deps, tx, thread.team, user_id, whatever=without_model)
+    if not known:  # nobody's messages wait for Slack
+        lead = await _describe_asker(deps, None, thread.team, user_id, whatever=without_model)
+    situation = Situation(
+        query,
+        tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
+        lead,
+        tuple(before),
+        () if without_model else _offered_tools(deps, read_only=about.read_only),
+        sensitive_topics(query, deps.sensitive_words),
+        tuple(DocumentType),
+    )
+    return _Found(situation, tuple(rounds), deletions)
 
-    async def _judge(
-        self, tx: Transaction, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
-    ) -> Rounds:
-        """Judge the last round. The evidence is what is on record now; the first verdict stands."""
-        thread, turn, made = request.thread, request.turn, last_round(rounds)
-        if made is None:
-            raise Permanent(_NOT_THERE)
-        succeeded, failed = await ToolExecutionStore(tx).count_outcomes(thread, _BROKEN)
-        row, store = await ConversationStore(tx).lock(thread), DecisionStore(tx)
-        questions = await store.consecutive_questions(row.id, turn)
-        retrieval = made.retrieval
-        away = retrieval is not None and retrieval.failed
-        factors = Factors(
-            retrieval.quality if retrieval and not away else None,
-            made.decision.complexity,
-            context_completeness(
-                lead=bool(found.situation.lead),
-                history=bool(found.situation.recent),
-                intent=made.decision.intent_clear,
-            ),
-            tool_success_rate(succeeded, failed),
-            conflict,
-            retrieval_failed=away,
-            retrieval_critical=away and retrieval is not None and retrieval.critical,
-        )
-        judgement = judge(
-            made.decision,
-            factors,
-            made.thresholds,
-            retrieved_more=made.round >= ROUNDS,
-            questions=questions,
-            questions_allowed=self._rules.questions,
-        )
-        await store.add_judgement(row.id, turn, made.round, factors, judgement)
-        _log.info(
-            "decision_made",
-            slack_thread=thread.key,
-            turn=turn,
-            round=made.round,
-            type=made.decision.type.value,
-            next_step=judgement.next_step.value,
-            confidence=judgement.confidence,
-            reason=judgement.reason.value if judgement.reason else "",
-            variant=made.variant,
-        )
-        return await _rounds(tx, request)
 
-    @asynccontextmanager
-    async def _writing(self, request: DecideRequest, found: _Found) -> AsyncIterator[Transaction]:
-        """A transaction that records something about words that are still there.
+async def _describe_asker(
+    deps: ConversationDeps, tx: Transaction | None, team: str, user_id: str, *, whatever: bool
+) -> str:
+    """Empty where Slack does not say it now: a decision that knows less of who asks is better than none.
 
-        Raises:
-            Transient: something was deleted since they were read.
-        """
-        async with self._database.begin() as tx:
-            if await MessageStore(tx).deletion_count(request.thread) != found.deletions:
-                raise Transient(_DELETED)
-            yield tx
+    Args:
+        tx: None for a transaction of its own, once Slack has answered.
+        whatever: a fault of the lookup itself is no error either.
+    """
+    try:
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            user = await deps.users.get(user_id)
+            if tx is None:
+                async with deps.database.begin() as own:
+                    return (await deps.decision.describe_asker(own, team, user_id, user))[:MAX_CONTEXT]
+            with translate_errors():
+                async with tx.begin_nested():
+                    return (await deps.decision.describe_asker(tx, team, user_id, user))[:MAX_CONTEXT]
+    except Exception as error:
+        expected = isinstance(error, Permanent | Transient | TimeoutError) and not isinstance(error, InternalError)
+        if not (expected or whatever):
+            raise
+        _log.warning("asker_lookup_failed", user=user_id, reason=str(error) or type(error).__name__)
+        return ""
 
-    @asynccontextmanager
-    async def _paying(self, request: DecideRequest, purpose: str) -> AsyncIterator[_Bill]:
-        """Store what calls of the model have cost, whatever comes of them."""
-        bill = _Bill(request.thread, request.turn, purpose)
-        try:
-            yield bill
-        finally:
-            if bill.paid:
-                async with self._database.begin() as tx:
-                    await bill.store(tx)
 
-    # -- the situation -----------------------------------------------------------------------------------------------
+def _offered_tools(deps: ConversationDeps, *, read_only: bool) -> tuple[OfferedTool, ...]:
+    """Those that the turn may use; what looks into the documents is an action of its own."""
+    allowed = allowed_tools(deps.registry, deps.services, read_only=read_only)
+    definitions = deps.registry.definitions(allowed.names - {qa.answer.name})
+    return tuple(OfferedTool(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
 
-    async def _read(self, request: DecideRequest, *, without_model: bool = False) -> _Found:
-        """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
 
-        Args:
-            without_model: the tools are left out, and a fault of the lookup of who asks keeps nobody waiting.
-        """
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as tx:
-            deletions = await MessageStore(tx).deletion_count(thread)
-            query = "\n".join(await TurnStore(tx).request_texts(thread, turn, whole=True)).strip()
-            askers = await MessageStore(tx).askers(thread, turn, 1)
-            transcript = await TranscriptStore(tx).read(thread)
-            conversation, decisions = await ConversationStore(tx).find_id(thread), DecisionStore(tx)
-            before = await decisions.recent_sources(conversation, turn)
-            rounds = await decisions.rounds(conversation, turn)
-            about = await bound_to(tx, thread)
-        situation = Situation(
-            query,
-            tuple(_said(each.message) for each in transcript.messages if each.message.spoken)[-RECENT_MESSAGES:],
-            await self._who(thread.team, askers[-1].user_id, whatever=without_model) if askers else "",
-            tuple(before),
-            () if without_model else self._tools(read_only=about.read_only),
-            sensitive_topics(query, self._mind.sensitive_words),
-            tuple(DocumentType),
-        )
-        return _Found(situation, tuple(rounds), deletions)
-
-    async def _who(self, team: str, user_id: str, *, whatever: bool) -> str:
-        """Empty where Slack does not say it now: a decision that knows less of who asks is better than none.
-
-        Args:
-            whatever: a fault of the lookup itself is no error either.
-        """
-        try:
-            async with asyncio.timeout(LOOKUP_SECONDS):
-                return (await self._lead(team, user_id))[:MAX_CONTEXT]
-        except Exception as error:
-            expected = isinstance(error, Permanent | Transient | TimeoutError) and not isinstance(error, InternalError)
-            if not (expected or whatever):
-                raise
-            _log.warning("asker_lookup_failed", user=user_id, reason=str(error) or type(error).__name__)
-            return ""
-
-    def _tools(self, *, read_only: bool) -> tuple[OfferedTool, ...]:
-        """Those that the turn may use; what looks into the documents is an action of its own."""
-        allowed = allowed_tools(self._mind.registry, self._mind.services, read_only=read_only)
-        definitions = self._mind.registry.definitions(allowed.names - {qa.answer.name})
-        return tuple(OfferedTool(each["name"], each["description"][:_LONGEST_DESCRIPTION]) for each in definitions)
-
-    def _deliberation(self, thread: Thread, number: int, situation: Situation, decided: Decision) -> DecisionRound:
-        variant = variant_of(self._rules.variants, thread.key)
-        version = engine.prompt_version(variant.prompt or engine.prompt("decide"))
-        return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
+def _new_round(
+    deps: ConversationDeps, thread: Thread, number: int, situation: Situation, decided: Decision
+) -> DecisionRound:
+    variant = variant_of(deps.decision.rules.variants, thread.key)
+    version = engine.prompt_version(variant.prompt or engine.prompt("decide"))
+    return DecisionRound(number, decided, variant.thresholds, situation.hash, version, variant.name)
 
 
 async def _rounds(tx: Transaction, request: DecideRequest) -> Rounds:

@@ -7,42 +7,46 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations import decision_texts as decision_words
-from threadline.conversations import replies
-from threadline.conversations import turn_note as briefing
+from threadline.conversations.call_input import append_unread
 from threadline.conversations.contract import FinishedTurn, FinishRequest
-from threadline.conversations.decide import Deciding
+from threadline.conversations.decide import escalate_turn
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model import answers
-from threadline.conversations.model.conversation import OutcomeKind
-from threadline.conversations.posting import TurnAnswer, publish_answer, read_answer
+from threadline.conversations.model.answers import decision_text, escalation_notice, fit_answer, list_sources
+from threadline.conversations.model.conversation import ConversationNotFound, ExecutionStatus, OutcomeKind
+from threadline.conversations.posting import TurnAnswer, claim_answer, publish_answer, read_answer
+from threadline.conversations.prompt import parse_note
+from threadline.conversations.replies import closing_question
 from threadline.conversations.status import set_status
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.transcript import TranscriptStore
+from threadline.conversations.store.transcript import DELETED, REMOVED, TranscriptEntry, TranscriptStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore, TurnUsage
-from threadline.conversations.think import Thinking
-from threadline.conversations.turn_memory import Remembering
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep, last_round
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.store import HandoverStore
-from threadline.models.model import Role
+from threadline.models.model import Role, ToolKind
 from threadline.operator import enforcement as spoken
+from threadline.operator import memory
+from threadline.operator.memory import EndedTurn, ToolUse
 from threadline.operator.model import protocol
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound
+from threadline.operator.store import MemoryKind, MemoryStore
+from threadline.rfps import model as rfps
+from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound, resolve_scope
 from threadline.rfps.store import RfpStore
-from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline.threads.model import turn_id
-from threadline.threads.outbox import Outbox
+from threadline.threads.store import PostClaim, ThreadBindingStore
 from threadline.tools.model import Author, Change, Operation
 from threadline.tools.public_text import public_lines
-from threadline.tools.store import ToolExecutionStore
+from threadline.tools.registry import ToolRegistry
+from threadline.tools.store import ToolExecutionStore, ToolOutcome
 
 _BY_RULE = (OutcomeKind.TOLD, OutcomeKind.ASKED)
 _ACCOUNTS = (OutcomeKind.STOPPED, OutcomeKind.FAILED)
@@ -64,114 +68,109 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class _Settled:
     """A turn that has ended. `own`: the answer where it is our own and no model's. `unread`: it has taken something up
-    that its transcript does not hold. `remembers`: something of it is to be remembered."""
+    that its transcript does not hold. `remembers`: something of it is to be remembered. `claim`: on the answer, where
+    it is to be posted now."""
 
     finished: FinishedTurn
     own: str
     answer: TurnAnswer
     unread: bool
     remembers: bool
+    claim: PostClaim | None
 
 
-class Finishing:
-    """Args: `thinking` and `remembering` keep what a turn has left for later ones."""
+async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: int) -> FinishedTurn:
+    """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
+    thread, turn = request.thread, request.turn
+    settled = await _settle(deps, request)
+    finished = settled.finished
+    if settled.claim:  # at once: a claim holds for its lease
+        finished = await _post(deps, settled, settled.claim, attempt)
+    if settled.unread or settled.own:
+        await append_unread(deps, thread, turn, settled.own)
+    if settled.remembers and not (settled.claim and finished.posted):
+        async with deps.database.begin() as tx:
+            await _remember(deps, tx, thread, turn)
+    if request.status_shown and request.post and not (finished.handover or finished.posted):
+        await set_status(deps.slack, thread, "")
+    return finished
 
-    def __init__(
-        self,
-        database: Database,
-        outbox: Outbox,
-        slack: SlackClient,
-        deciding: Deciding,
-        thinking: Thinking,
-        remembering: Remembering,
-    ) -> None:
-        self._database = database
-        self._outbox = outbox
-        self._slack = slack
-        self._deciding = deciding
-        self._thinking = thinking
-        self._remembering = remembering
 
-    async def finish(self, request: FinishRequest, attempt: int) -> FinishedTurn:
-        """See `ConversationActivities.finish_turn`; `attempt` counts from 1."""
-        thread, turn = request.thread, request.turn
-        settled = await self._settle(request)
-        finished = settled.finished
-        if settled.unread or settled.own:
-            await self._thinking.remember(thread, turn, settled.own)
-        posts = request.post and not finished.handover
-        if posts and settled.answer.text:
-            finished = await self._post(finished, settled.answer, attempt)
+async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim, attempt: int) -> FinishedTurn:
+    """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
+    finished, answer = settled.finished, settled.answer
+
+    async def remember(tx: Transaction) -> None:
         if settled.remembers:
-            await self._remember(thread, turn)
-        if request.status_shown and posts and not finished.posted:
-            await set_status(self._slack, thread, "")
-        return finished
+            await _remember(deps, tx, answer.thread, answer.turn)
 
-    async def _post(self, finished: FinishedTurn, answer: TurnAnswer, attempt: int) -> FinishedTurn:
-        """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
-        try:
-            marks = await publish_answer(self._database, self._outbox, answer)
-        except Transient:
+    try:
+        marks = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+    except Transient:
+        raise
+    except Exception as error:
+        expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
+        if not expected and attempt < MAX_UNEXPECTED:
             raise
-        except Exception as error:
-            expected = isinstance(error, Permanent) and not isinstance(error, InternalError)
-            if not expected and attempt < MAX_UNEXPECTED:
-                raise
-            _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
-            return replace(finished, post_error=str(error) or type(error).__name__)
-        return replace(finished, marks=marks, posted=True)
+        _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
+        return replace(finished, post_error=str(error) or type(error).__name__)
+    return replace(finished, marks=marks, posted=True)
 
-    async def _remember(self, thread: Thread, turn: int) -> None:
-        """It was answered already, and without that the next turn remembers less."""
-        try:
-            await self._remembering.remember(thread, turn)
-        except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
-            _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
 
-    async def _settle(self, request: FinishRequest) -> _Settled:
-        """Write down how the turn ended. The first word about a turn stands."""
-        thread, turn = request.thread, request.turn
-        async with self._database.begin() as tx:
-            await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
-            row = await ConversationStore(tx).lock(thread)
-            plan = await TurnStore(tx).plan(thread, turn)
-            request = await _taken_back(tx, request, plan)
-            if request.escalate:
-                await self._deciding.escalate(tx, thread, turn, request.escalate)
-            made = last_round(await DecisionStore(tx).rounds(row.id, turn))
-            request, left = await _taken_over(tx, request)
-            answer, end, own = await _answer(tx, request, plan, made)
-            brief = briefing.read(await TranscriptStore(tx).get(thread, f"c:{turn}"))
-            user = brief.user_id if brief else await _asker(tx, request)
-            answer = await _written_down(tx, request, user, answer, end)
-            notes = await _notes(tx, request, plan) if answer else ()
-            detail = await _wants_detail(tx, thread, turn)
-            said = decision_words.fitting("\n".join(notes), answer, end, detail=detail)
-            ours = decision_words.fitting("", answer, end, detail=detail) if own else ""
-            handover = await _decided(tx, request, made, user, left=left) if made else False
-            question = _question(request, answer)
-            spent = await TurnStore(tx).usage(thread, turn)
-            result = _result(request, plan, spent, answer) if plan else None
-            await TurnStore(tx).settle(
-                *(thread, turn, request.kind, said, user),
-                wants_detail=detail,
-                model_calls=request.model_calls,
-                question=question,
-                result=result,
-            )
-            to_post = await read_answer(tx, thread, turn)
-            if to_post is None:
-                raise Permanent("The conversation was deleted, so its turn cannot end.")
-            unread = bool(await MessageStore(tx).unread(thread, turn))
-            marks = await ConversationStore(tx).snapshot(thread)
-            finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
-            if plan is None or result is None:
-                return _Settled(finished, ours, to_post, unread, remembers=False)
-        _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
-        remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
-        summary = _in_words(turn, request.kind, plan, spent)
-        return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers)
+async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
+    """It was answered already, and without that the next turn remembers less."""
+    try:
+        async with tx.begin_nested():
+            await remember_turn(tx, thread, turn, deps.registry, deps.clock())
+    except Exception as error:  # noqa: BLE001 - the turn is over, whatever is wrong with what it leaves
+        _log.warning("memories_not_stored", slack_thread=thread.key, turn=turn, exc_info=error)
+
+
+async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
+    """Write down how the turn ended. The first word about a turn stands."""
+    thread, turn = request.thread, request.turn
+    async with deps.database.begin() as tx:
+        await ConversationStore(tx).current_step(thread, turn, 1)  # nobody else settles it meanwhile
+        row = await ConversationStore(tx).lock(thread)
+        plan = await TurnStore(tx).plan(thread, turn)
+        request = await _taken_back(tx, request, plan)
+        if request.escalate:
+            await escalate_turn(deps, tx, thread, turn, request.escalate)
+        made = last_round(await DecisionStore(tx).rounds(row.id, turn))
+        request, left = await _taken_over(tx, request)
+        answer, end, own = await _answer(tx, request, plan, made)
+        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
+        user = brief.user_id if brief else await _asker(tx, request)
+        answer = await _written_down(tx, request, user, answer, end)
+        notes = await _notes(tx, request, plan) if answer else ()
+        detail = await _wants_detail(tx, thread, turn)
+        said = fit_answer("\n".join(notes), answer, end, detail=detail)
+        ours = fit_answer("", answer, end, detail=detail) if own else ""
+        handover = await _decided(tx, request, made, user, left=left) if made else False
+        question = _question(request, answer)
+        spent = await TurnStore(tx).usage(thread, turn)
+        result = _result(request, plan, spent, answer) if plan else None
+        await TurnStore(tx).settle(
+            *(thread, turn, request.kind, said, user),
+            wants_detail=detail,
+            model_calls=request.model_calls,
+            question=question,
+            result=result,
+        )
+        to_post = await read_answer(tx, thread, turn)
+        if to_post is None:
+            raise Permanent("The conversation was deleted, so its turn cannot end.")
+        unread = bool(await MessageStore(tx).unread(thread, turn))
+        marks = await ConversationStore(tx).snapshot(thread)
+        finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
+        posts = request.post and not handover and bool(to_post.text)
+        claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
+        if plan is None or result is None:
+            return _Settled(finished, ours, to_post, unread, remembers=False, claim=claim)
+    _log.info("turn_result", slack_thread=thread.key, turn=turn, **result)
+    remembers = plan.route.agent is Agent.OPERATOR or plan.route.remembers
+    summary = _in_words(turn, request.kind, plan, spent)
+    return _Settled(replace(finished, summary=summary), ours, to_post, unread, remembers, claim)
 
 
 async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | None) -> FinishRequest:
@@ -188,10 +187,10 @@ async def _taken_back(tx: Transaction, request: FinishRequest, plan: TurnPlan | 
     if not stopped:
         return request
     if request.kind is OutcomeKind.ESCALATED:  # the text tells what was done until then
-        text = "\n\n".join(filter(None, (answers.stopped(()), request.text)))
+        text = "\n\n".join(filter(None, (answers.stopped_text(()), request.text)))
         return replace(request, kind=OutcomeKind.STOPPED, text=text, escalate=None)
     if asks:
-        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped(()), escalate=None)
+        return replace(request, kind=OutcomeKind.STOPPED, text=answers.stopped_text(()), escalate=None)
     return replace(request, escalate=None)
 
 
@@ -202,7 +201,7 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
     Returns:
         what is settled, and whether it is left to them.
     """
-    if request.kind not in _THEIRS or request.touched:
+    if request.kind not in _THEIRS or request.changed_something:
         return request, False
     thread, turn = request.thread, request.turn
     handover = await HandoverStore(tx).open_for(thread)
@@ -225,7 +224,7 @@ async def _answer(
     if request.kind is OutcomeKind.SILENT:
         return "", "", False
     if request.kind in _BY_DECISION:
-        return decision_words.said(request.kind, made), request.text, True
+        return decision_text(request.kind, made), request.text, True
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
     key = f"a:{request.turn}:{request.answered_at}"
@@ -233,15 +232,15 @@ async def _answer(
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
-        return (words, "", False) if words else (public_lines(request.text, answers.TROUBLE), "", True)
+        return (words, "", False) if words else (public_lines(request.text, answers.GENERIC_FAILURE), "", True)
     if request.kind in _ACCOUNTS:
-        return reply.content if reply else public_lines(request.text, answers.TROUBLE), "", reply is None
-    notice = decision_words.passed_on(made)
+        return reply.content if reply else public_lines(request.text, answers.GENERIC_FAILURE), "", reply is None
+    notice = escalation_notice(made)
     if reply is None:
-        return public_lines(request.text, answers.TROUBLE), notice, True
+        return public_lines(request.text, answers.GENERIC_FAILURE), notice, True
     found = await ToolExecutionStore(tx).sources(request.thread, request.turn)
     shown = made.sources if made and not (plan and plan.route.agent is Agent.OPERATOR) else ()
-    sources = decision_words.sources_of(reply.content, shown, found)
+    sources = list_sources(reply.content, shown, found)
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
@@ -320,7 +319,7 @@ def _question(request: FinishRequest, answer: str) -> str:
     """The start of what is asked with the answer; empty where it asks nothing."""
     if request.kind in _QUESTIONS:
         return " ".join(answer.split())
-    return replies.question(answer) if request.kind is OutcomeKind.ANSWERED else ""
+    return closing_question(answer) if request.kind is OutcomeKind.ANSWERED else ""
 
 
 def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: str) -> Mapping[str, Any]:
@@ -344,3 +343,82 @@ def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) ->
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
     return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+
+
+async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:
+    """Remember a settled turn: how many memories that is. Safe to repeat: each is kept once, as it was first.
+
+    Nothing is left of a turn that is forgotten, is not settled, or of which all that was asked is deleted; of one
+    about an RFP that was deleted since, only how tools did; of the conversational agent's, only what somebody has
+    asked to have remembered.
+
+    Args:
+        now: seconds since 1970.
+
+    Raises:
+        Permanent, Transient: as the database did.
+    """
+    try:
+        # Held until the end: what somebody deletes meanwhile is forgotten behind this, and not before it.
+        await ConversationStore(tx).current_step(thread, turn, 1)
+    except ConversationNotFound:
+        return 0
+    end = await _end(tx, thread, turn, registry)
+    made = memory.extract_memories(end) if end else []
+    if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
+    plan = await TurnStore(tx).plan(thread, turn)
+    if plan and plan.route.agent is Agent.COPILOT:
+        made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
+    await MemoryStore(tx).remember(thread.team, made, now)
+    _log.info("memories_stored", slack_thread=thread.key, turn=turn, count=len(made))
+    return len(made)
+
+
+async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> EndedTurn | None:
+    settled = await TurnStore(tx).settled(thread, turn)
+    if settled is None:
+        return None
+    placed = await TranscriptStore(tx).entries_of(thread, turn)
+    said = [each for each in placed if each.message.role is Role.USER]
+    by = await MessageStore(tx).find(thread, [_id(each) for each in said])
+    words = [
+        (by[_id(each)].sender_id if _id(each) in by else settled.user_id, each.message.content)
+        for each in said
+        if DELETED not in each.message.content
+    ]
+    return EndedTurn(
+        thread,
+        turn,
+        settled.user_id,
+        words,
+        settled.kind,
+        settled.answer,
+        _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
+        await _about(tx, thread, turn, "\n".join(text for _, text in words)),
+        whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
+    )
+
+
+def _used(registry: ToolRegistry, outcomes: Sequence[ToolOutcome]) -> list[ToolUse]:
+    """The calls under the tools' own names; a name that the model made up is none."""
+    found = []
+    for each in outcomes:
+        tool = registry.get(each.tool_name)
+        status = ExecutionStatus(each.status) if each.status else ExecutionStatus.UNKNOWN
+        kind = tool.kind if tool else ToolKind.CHANGE
+        found.append(ToolUse(tool.name if tool else "", status, kind, each.code))
+    return found
+
+
+def _id(placed: TranscriptEntry) -> str:
+    """Of the message that a row of the transcript holds."""
+    return placed.key.removeprefix("u:")
+
+
+async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
+    """The RFP that the turn had for its scope: what is bound by now may be another."""
+    plan = await TurnStore(tx).plan(thread, turn)
+    if plan:
+        return plan.route.scope.rfp_id
+    return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -1,26 +1,25 @@
 """What a conversation says in Slack: each answer once, with what its tools have to show."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from temporalio import activity
 
-from threadline.conversations.blocks import answer_of, word_text
-from threadline.conversations.contract import Marker, SpeakingActivities, TalkTurn, Word
+from threadline.conversations.blocks import answer_of, notice_text
+from threadline.conversations.contract import ConversationTurn, ThreadNotice
+from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.turns import TurnStore
-from threadline.db.engine import Database, Transaction
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent, Transient
 from threadline.slack import formatting
-from threadline.slack.client import SlackClient
 from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.model import turn_id
-from threadline.threads.outbox import Outbox, Post, add_reactions
-from threadline.threads.store import PostStore
+from threadline.threads.outbox import Outbox, Post
+from threadline.threads.store import PostClaim, PostStore
 from threadline.tools.store import ToolExecutionStore
 
 _log = structlog.get_logger(__name__)
@@ -30,35 +29,24 @@ _NOT_YET = 5.0
 """Seconds until an answer that is about to be posted is looked for again."""
 
 
-class LiveSpeakingActivities(SpeakingActivities):
-    """Args: `slack` for reactions; everything else is said through `outbox`."""
+async def post_answer(deps: ConversationDeps, turn: ConversationTurn) -> ConversationSnapshot:
+    """See `ConversationActivities.post_answer`."""
+    async with deps.database.begin() as tx:
+        answer = await read_answer(tx, turn.thread, turn.turn)
+    if answer is None:
+        raise Permanent("This turn has not ended, so it has no answer to post yet.")
+    return await publish_answer(deps, answer)
 
-    def __init__(self, database: Database, slack: SlackClient, outbox: Outbox) -> None:
-        self._database = database
-        self._slack = slack
-        self._outbox = outbox
 
-    @activity.defn
-    async def post_answer(self, turn: TalkTurn) -> ConversationSnapshot:
-        async with self._database.begin() as tx:
-            answer = await read_answer(tx, turn.thread, turn.turn)
-        if answer is None:
-            raise Permanent("This turn has not ended, so it has no answer to post yet.")
-        return await publish_answer(self._database, self._outbox, answer)
-
-    @activity.defn
-    async def post_word(self, word: Word) -> None:
-        rendered = formatting.notice(word_text(word.kind, word.until))
-        await self._outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
-
-    @activity.defn
-    async def mark_messages(self, marker: Marker) -> None:
-        await add_reactions(self._slack, marker.name, marker.items)
+async def post_thread_notice(deps: ConversationDeps, word: ThreadNotice) -> None:
+    """See `ConversationActivities.post_thread_notice`."""
+    rendered = formatting.notice(notice_text(word.kind, word.until))
+    await deps.outbox.publish(_post(word.thread, f"{word.kind}:{word.about}", rendered))
 
 
 @dataclass(frozen=True)
 class TurnAnswer:
-    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: nothing is left to post."""
+    """A settled turn's answer; `shown` are the record groups of its tools. `posted`: it is in Slack."""
 
     thread: Thread
     turn: int
@@ -83,8 +71,21 @@ async def read_answer(tx: Transaction, thread: Thread, turn: int) -> TurnAnswer 
     return TurnAnswer(thread, turn, False, settled.answer, shown, settled.wants_detail)
 
 
-async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer) -> ConversationSnapshot:
+Afterwards = Callable[[Transaction], Awaitable[None]]
+"""What is written in the transaction that writes down that an answer is posted. Safe to repeat."""
+
+
+async def publish_answer(
+    deps: ConversationDeps,
+    answer: TurnAnswer,
+    *,
+    claim: PostClaim | None = None,
+    afterwards: Afterwards | None = None,
+) -> ConversationSnapshot:
     """Post an answer, once, and write down that it is posted.
+
+    Args:
+        claim: see `claim_answer`.
 
     Raises:
         Permanent: Slack refuses it.
@@ -92,24 +93,30 @@ async def publish_answer(database: Database, outbox: Outbox, answer: TurnAnswer)
     """
     thread, turn, noted = answer.thread, answer.turn, list[ConversationSnapshot]()
 
-    async def note(tx: Transaction, _: str) -> None:
-        noted.append(await _mark_posted(tx, thread, turn))
+    async def note(tx: Transaction, _: str = "") -> None:
+        if afterwards:
+            await afterwards(tx)
+        await TurnStore(tx).mark_posted(thread, turn)
+        noted.append(await ConversationStore(tx).snapshot(thread))
 
     parts = answer.render()
-    post = _post(thread, f"turn:{turn}", parts, turn_id(thread, turn))
+    post = _answer_post(answer, parts)
     if parts:  # of several parts the first alone would tell, and the others could be lost
-        await outbox.publish(replace(post, on_posted=note if len(parts) == 1 else None))
+        await deps.outbox.publish(replace(post, claim=claim, on_posted=note if len(parts) == 1 else None))
         _log.info("message_posted", slack_thread=thread.key, key=post.key)
-    if noted:
-        return noted[0]
-    async with database.begin() as tx:
-        return await _mark_posted(tx, thread, turn)
+    if not noted:
+        async with deps.database.begin() as tx:
+            await note(tx)
+    return noted[0]
 
 
-async def _mark_posted(tx: Transaction, thread: Thread, turn: int) -> ConversationSnapshot:
-    """Write down that a turn's answer is in Slack; returns what is then known of the conversation."""
-    await TurnStore(tx).mark_posted(thread, turn)
-    return await ConversationStore(tx).snapshot(thread)
+async def claim_answer(tx: Transaction, outbox: Outbox, answer: TurnAnswer) -> PostClaim:
+    """Claim the post of an answer that `publish_answer` posts right behind this transaction."""
+    return await outbox.claim(tx, _answer_post(answer))
+
+
+def _answer_post(answer: TurnAnswer, parts: tuple[Rendered, ...] = ()) -> Post:
+    return _post(answer.thread, f"turn:{answer.turn}", parts, turn_id(answer.thread, answer.turn))
 
 
 def _post(thread: Thread, key: str, rendered: tuple[Rendered, ...], correlation: str = "") -> Post:

@@ -1,18 +1,21 @@
-"""How a model's reply is read: kept whole in the transcript, told in short to the workflow."""
+"""What people and models write, read by rule: a reply made clean, a question found, a cry for help understood."""
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import dropwhile
 
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import LIMIT, NO_REPLY
 from threadline.models.model import Completion, Message, ModelReply, Role, ToolCall, ToolKind
 from threadline.slack.text import is_blank
-from threadline.tools.registry import MAX_NAME_LENGTH, ToolRegistry
+from threadline.threads import phrases
+from threadline.tools.registry import MAX_NAME_LENGTH, Tool, ToolRegistry
 from threadline.tools.runner import MAX_CALLS
 
-BEGINNING = 300
+PREVIEW_LENGTH = 300
 """Characters of a reply's text that travel: enough to see in Temporal's UI what it is about."""
-CUT = "_My answer was cut off here: ask me to go on._"
+CUT_OFF_NOTICE = "_My answer was cut off here: ask me to go on._"
 _QUESTION = 200
 _SILENT = re.compile(rf"[\s*_`'\"]*{NO_REPLY}[\s*_`'\".!]*")
 _SILENT_FIRST = re.compile(rf"[\s*_`'\"]*{NO_REPLY}(?!_?[^\W_])[*_`'\".!?,;]*(?:[ \t]*[:–—-]+)?\s*")
@@ -21,7 +24,7 @@ _LAST_SIGNS = re.compile(r"(?:[\s*_~`)\]}>\"'”’»]|:[a-z0-9_+-]+:)+$")
 _ASKING = ("?", "？", "؟", "⁉", "❓")
 
 
-def clear(answer: Completion, *, addressed: bool) -> ModelReply:
+def clean_reply(answer: Completion, *, addressed: bool) -> ModelReply:
     """A reply that holds the word for silence alone or not at all where people would read it.
 
     A model that gives its reasons beside the word is silent where it was not spoken to; where it was, only the word
@@ -32,16 +35,18 @@ def clear(answer: Completion, *, addressed: bool) -> ModelReply:
     words = _SILENT_LAST.sub("", reply.text[begun.end() :] if begun else reply.text)
     if words != reply.text and not reply.calls and (not addressed or is_blank(words)):
         return replace(reply, text=NO_REPLY)
-    return replace(reply, text=f"{words}\n\n{CUT}" if answer.cut and not (reply.calls or is_blank(words)) else words)
+    return replace(
+        reply, text=f"{words}\n\n{CUT_OFF_NOTICE}" if answer.cut and not (reply.calls or is_blank(words)) else words
+    )
 
 
-def message(reply: ModelReply, registry: ToolRegistry) -> Message:
+def reply_to_message(reply: ModelReply, registry: ToolRegistry) -> Message:
     """A reply as the transcript keeps it: its calls by the tools' own names, and not more of them than are made."""
     calls = tuple(_own(call, registry) for call in reply.calls[:MAX_CALLS])
     return Message(Role.ASSISTANT, _whole(reply.text), calls, opaque=reply.opaque)
 
 
-def left_out(reply: ModelReply) -> Message | None:
+def skipped_calls_note(reply: ModelReply) -> Message | None:
     """What the model is told after a reply that asks for more calls than are made."""
     asked = len(reply.calls)
     if asked <= MAX_CALLS:
@@ -50,7 +55,7 @@ def left_out(reply: ModelReply) -> Message | None:
     return Message(Role.SYSTEM, f"{words} that are still needed.")
 
 
-def told(kept: Message) -> ModelReply:
+def reply_for_workflow(kept: Message) -> ModelReply:
     """A kept reply as it travels: the beginning of its text, and its calls without their arguments.
 
     A silent one has no text, so that the word for it is posted nowhere, not even where silence does not count.
@@ -58,7 +63,7 @@ def told(kept: Message) -> ModelReply:
     silent = is_silent(kept)
     text = "" if silent or is_blank(kept.content) else "".join(dropwhile(is_blank, kept.content))
     calls = tuple(replace(call.reference(), name=call.name[:MAX_NAME_LENGTH]) for call in kept.calls)
-    return ModelReply(text[:BEGINNING], calls, silent=silent)
+    return ModelReply(text[:PREVIEW_LENGTH], calls, silent=silent)
 
 
 def is_silent(kept: Message) -> bool:
@@ -66,7 +71,7 @@ def is_silent(kept: Message) -> bool:
     return not kept.calls and _SILENT.fullmatch(kept.content) is not None
 
 
-def question(text: str) -> str:
+def closing_question(text: str) -> str:
     """The beginning of an answer that ends with a question, in one line; empty for any other answer."""
     if not _LAST_SIGNS.sub("", text).endswith(_ASKING):
         return ""
@@ -90,3 +95,80 @@ def _own(call: ToolCall, registry: ToolRegistry) -> ToolCall:
 def _whole(text: str) -> str:
     """Without halves of a surrogate pair, which JSON can say and neither Temporal nor an API takes back."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+_HELP = re.compile(
+    r"(?:(?:hi|hello|hey|please|pls)[\s,!]+)*"
+    r"(?:help(?:\s+me)?|what\s+(?:can|do)\s+you\s+do|what\s+can\s+i\s+ask(?:\s+you)?|how\s+do\s+you\s+work|commands|usage)"
+    r"(?:[\s,]+(?:please|pls|thanks))?[\s?!.]*",
+    re.IGNORECASE,
+)
+_LONGEST = 200
+"""Characters beyond which a text is more than a cry for help."""
+_LOOKED_AT = 4_000
+"""Characters in which there has to be a word."""
+_MENTION = re.compile(r"<@[^<>]+>")
+_TOOLS_TOLD = 4
+"""Tools of one set that are described; of the others there is a number."""
+_DESCRIPTION = 100
+
+_OPENING = "Tell me in plain words what you want to know or what I should do."
+_OF_ITSELF = "answer questions about what was said in this thread"
+_CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
+
+
+class IntentType(StrEnum):
+    HELP = "help"
+    """To be told what can be asked for."""
+    REQUEST = "request"
+    """Anything that has words: the model's to understand."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a text asks for; `confidence` is from 0 to 1."""
+
+    type: IntentType
+    confidence: float
+
+
+def extract_intent(text: str) -> Intent | None:
+    """The intent of any text; None when it is unknown, because nothing was said in words."""
+    if phrases.is_wordless(text[:_LOOKED_AT]):
+        return None
+    if len(text) <= _LONGEST and _HELP.fullmatch(_MENTION.sub(" ", text).strip()):
+        return Intent(IntentType.HELP, 1.0)
+    return Intent(IntentType.REQUEST, 0.5)
+
+
+def help_text(tools: Sequence[Tool]) -> str:
+    """What can be asked for, by the tools on offer: Markdown of at most 2,000 characters, never without an example."""
+    lines = [_OPENING, "", "I can", f"- {_OF_ITSELF}"]
+    room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
+    sets = _by_set(tools)
+    for number, (name, members) in enumerate(sets.items()):
+        line = f"- **{name}**: {_told(members)}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- and {len(sets) - number} more groups of tools")
+            break
+        lines.append(line)
+    return "\n".join([*lines, "", _CLOSING])
+
+
+def _told(members: Sequence[Tool]) -> str:
+    told = [_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD]]
+    more = len(members) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _first_sentence(description: str) -> str:
+    first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(".")
+    return first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
+
+
+def _by_set(tools: Sequence[Tool]) -> dict[str, list[Tool]]:
+    sets: dict[str, list[Tool]] = {}
+    for tool in tools:
+        sets.setdefault(tool.toolset, []).append(tool)
+    return sets

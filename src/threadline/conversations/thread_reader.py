@@ -13,12 +13,12 @@ from threadline.slack.model import Thread, User
 from threadline.slack.users import display_name
 from threadline.threads.authors import AuthorPolicy
 
-MOST_READ = 2_000
+MAX_MESSAGES = 2_000
 """Messages of one thread that are read for one answer: ten of Slack's pages. Later ones are asked for by their time."""
 _AN_APP = "an app"
 
 
-class SlackThreads(ThreadReader):
+class SlackThreadReader(ThreadReader):
     """Args: `authors` says whose messages count; the others are left out."""
 
     def __init__(self, history: History, authors: AuthorPolicy) -> None:
@@ -30,7 +30,7 @@ class SlackThreads(ThreadReader):
         found, whole = list[Mapping[str, Any]](), False
         async with aclosing(self._history.thread_messages(thread.channel, thread.ts, oldest)) as shown:
             async for raw in shown:
-                if len(found) >= MOST_READ:
+                if len(found) >= MAX_MESSAGES:
                     break
                 if raw.get("subtype") != "tombstone":
                     found.append(raw)

@@ -15,51 +15,52 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
+from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
     from threadline.conversations.contract import (
         ActRequest,
+        BegunTurn,
         ConversationActivities,
+        ConversationReactions,
+        ConversationTurn,
         DecideRequest,
         FinishedTurn,
         FinishRequest,
-        Marker,
-        SpeakingActivities,
-        Stored,
+        PassToOperator,
+        StoredMessages,
         StoreRequest,
-        TalkTurn,
         ThinkRequest,
         Thought,
+        ThreadNotice,
         TurnDecision,
-        Word,
     )
     from threadline.conversations.model import answers
     from threadline.conversations.model.conversation import (
         CONVERSATION_WORKFLOW,
+        ConversationInput,
+        ConversationOutcome,
         ConversationSnapshot,
         ConversationState,
         Execution,
         ExecutionStatus,
-        Outcome,
+        NoticeReason,
         OutcomeKind,
         Refusal,
-        Talk,
-        WordKind,
-        touched,
+        changed_something,
+        lost_call,
     )
-    from threadline.conversations.operator_contract import Begun, OperatorActivities, PassOn
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
+    from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id
     from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
-    from threadline.operator.model import protocol
-    from threadline.operator.model.protocol import ProtocolState, ToolRequest
+    from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
     from threadline.threads.model import IncomingMessage, MessageKind, format_utc
     from threadline.threads.retrying import Fault, FaultKind
 
-from threadline.handovers.workflow import hand_over, relay
 from threadline.threads.calls import (
     BackgroundTasks,
     Interrupted,
@@ -74,31 +75,30 @@ from threadline.threads.calls import (
 from threadline.threads.inbox import Inbox
 from threadline.threads.run_loop import Step, ThreadHandler, ThreadRun
 
-TAKEN_IN = "eyes"
-NOTHING_TO_STOP = "ok_hand"
-REFUSED = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
+RECEIVED_REACTION = "eyes"
+NOTHING_TO_STOP_REACTION = "ok_hand"
+REFUSAL_REACTIONS = {Refusal.DUPLICATE: "repeat", Refusal.THROTTLED: "hourglass", Refusal.THROTTLED_FIRST: "hourglass"}
 """What each message gets when it is stored: :eyes:, or for one that gets no answer :repeat: or :hourglass:.
 
 A word to stop that finds nothing to stop gets :ok_hand:; another one is answered by the turn that it ends.
 """
-MAX_TURNS = 5
+DEFAULT_MAX_STEPS = 5
 """Model calls of a turn that may ask for tools; beyond it the model is asked once more, and only for words."""
-AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
+MODEL_AWAY = "My language model is not answering, and I have stopped waiting for it. Please ask me again later."
 FIRST_WAIT, LONGEST_WAIT = 30.0, 300.0
 """Seconds between two tries of a model that is away; each wait is twice the one before."""
-LAST_WORD = 30.0
+STOP_GRACE = 30.0
 """Seconds that a call of the model has left once somebody has said to stop: it may be about to answer."""
-LOST_THINKS = 2
+MAX_LOST_CALLS = 2
 """Calls of the model that a turn may lose with all their workers; one more, and it is taken for what kills them."""
-AT_ONCE = 10
+MAX_PARALLEL = 10
 """Calls of one reply that run side by side, when all of them only read."""
-CLARIFYING = "slack.ask.clarifying.question"
+CLARIFYING_QUESTION_TOOL = "slack.ask.clarifying.question"
 _ENDS = {NextStep.CLARIFY: OutcomeKind.CLARIFIED, NextStep.ESCALATE: OutcomeKind.ESCALATED}
 """Decisions that end a turn before its agent is asked."""
 _FAILED = (OutcomeKind.FAILED, OutcomeKind.SPEECHLESS)
-_BROKEN = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
-_BROKE_OFF = "It was interrupted before it reported a result."
-_SHOWN = 60
+_BROKEN_STATUSES = (ExecutionStatus.ERROR, ExecutionStatus.UNKNOWN)
+_MAX_TOOL_NAME = 60
 """Characters of a tool's name in Temporal's UI: the server refuses a summary beyond 400 bytes, and with it the task."""
 
 
@@ -106,10 +106,10 @@ _SHOWN = 60
 class ConversationWorkflow(ThreadHandler):
     """One run of a conversation; it ends after a long silence, and the next message starts another, which goes on."""
 
-    state: Talk
+    state: ConversationInput
 
     @workflow.init
-    def __init__(self, state: Talk) -> None:
+    def __init__(self, state: ConversationInput) -> None:
         self.state = state
         self.inbox = Inbox(state.pending, state.seen)
         self.background = BackgroundTasks()
@@ -145,7 +145,7 @@ class ConversationWorkflow(ThreadHandler):
         }
 
     @workflow.run
-    async def run(self, state: Talk) -> str:
+    async def run(self, state: ConversationInput) -> str:
         """Store messages, let one step at a time act on them, and end: "quiet", "ignored" or "cancelled"."""
         return await self.thread_run.run()
 
@@ -215,12 +215,12 @@ class ConversationWorkflow(ThreadHandler):
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
         return self.marks.turn_due and not self._dismissed
 
-    def _acknowledge(self, batch: Sequence[IncomingMessage], stored: Stored) -> None:
+    def _acknowledge(self, batch: Sequence[IncomingMessage], stored: StoredMessages) -> None:
         """Show each writer what became of the message; a burst is marked at once.
 
         What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
         """
-        marks = {(each.channel, each.ts): REFUSED[each.why] for each in stored.refused}
+        marks = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
         for message in batch:
             if name := _sign(message, stored):
                 marks.setdefault((message.channel, message.ts), name)
@@ -229,25 +229,27 @@ class ConversationWorkflow(ThreadHandler):
         if not self.inbox:
             seen, self._reactions = self._reactions, {}
             for name, items in seen.items():
-                marker, summary = Marker(name, tuple(items)), f"{name} on {len(items)} messages"
-                self.background.start(SpeakingActivities.mark_messages, marker, summary=summary)
+                marker, summary = ConversationReactions(name, tuple(items)), f"{name} on {len(items)} messages"
+                self.background.start(ConversationActivities.add_message_reactions, marker, summary=summary)
         for each in stored.refused:
             if each.why is Refusal.THROTTLED_FIRST and each.ts not in self.state.untold:
                 self.state.untold.append(each.ts)
                 self._tell_throttled(each.ts)
 
     def _tell_throttled(self, ts: str) -> None:
-        word = Word(self.state.thread, WordKind.THROTTLED, about=ts)
+        word = ThreadNotice(self.state.thread, NoticeReason.THROTTLED, about=ts)
 
         async def tell() -> None:
-            await attempt(SpeakingActivities.post_word, word, summary="post that the author is rate-limited")
+            await attempt(
+                ConversationActivities.post_thread_notice, word, summary="post that the author is rate-limited"
+            )
             self.state.untold.remove(ts)
 
         self.background.add(asyncio.create_task(tell()))
 
     def _show_again(self, turn: int) -> None:
         """Have a person see what was said in a turn as it reads now."""
-        asked = TalkTurn(self.state.thread, turn)
+        asked = ConversationTurn(self.state.thread, turn)
 
         async def show() -> None:
             await attempt(HandoverActivities.relay_to_person, asked, summary=f"relay the edits of turn {turn}")
@@ -293,8 +295,8 @@ class ConversationWorkflow(ThreadHandler):
     async def post_answer(self, turn: int) -> None:
         """Post a settled turn's answer that is not posted yet."""
         self.does(f"posting the answer of turn {turn}")
-        asked, words = TalkTurn(self.state.thread, turn), f"answer turn {turn}"
-        if await attempt(SpeakingActivities.post_answer, asked, summary=words, on_result=self.update):
+        asked, words = ConversationTurn(self.state.thread, turn), f"answer turn {turn}"
+        if await attempt(ConversationActivities.post_answer, asked, summary=words, on_result=self.update):
             self._unpostable.append(turn)
         else:
             self._unpostable = []
@@ -353,8 +355,8 @@ class Turn:
         self._waits = 0
         self._lost = 0
         self._told: asyncio.Task[str] | None = None
-        self._turn = TalkTurn(self._thread, self._number)
-        self._begun: Begun | None = None
+        self._turn = ConversationTurn(self._thread, self._number)
+        self._begun: BegunTurn | None = None
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
@@ -363,7 +365,7 @@ class Turn:
         outcome = await self._work()
         reason = None if self._conversation.stop_requested else self._why_a_person(outcome)
         if reason and outcome.kind in _FAILED:
-            done = answers.until_then(outcome.executions)
+            done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
         answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
         request = FinishRequest(
@@ -376,7 +378,7 @@ class Turn:
             spoken_by=outcome.spoken_by,
             protocol=self._protocol,
             failures=self._failures(outcome) if self._protocol else "",
-            touched=touched(outcome.executions),
+            changed_something=changed_something(outcome.executions),
             escalate=reason,
             status_shown=self._addressed,
             # That the model is away is said before the answer; nobody who is asked for waits for it.
@@ -387,26 +389,25 @@ class Turn:
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
         self._conversation.turn_finished(self._number, finished)
         if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            await hand_over(self._thread, self._number)
+            await start_handover(self._turn)
         if self._told:
             await self._told
         if finished.handover or not request.post:
             await self._conversation.post_answer(self._number)
         if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
-            await relay(self._turn, self._begun, left=finished.left_to_person)
+            await self._relay(self._begun, left_to_person=finished.left_to_person)
         self._conversation.does("")
 
-    def _failures(self, outcome: Outcome) -> str:
-        return answers.failures(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
+    def _failures(self, outcome: ConversationOutcome) -> str:
+        return answers.failed_changes_text(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
 
-    async def _work(self) -> Outcome:
+    async def _work(self) -> ConversationOutcome:
         conversation = self._conversation
         try:
             begun = await self._begin()
-            await relay(self._turn, begun, left=begun.ends is OutcomeKind.SILENT)
+            await self._relay(begun, left_to_person=begun.ends is OutcomeKind.SILENT)
             if begun.ends:
-                return Outcome(begun.ends, "")
-            await self._make_room()
+                return ConversationOutcome(begun.ends, "")
             if decided := await self._decide():
                 return decided
             outcome = await self._loop()
@@ -414,10 +415,10 @@ class Turn:
                 await self._pass_on()
                 outcome = await self._loop()
         except Interrupted:
-            outcome = Outcome(OutcomeKind.STOPPED, "", model_calls=self._step)
+            outcome = ConversationOutcome(OutcomeKind.STOPPED, "", model_calls=self._step)
         if outcome.kind is not OutcomeKind.STOPPED:
             return outcome
-        words = answers.stopped(self._executions, by_operator=conversation.cancelled_by_admin)
+        words = answers.stopped_text(self._executions, by_operator=conversation.cancelled_by_admin)
         return replace(outcome, text=words)
 
     @property
@@ -429,35 +430,54 @@ class Turn:
         """Whether nothing that the turn was begun with was addressed to the bot."""
         return self._begun is not None and self._begun.overhears
 
-    async def _begin(self) -> Begun:
-        begun = self._take(await call(OperatorActivities.begin_turn, self._turn, summary="route the turn"))
+    async def _begin(self) -> BegunTurn:
+        begun = self._take(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
         self._conversation.update(begun.marks)
         self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
         self._step = begun.behind
         return begun
 
-    def _falls_through(self, outcome: Outcome) -> bool:
+    async def _relay(self, begun: BegunTurn, *, left_to_person: bool) -> None:
+        """Show what was said in the turn to the person who has the thread, or may take it over.
+
+        Args:
+            left_to_person: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that
+                fails for good, and where the person had closed it before.
+        """
+        if not begun.relays:
+            return
+        unshown: list[bool] = []
+        failed = await attempt(
+            HandoverActivities.relay_to_person,
+            self._turn,
+            summary="relay the turn to the person",
+            on_result=unshown.append,
+        )
+        if (failed or any(unshown)) and left_to_person:
+            notice = ThreadNotice(self._thread, NoticeReason.NOT_FORWARDED, about=str(self._number))
+            await attempt(
+                ConversationActivities.post_thread_notice, notice, summary="tell the author that nobody saw it"
+            )
+
+    def _falls_through(self, outcome: ConversationOutcome) -> bool:
         """Whether the operator is to go on: the conversational agent has failed, and called no changing tool."""
         changing = any(not each.read_only for each in outcome.executions)
         return bool(self._begun and self._begun.falls_through and outcome.kind in _FAILED and not changing)
 
     async def _pass_on(self) -> None:
         """Give the turn to the operator, behind the steps that it took so far."""
-        request = PassOn(self._thread, self._number, self._step)
-        self._take(await call(OperatorActivities.pass_on, request, summary="hand the turn to the operator"))
+        request = PassToOperator(self._thread, self._number, self._step)
+        self._take(
+            await call(ConversationActivities.pass_to_operator, request, summary="hand the turn to the operator")
+        )
 
-    async def _prepare(self) -> None:
-        """Gather what the operator is to know, and have the request analysed; it can do without either."""
-        await attempt(OperatorActivities.prepare_turn, self._turn, summary="gather the operator's context")
-        await attempt(OperatorActivities.analyse_request, self._turn, summary="analyse the request")
-
-    def _take(self, begun: Begun) -> Begun:
+    def _take(self, begun: BegunTurn) -> BegunTurn:
         self._begun, self._protocol = begun, begun.protocol
         if begun.correlation_id:
             workflow.upsert_memo({"correlation_id": begun.correlation_id, "way": begun.about})
         return begun
 
-    async def _decide(self) -> Outcome | None:
+    async def _decide(self) -> ConversationOutcome | None:
         """Decide what to do with what somebody has said to the conversational agent; None to have it answer."""
         conversation = self._conversation
         if self._agent is not Agent.COPILOT or not self._addressed or conversation.stop_requested:
@@ -468,10 +488,10 @@ class Turn:
             decision = await run_unless(lambda: conversation.stop_requested, _decision(request))
             self._decided = decision.made
             if kind := _ENDS.get(decision.course):
-                return Outcome(kind, "")
+                return ConversationOutcome(kind, "")
         return None
 
-    def _why_a_person(self, outcome: Outcome) -> EscalationReason | None:
+    def _why_a_person(self, outcome: ConversationOutcome) -> EscalationReason | None:
         """Why a person takes over a turn that has gone wrong: nothing of it is lost."""
         if not self._decided:
             return None
@@ -479,20 +499,16 @@ class Turn:
             return EscalationReason.RESPONSE_ERROR
         return EscalationReason.TOOL_FAILURE if _critical_failure(outcome.executions) else None
 
-    async def _loop(self) -> Outcome:
+    async def _loop(self) -> ConversationOutcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
-        if self._agent is Agent.OPERATOR and not conversation.stop_requested:
-            conversation.does("gathering the operator's context")
-            with suppress(Interrupted, FailureError):
-                await run_unless(lambda: conversation.stop_requested, self._prepare())
         return await react(
             self._think,
             self._act,
             max_turns=(self._begun and self._begun.max_turns) or conversation.state.limits.max_turns,
             stop_requested=lambda: conversation.stop_requested,
             may_be_silent=lambda: not self._addressed,
-            ends_turn=ending_of,
+            ends_turn=turn_ending,
         )
 
     def _hear(self) -> None:
@@ -506,20 +522,6 @@ class Turn:
         return words if self._addressed else ""
 
     # -- think ---------------------------------------------------------------------------------------------------
-
-    async def _make_room(self) -> None:
-        """Have the older part of a crowded transcript summarised; without that, the model reads less of it."""
-        conversation = self._conversation
-        if not conversation.marks.crowded or conversation.stop_requested:
-            return
-        conversation.does("summarising the earlier conversation")
-        self._hear()
-        words = f"summarise before turn {self._number}"
-        summarising = attempt(
-            ConversationActivities.summarise, self._turn, summary=words, on_result=conversation.update
-        )
-        with suppress(Interrupted, FailureError):
-            await run_unless(lambda: conversation.stop_requested, summarising)
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
         while True:
@@ -547,7 +549,7 @@ class Turn:
             ConversationActivities.think,
             request,
             summary=f"think {request.step}",
-            grace=lambda: 0.0 if self._waits or conversation.state.cancelled else LAST_WORD,
+            grace=lambda: 0.0 if self._waits or conversation.state.cancelled else STOP_GRACE,
         )
 
     async def _bear(self, error: FailureError) -> None:
@@ -559,7 +561,7 @@ class Turn:
         """
         conversation, fault, now = self._conversation, fault_of(error), workflow.now().timestamp()
         self._lost += fault.kind is FaultKind.LOST
-        if fault.kind is FaultKind.PERMANENT or self._lost > LOST_THINKS or self._called:
+        if fault.kind is FaultKind.PERMANENT or self._lost > MAX_LOST_CALLS or self._called:
             raise no_reply(error) from error
         since = self._away_since = self._away_since or now
         until = since + conversation.state.limits.model_patience
@@ -587,38 +589,55 @@ class Turn:
     def _tell(self, until: float) -> None:
         """Say once that the model is away, to who waits for it; nobody waits for Slack before it is asked again."""
         if self._told is None and self._addressed and not self._conversation.stop_requested:
-            word = Word(self._thread, WordKind.MODEL_AWAY, about=str(self._number), until=until)
-            telling = attempt(SpeakingActivities.post_word, word, summary="post that the model is not answering")
+            word = ThreadNotice(self._thread, NoticeReason.MODEL_AWAY, about=str(self._number), until=until)
+            telling = attempt(
+                ConversationActivities.post_thread_notice, word, summary="post that the model is not answering"
+            )
             self._told = asyncio.create_task(telling)
 
     # -- act -----------------------------------------------------------------------------------------------------
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
         """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
-        width = AT_ONCE if all(each.read_only and not each.binds_record for each in calls) else 1
+        width = MAX_PARALLEL if all(each.read_only and not each.binds_record for each in calls) else 1
         done: list[Execution] = []
         for start in range(0, len(calls), width):
             if start and self._conversation.stop_requested:
                 break
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-            self._conversation.does(f"running {group[0].name[:_SHOWN]}{more}")
-            # One status for the group: the first call shows it.
-            shown = [self._status(f"using {_in_words(group[0].name)}{more}"), *[""] * len(group)]
-            ran = await asyncio.gather(*map(self._execute, group, shown))
-            for each in ran:  # in whatever order they ended
+            self._conversation.does(f"running {group[0].name[:_MAX_TOOL_NAME]}{more}")
+            ran = await self._execute(group, more)
+            for each in ran:
                 if self._protocol and each.protocol:
                     self._protocol = self._protocol.joined(each.protocol)
             done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done
 
-    async def _execute(self, asked: ToolCall, status: str) -> Execution:
-        request = ActRequest(self._thread, self._number, self._step, asked.reference(), self._protocol, status)
+    async def _execute(self, group: Sequence[ToolCall], more: str) -> list[Execution]:
+        asked, name = tuple(each.reference() for each in group), group[0].name
+        status = self._status(f"using {_in_words(name)}{more}")
+        request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
         try:
-            return await call(ConversationActivities.act, request, summary=f"tool {asked.name[:_SHOWN]}")
+            return await call(ConversationActivities.act, request, summary=f"tool {name[:_MAX_TOOL_NAME]}{more}")
         except FailureError as error:
-            return lost_call(asked, error, self._protocol)
+            return [lost_call(each, public_message(error), self._protocol) for each in group]
+
+
+async def start_handover(turn: ConversationTurn) -> None:
+    """Have a person take a turn over; nothing happens where that is waited for already."""
+    try:
+        await workflow.start_child_workflow(
+            HANDOVER_WORKFLOW,
+            HandoverInput(HandoverRef(turn.thread, turn.turn)),
+            id=handover_workflow_id(turn.thread, turn.turn),
+            parent_close_policy=ParentClosePolicy.ABANDON,
+            cancellation_type=ChildWorkflowCancellationType.ABANDON,
+            static_summary=f"Handover of turn {turn.turn} to a person",
+        )
+    except WorkflowAlreadyStartedError:
+        return
 
 
 Think = Callable[[ToolChoice], Awaitable[ModelReply]]
@@ -635,11 +654,11 @@ async def react(
     think: Think,
     act: Act,
     *,
-    max_turns: int = MAX_TURNS,
+    max_turns: int = DEFAULT_MAX_STEPS,
     stop_requested: Callable[[], bool] = lambda: False,
     may_be_silent: Callable[[], bool] = lambda: False,
     ends_turn: Callable[[Execution], OutcomeKind | None] = lambda _: None,
-) -> Outcome:
+) -> ConversationOutcome:
     """Think and act until there is an answer to what the transcript ends with.
 
     A text without calls is the answer. Calls are run, save those whose id an earlier reply or call of this turn had. A
@@ -679,7 +698,7 @@ class _ReactLoop:
     """Ids of calls that were run, or given to be run."""
     asked_again: bool = False
 
-    async def work(self, max_turns: int) -> Outcome | None:
+    async def work(self, max_turns: int) -> ConversationOutcome | None:
         """Think and act until there is an answer; None when there is to be one more call, without tools."""
         for _ in range(max_turns):
             if self.stop_requested():
@@ -701,7 +720,7 @@ class _ReactLoop:
                 return end
         return None
 
-    async def conclude(self) -> Outcome:
+    async def conclude(self) -> ConversationOutcome:
         """Ask for words alone, and find some where the model has none."""
         if self.stop_requested():
             return self._stopped()
@@ -709,25 +728,25 @@ class _ReactLoop:
         if answer:
             return answer
         if self.executions:
-            return self.ended(OutcomeKind.SUMMARISED, answers.summary(self.executions))
+            return self.ended(OutcomeKind.SUMMARISED, answers.summary_text(self.executions))
         if self.may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
         return self.ended(OutcomeKind.SPEECHLESS, answers.NOTHING_TO_SAY)
 
-    def failed(self, words: str) -> Outcome:
+    def failed(self, words: str) -> ConversationOutcome:
         """The end for want of a step. A turn that nobody asked for fails silently."""
         if self._may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
-        return self.ended(OutcomeKind.FAILED, answers.failed(words, self.executions))
+        return self.ended(OutcomeKind.FAILED, answers.failure_text(words, self.executions))
 
-    def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> Outcome:
-        return Outcome(kind, text, step, self.model_calls, tuple(self.executions))
+    def ended(self, kind: OutcomeKind, text: str, step: int = 0) -> ConversationOutcome:
+        return ConversationOutcome(kind, text, step, self.model_calls, tuple(self.executions))
 
     async def _ask(self, choice: ToolChoice) -> ModelReply:
         self.model_calls += 1
         return await self.think(choice)
 
-    def _answer(self, reply: ModelReply) -> Outcome | None:
+    def _answer(self, reply: ModelReply) -> ConversationOutcome | None:
         """The end that a reply is, whatever calls are in it; None when it says nothing."""
         if reply.silent and self._may_be_silent():
             return self.ended(OutcomeKind.SILENT, "")
@@ -735,7 +754,7 @@ class _ReactLoop:
             return None
         return self.ended(OutcomeKind.ANSWERED, reply.text, self.model_calls)
 
-    def _closed(self, done: Sequence[Execution]) -> Outcome | None:
+    def _closed(self, done: Sequence[Execution]) -> ConversationOutcome | None:
         """The end that one of these calls is; those behind it were refused."""
         for each in done:
             if kind := self.ends_turn(each):
@@ -743,14 +762,14 @@ class _ReactLoop:
                 return end if kind is OutcomeKind.PROPOSED else replace(end, spoken_by=each.call_id)
         return None
 
-    def _stopped(self) -> Outcome:
-        return self.ended(OutcomeKind.STOPPED, answers.stopped(self.executions))
+    def _stopped(self) -> ConversationOutcome:
+        return self.ended(OutcomeKind.STOPPED, answers.stopped_text(self.executions))
 
     def _wrongly_silent(self, reply: ModelReply) -> bool:
         return reply.silent and not reply.calls and not self._may_be_silent()
 
     def _may_be_silent(self) -> bool:
-        return self.may_be_silent() and not touched(self.executions)
+        return self.may_be_silent() and not changed_something(self.executions)
 
     def _new(self, calls: Sequence[ToolCall]) -> list[ToolCall]:
         """The calls that were not run before, by their ids, and none twice."""
@@ -762,31 +781,23 @@ class _ReactLoop:
         return new
 
 
-def ending_of(execution: Execution) -> OutcomeKind | None:
+def turn_ending(execution: Execution) -> OutcomeKind | None:
     """The end of a turn that a call is; None when the turn goes on behind it."""
     if execution.protocol is None or not execution.protocol.over:
         return None
     if execution.protocol.proposed:
         return OutcomeKind.PROPOSED
-    return OutcomeKind.ASKED if execution.tool == CLARIFYING else OutcomeKind.SPOKEN
+    return OutcomeKind.ASKED if execution.tool == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
 
 
 def no_reply(error: FailureError) -> StepFailed:
     """The end of a turn whose model is not asked any more."""
-    return StepFailed(AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
-
-
-def lost_call(asked: ToolCall, error: FailureError, before: ProtocolState | None = None) -> Execution:
-    """What became of a call that broke off: nobody knows what it changed. `before`: the operator's state before it."""
-    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
-    note = public_message(error) or _BROKE_OFF
-    after = None if before is None else protocol.record_outcome(before, ToolRequest(asked.kind), None)
-    return Execution(asked.id, asked.name, status, note, kind=asked.kind, protocol=after, critical=asked.critical)
+    return StepFailed(MODEL_AWAY if fault_of(error).kind is FaultKind.TRANSIENT else public_message(error))
 
 
 def _in_words(tool: str) -> str:
     """A tool's name as people would put it: `estimates.getProjectDetails` → `get project details`."""
-    name = tool[:_SHOWN].rpartition(".")[2]
+    name = tool[:_MAX_TOOL_NAME].rpartition(".")[2]
     return " ".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).lower().split()) or "a tool"
 
 
@@ -806,17 +817,17 @@ def _critical_failure(executions: Sequence[Execution]) -> bool:
     same reply mends nothing."""
     broken: dict[str, int] = {}
     for each in executions:
-        if each.critical and each.status in _BROKEN:
+        if each.critical and each.status in _BROKEN_STATUSES:
             broken[each.tool] = each.step
         elif each.critical and broken.get(each.tool, each.step) < each.step:
             del broken[each.tool]
     return bool(broken)
 
 
-def _sign(message: IncomingMessage, stored: Stored) -> str:
+def _sign(message: IncomingMessage, stored: StoredMessages) -> str:
     passed_on = message.id in stored.passed_on
     if message.kind == MessageKind.STOP and not passed_on:
-        return NOTHING_TO_STOP if message.addressed and not stored.marks.stop_due else ""
+        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.marks.stop_due else ""
     if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
-    return TAKEN_IN if stored.marks.exists else ""
+    return RECEIVED_REACTION if stored.marks.exists else ""

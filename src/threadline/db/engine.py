@@ -24,17 +24,13 @@ class Database:
         url: `postgresql://user@host/name`, or with `?host=/folder` for a socket.
         pool_size: connections that are kept; half as many again are opened in a rush. Whoever waits for one longer
             than five seconds gets `Transient`, and Temporal tries the activity again.
-        context_bytes: of a conversation, what the model is sent; see `ConversationMarks.crowded`.
     """
 
     setup_hint = "Set DATABASE_URL."
 
-    def __init__(
-        self, url: str, *, pool_size: int = 10, application: str = "threadline", context_bytes: int | None = None
-    ) -> None:
+    def __init__(self, url: str, *, pool_size: int = 10, application: str = "threadline") -> None:
         self._engine: AsyncEngine = create_async_engine(
             driver_url(url, "asyncpg"),
-            execution_options={} if context_bytes is None else {"context_bytes": context_bytes},
             pool_size=pool_size,
             max_overflow=pool_size // 2,
             pool_timeout=5,

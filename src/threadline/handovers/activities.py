@@ -11,7 +11,7 @@ import structlog
 from temporalio import activity
 
 from threadline.cases.model import CaseReaders
-from threadline.conversations.contract import TalkTurn
+from threadline.conversations.contract import ConversationTurn
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.transcript import TranscriptStore
 from threadline.conversations.store.turns import TurnStore
@@ -251,7 +251,7 @@ class LiveHandoverActivities(HandoverActivities):
     # -- From the asker to the person ------------------------------------------------------------------------------
 
     @activity.defn
-    async def relay_to_person(self, turn: TalkTurn) -> bool:
+    async def relay_to_person(self, turn: ConversationTurn) -> bool:
         missed, shown = False, None
         while True:
             async with self._database.begin() as tx:
@@ -263,7 +263,9 @@ class LiveHandoverActivities(HandoverActivities):
             missed = await self._relay(turn, handovers, written)
             shown = written  # what was deleted or edited while it was on its way stands there
 
-    async def _relay(self, turn: TalkTurn, handovers: Sequence[Handover], written: Sequence[HandoverMessage]) -> bool:
+    async def _relay(
+        self, turn: ConversationTurn, handovers: Sequence[Handover], written: Sequence[HandoverMessage]
+    ) -> bool:
         """Returns: whether something is not shown, since the newest handover is closed."""
         missed = False
         for each in handovers:

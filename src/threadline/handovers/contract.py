@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from temporalio import activity
 
-from threadline.conversations.contract import TalkTurn
+from threadline.conversations.contract import ConversationTurn
 from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id, parse_button
 from threadline.threads.activity_options import POST, STORE, activity_options
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
@@ -72,7 +72,7 @@ class HandoverActivities(ABC):
     @activity_options(POST)
     @activity.defn
     @abstractmethod
-    async def relay_to_person(self, turn: TalkTurn) -> bool:
+    async def relay_to_person(self, turn: ConversationTurn) -> bool:
         """Show what was said in a turn to whoever has taken the thread over, or may.
 
         What was shown before reads as it does now, also under the card of what is closed.

@@ -3,13 +3,8 @@
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
-    from threadline.conversations.contract import SpeakingActivities, TalkTurn, Word
-    from threadline.conversations.model.conversation import WordKind
-    from threadline.conversations.operator_contract import Begun
     from threadline.handovers.contract import HandoverActivities, HandoverPress, HandoverState, Reminder
     from threadline.handovers.model import (
         CLOSE,
@@ -17,48 +12,11 @@ with workflow.unsafe.imports_passed_through():
         LOOK_EVERY,
         MAX_REMINDERS,
         HandoverInput,
-        HandoverRef,
-        handover_workflow_id,
     )
-    from threadline.slack.model import Thread
     from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow
-from threadline.threads.calls import attempt, attempt_despite_cancel, call_until_done
-
-
-async def hand_over(thread: Thread, turn: int) -> None:
-    """Have a person take a turn over; nothing happens where that is waited for already."""
-    ref = HandoverRef(thread, turn)
-    try:
-        await workflow.start_child_workflow(
-            HANDOVER_WORKFLOW,
-            HandoverInput(ref),
-            id=handover_workflow_id(thread, turn),
-            parent_close_policy=ParentClosePolicy.ABANDON,
-            cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            static_summary=f"Handover of turn {turn} to a person",
-        )
-    except WorkflowAlreadyStartedError:
-        return
-
-
-async def relay(turn: TalkTurn, begun: Begun, *, left: bool) -> None:
-    """Show what was said in a turn to the person who has the thread, or may take it over.
-
-    Args:
-        left: nobody else answers it. Then whoever wrote it is told when nobody is shown it: where that fails for good,
-            and where the person had closed it before.
-    """
-    if not begun.relays:
-        return
-    unshown: list[bool] = []
-    showing = attempt(
-        HandoverActivities.relay_to_person, turn, summary="relay the turn to the person", on_result=unshown.append
-    )
-    if (await showing or any(unshown)) and left:
-        word = Word(turn.thread, WordKind.NOT_SHOWN, about=str(turn.turn))
-        await attempt(SpeakingActivities.post_word, word, summary="tell the author that nobody saw it")
+from threadline.threads.calls import attempt_despite_cancel, call_until_done
 
 
 @workflow.defn(name=HANDOVER_WORKFLOW)

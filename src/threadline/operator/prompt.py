@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations.prompt import NO_REPLY
+from threadline.conversations.model.answers import NO_REPLY
 from threadline.models.model import ChatModel, Message, Prompt, Role, ToolChoice, ToolKind, Usage
 from threadline.privacy.redaction import redact, redact_value
 from threadline.slack.model import Thread

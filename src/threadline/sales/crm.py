@@ -5,12 +5,11 @@ Where one of several people who ask is no member, all of them are treated as fro
 
 from collections.abc import Sequence
 
-from threadline.db.engine import Database
+from threadline.db.engine import Transaction
 from threadline.errors import Permanent
 from threadline.sales.model import Lead, LeadRefused, SlackContact, format_customer, without_company_details
 from threadline.sales.store import LeadStore
 from threadline.slack.model import User, refusal_of
-from threadline.slack.users import UserDirectory
 from threadline.tools.context import ToolContext
 
 RECENT_INTERACTIONS = 3
@@ -48,17 +47,18 @@ def requester_contact(context: ToolContext) -> SlackContact:
     return _contact(context.user_id, context.requester.user)
 
 
-async def describe_customer(database: Database, users: UserDirectory, team: str, user_id: str) -> str:
-    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is."""
-    user = await users.get(user_id)
-    contact = _contact(user_id, user)
-    async with database.begin() as tx:
-        store = LeadStore(tx)
-        lead = await store.find_by_contact(team, contact)
-        if lead is None:
-            return ""
-        shown = lead if refusal_of(user, team) is None else without_company_details(lead)
-        return format_customer(shown, await store.interactions(lead.lead_id, RECENT_INTERACTIONS))
+async def describe_customer(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
+    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is.
+
+    Args:
+        user: the person, as Slack knows them.
+    """
+    store = LeadStore(tx)
+    lead = await store.find_by_contact(team, _contact(user_id, user))
+    if lead is None:
+        return ""
+    shown = lead if refusal_of(user, team) is None else without_company_details(lead)
+    return format_customer(shown, await store.interactions(lead.lead_id, RECENT_INTERACTIONS))
 
 
 def _contact(user_id: str, user: User | None) -> SlackContact:

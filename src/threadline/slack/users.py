@@ -58,6 +58,10 @@ class UserDirectory:
         # A caller that is cancelled leaves the request to the others.
         return await asyncio.shield(self._requests.get(user_id) or self._request(user_id))
 
+    def is_cached(self, user_id: str) -> bool:
+        """Whether `get` answers without asking Slack."""
+        return self._clock() < self._cache.get(user_id, (None, float("-inf")))[1]
+
     async def get_known(self, user_id: str) -> User | None:
         """As `get`, for what need not be right: while Slack does not say, the last answer, or None. Never raises."""
         try:

@@ -55,6 +55,7 @@ class Post:
             the `ts` is kept, and the next attempt calls it again, so it must be safe to repeat.
         ask_person_if_unsure: raise `Permanent` instead of sending again when nobody knows whether it arrived.
         correlation_id: of the turn that posts it.
+        claim: on the first part, see `Outbox.claim`; without it, `publish` claims.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Post:
     on_posted: Callable[[Transaction, str], Awaitable[None]] | None = None
     ask_person_if_unsure: bool = False
     correlation_id: str = ""
+    claim: PostClaim | None = None
 
 
 class Outbox:
@@ -79,6 +81,11 @@ class Outbox:
         self._slack = slack
         self._database = database
         self._clock = clock
+
+    async def claim(self, tx: Transaction, post: Post) -> PostClaim:
+        """Claim the first part of a post in the caller's transaction. It is to be published right behind it."""
+        lease = (post.channel, post.thread_ts, self._clock(), CLAIM_LEASE, post.valid_if)
+        return await PostStore(tx).claim(post.key, *lease)
 
     async def publish(self, post: Post) -> str:
         """Post every part that is not posted yet, in order.
@@ -94,7 +101,7 @@ class Outbox:
         for number, rendered in enumerate(post.rendered, start=1):
             part = replace(post, thread_ts=post.thread_ts or first or None)
             if number > 1:
-                part = replace(part, key=f"{post.key}#{number}", opens=None, on_posted=None)
+                part = replace(part, key=f"{post.key}#{number}", opens=None, on_posted=None, claim=None)
             find = partial(self._slack.find_post, part.channel, part.thread_ts, part.key)
             ts = await self.once(part, partial(self._send, part, rendered), find)
             first = first or ts
@@ -124,7 +131,7 @@ class Outbox:
         Returns:
             The id; empty when `valid_if` said that the post says nothing any more.
         """
-        claim = await self._claim(post)
+        claim = post.claim or await self._claim(post)
         if claim.state == "expired":
             if found := await self._find(post, claim, find):
                 return found
@@ -173,9 +180,7 @@ class Outbox:
 
     async def _claim(self, post: Post) -> PostClaim:
         async with self._database.begin() as tx:
-            return await PostStore(tx).claim(
-                post.key, post.channel, post.thread_ts, self._clock(), CLAIM_LEASE, post.valid_if
-            )
+            return await self.claim(tx, post)
 
     async def _record(self, post: Post, ts: str) -> None:
         try:

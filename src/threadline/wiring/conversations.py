@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -13,27 +14,27 @@ from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.model import ApprovalRules, Proposals
 from threadline.approvals.proposals import PostgresProposals
 from threadline.cases.model import CaseReaders
-from threadline.conversations.act import Acting
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
-from threadline.conversations.context_window import Budget
-from threadline.conversations.contract import ACT
-from threadline.conversations.finish import Finishing
+from threadline.conversations.deps import ConversationDeps, DecisionDeps, DecisionRules
 from threadline.conversations.model.conversation import ConversationLimits
-from threadline.conversations.operator_activities import LiveOperatorActivities
-from threadline.conversations.posting import LiveSpeakingActivities, find_answer_part
-from threadline.conversations.think import Mind, Thinking
-from threadline.conversations.thread_reader import SlackThreads
+from threadline.conversations.posting import find_answer_part
+from threadline.conversations.prompt import ContextBudget
+from threadline.conversations.thread_reader import SlackThreadReader
 from threadline.conversations.thread_tool import ThreadReader
-from threadline.conversations.turn_memory import Remembering
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate
+from threadline.decisions.model import Thresholds
+from threadline.decisions.variants import load_variants
 from threadline.jobs.model import JOB_TYPES, JobRunner
+from threadline.knowledge.search import look_up
 from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
+from threadline.operator.context import SlackContext
 from threadline.operator.prompt import JobTypeInfo
 from threadline.rfps.files import RfpFiles
+from threadline.sales.crm import describe_customer
 from threadline.sales.email import EmailSettings
 from threadline.sales.model import SlackContact
 from threadline.sales.store import LeadStore
@@ -47,7 +48,8 @@ from threadline.settings import (
 )
 from threadline.slack.client import SlackClient
 from threadline.slack.history import History
-from threadline.slack.users import UserDirectory
+from threadline.slack.model import User, name_with_id
+from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
@@ -55,16 +57,14 @@ from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.registry import ToolRegistry
 from threadline.tools.store import PostgresToolLedger
-from threadline.wiring.decisions import deciding, decision_rules
 from threadline.wiring.integrations import configured_embedder, open_integrations
-from threadline.wiring.operator import operating
 from threadline.wiring.toolset_list import TOOLS
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class TalkSettings:
+class ConversationFeatureSettings:
     """Read before anything is connected to."""
 
     model: OpenAISettings = field(default_factory=OpenAISettings.load)
@@ -79,24 +79,19 @@ class TalkSettings:
 
 
 @dataclass(frozen=True)
-class Conversing:
-    """The activities of conversations, and what approvals need of them.
+class ConversationParts:
+    """The activities of conversations, and what carries out an approved action."""
 
-    `approval_deps` carry out an approved action.
-    """
-
-    thinking: LiveConversationActivities
-    speaking: LiveSpeakingActivities
-    operator: LiveOperatorActivities
+    activities: LiveConversationActivities
     approval_deps: ApprovalDeps
 
 
 @dataclass(frozen=True)
-class Host:
-    """What a house gives its conversations.
+class ConversationOptions:
+    """What differs between the processes that run conversations.
 
     Args:
-        alerts: tells those who run the house of what keeps failing.
+        alerts: tells those who run the product of what keeps failing.
         readers: who may be shown what of a case.
         bot_name: by which people mention the bot, without the `@`.
         open_to_all: channels in which people of other workspaces count like others.
@@ -113,15 +108,15 @@ class Host:
 
 
 @asynccontextmanager
-async def conversing(
-    settings: TalkSettings,
+async def open_conversations(
+    settings: ConversationFeatureSettings,
     database: Database,
     slack: SlackClient,
     history: History,
     users: UserDirectory,
     outbox: Outbox,
-    house: Host,
-) -> AsyncIterator[Conversing]:
+    options: ConversationOptions,
+) -> AsyncIterator[ConversationParts]:
     """The activities, for as long as the block runs.
 
     Args:
@@ -132,17 +127,17 @@ async def conversing(
     """
     given = settings.conversation
     rate = Rate(given.mutations_per_minute, 60.0)
-    authors = AuthorPolicy(users, house.open_to_all)
+    authors = AuthorPolicy(users, options.open_to_all)
     async with (
         _model(settings.model) as model,
         configured_embedder(settings.embedding) as embedder,
-        open_integrations(house.services) as services,
+        open_integrations(options.services) as services,
     ):
         services = services.with_service(Database, database).with_service(UserDirectory, users)
-        services = services.with_service(CaseReaders, house.readers)
+        services = services.with_service(CaseReaders, options.readers)
         if embedder:
             services = services.with_service(Embedder, embedder)
-        services = services.with_service(ThreadReader, SlackThreads(history, authors))
+        services = services.with_service(ThreadReader, SlackThreadReader(history, authors))
         mail = settings.mail
         email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, mail.email_risk, rate)
         services = services.with_service(EmailSettings, email)
@@ -151,31 +146,34 @@ async def conversing(
         services = services.with_service(InvitationSender, invitations)
         services = services.with_service(RfpFiles, RfpFiles(database, slack, history, authors, rate))
         approving = ApprovalRules(settings.approval.approvers, settings.approval.approval_expiry)
-        if house.workflows:
-            services = services.with_service(Proposals, PostgresProposals(database, approving, house.workflows))
+        if options.workflows:
+            services = services.with_service(Proposals, PostgresProposals(database, approving, options.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
-        budget = Budget(tokens=given.conversation_context_tokens)
         types = (
             [JobTypeInfo(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
         )
-        words = settings.decision.sensitive_words
-        mind = Mind(model, registry, services, budget, bot_name=house.bot_name, job_types=types, sensitive_words=words)
-        decisions = deciding(database, mind, users, settings.decision, embedder)
-        thinking = Thinking(database, mind, users, house.alerts)
-        remembering = Remembering(database, registry, mind.clock)
-        yield Conversing(
-            LiveConversationActivities(
-                database,
-                _limits(given),
-                decisions,
-                thinking,
-                Acting(database, mind, ledger, house.alerts, ACT.retry.maximum_attempts),
-                Finishing(database, outbox, slack, decisions, thinking, remembering),
-                slack,
-            ),
-            LiveSpeakingActivities(database, slack, outbox),
-            operating(database, mind, users, history, authors, given.operator_context_tokens),
+        deps = ConversationDeps(
+            database,
+            slack,
+            outbox,
+            users,
+            options.alerts,
+            model,
+            registry,
+            services,
+            ledger,
+            DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
+            SlackContext(UserProfiles(database, users), history, authors),
+            given.operator_context_tokens,
+            _limits(given),
+            ContextBudget(tokens=given.conversation_context_tokens),
+            bot_name=options.bot_name,
+            job_types=types,
+            sensitive_words=settings.decision.sensitive_words,
+        )
+        yield ConversationParts(
+            LiveConversationActivities(deps),
             ApprovalDeps(
                 database,
                 slack,
@@ -189,6 +187,21 @@ async def conversing(
                 approving,
             ),
         )
+
+
+def decision_rules(settings: DecisionSettings) -> DecisionRules:
+    """Raises `Permanent` where a variant is wrong."""
+    thresholds = Thresholds(settings.decision_high, settings.decision_low)
+    return DecisionRules(load_variants(settings.decision_variants, thresholds), settings.decision_questions)
+
+
+async def lead_context(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
+    """Who asks: what is on record of them as a customer or, where nothing is, what Slack says."""
+    if on_record := await describe_customer(tx, team, user_id, user):
+        return on_record
+    if user is None or not (user.name or user.email):
+        return ""
+    return "\n".join(filter(None, (name_with_id(user.name, user_id), user.email)))
 
 
 async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:

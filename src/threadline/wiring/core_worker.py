@@ -25,8 +25,7 @@ from threadline.cases.posts import CaseChannels, LiveCasePostActivities
 from threadline.cases.store.case import CaseStore
 from threadline.cases.sweep import MissingAnswers, OpenCases, SlaClocks
 from threadline.conversations.catch_up import ConversationThreads
-from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.contract import ConversationActivities
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.sweep import OpenConversations
 from threadline.db import migrate
@@ -74,7 +73,12 @@ from threadline.threads.sweep import LiveSweepActivities, Sweep
 from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services
 from threadline.tools.store import ToolExecutionStore
-from threadline.wiring.conversations import Conversing, Host, TalkSettings, conversing
+from threadline.wiring.conversations import (
+    ConversationFeatureSettings,
+    ConversationOptions,
+    ConversationParts,
+    open_conversations,
+)
 from threadline.wiring.gateway import DatabaseThreadLookup, case_channels, routing_config, slack_client
 
 PRUNE_INTERVAL = 3600.0
@@ -95,7 +99,7 @@ class CoreSettings:
     repository: RepositorySettings = field(default_factory=RepositorySettings.load)
     forge: GitHubSettings = field(default_factory=GitHubSettings.load)
     worker: WorkerSettings = field(default_factory=WorkerSettings.load)
-    conversations: TalkSettings = field(default_factory=TalkSettings)
+    conversations: ConversationFeatureSettings = field(default_factory=ConversationFeatureSettings)
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
     stored = settings.stored.url.get_secret_value()
     if not await asyncio.to_thread(migrate.is_current, stored):
         raise Permanent("The database schema does not match this code: run `threadline db upgrade`.")
-    context = settings.conversations.conversation.context_bytes
-    database = Database(stored, pool_size=20, application="threadline-core", context_bytes=context)
+    database = Database(stored, pool_size=20, application="threadline-core")
     try:
         await _store_services(database, settings.case.services)
         async with slack_client(settings.slack) as web:
@@ -194,12 +197,12 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
     Raises:
         Permanent: a setting of a toolset's service is wrong.
     """
-    house, retention = settings.conversations, settings.conversations.conversation
+    given, retention = settings.conversations, settings.conversations.conversation
     repositories = remotes.repositories_by_name(settings.repository.repo)
     pull_requests = PullRequests(repositories, settings.forge.token, settings.forge.api_url)
     channels, runner = ChannelAccess(deps.slack), JobSchedules(deps.temporal, deps.database, deps.outbox)
     job_services = Services().with_service(ChannelAdmission, channels).with_service(JobRunner, runner)
-    host = Host(
+    options = ConversationOptions(
         deps.alerts,
         _readers(deps),
         deps.identity.name or "threadline",
@@ -207,8 +210,10 @@ async def core_features(settings: CoreSettings, deps: CoreDeps) -> AsyncIterator
         deps.workflows,
         job_services,
     )
-    async with conversing(house, deps.database, deps.slack, deps.history, deps.users, deps.outbox, host) as talk:
-        handover_activities = live_handover_activities(deps, house.decision.handover_reminder)
+    async with open_conversations(
+        given, deps.database, deps.slack, deps.history, deps.users, deps.outbox, options
+    ) as talk:
+        handover_activities = live_handover_activities(deps, given.decision.handover_reminder)
         features = [
             cases(deps, _limits(settings.case), pull_requests),
             conversations(deps, talk, retention),
@@ -234,14 +239,12 @@ def cases(deps: CoreDeps, limits: CaseLimits, pull_requests: PullRequests) -> Fe
     )
 
 
-def conversations(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+def conversations(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
     """With the operator, decisions, and what tools have recorded."""
     kept, logged = settings.conversation_retention_days * _DAY, settings.tool_log_days * _DAY
     return Feature(
         [
-            (talk.thinking, ConversationActivities),
-            (talk.speaking, SpeakingActivities),
-            (talk.operator, OperatorActivities),
+            (talk.activities, ConversationActivities),
         ],
         [OpenConversations(deps.database, deps.workflows, settings.conversation_quiet)],
         [
@@ -267,7 +270,7 @@ def handovers(deps: CoreDeps, live: LiveHandoverActivities) -> Feature:
     )
 
 
-def approvals(deps: CoreDeps, talk: Conversing, settings: ConversationSettings) -> Feature:
+def approvals(deps: CoreDeps, talk: ConversationParts, settings: ConversationSettings) -> Feature:
     live = LiveApprovalActivities(talk.approval_deps)
     kept = settings.conversation_retention_days * _DAY
     return Feature(

@@ -33,8 +33,7 @@ from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.cases.contract import AgentActivities, CaseActivities, CasePostActivities
 from threadline.cases.sla import SLATrackingWorkflow
 from threadline.cases.workflow import BugInvestigationWorkflow
-from threadline.conversations.contract import ConversationActivities, SpeakingActivities
-from threadline.conversations.operator_contract import OperatorActivities
+from threadline.conversations.contract import ConversationActivities
 from threadline.conversations.workflow import ConversationWorkflow
 from threadline.errors import Permanent
 from threadline.handovers.contract import HandoverActivities
@@ -63,8 +62,6 @@ CONTRACTS = (
     CasePostActivities,
     AgentActivities,
     ConversationActivities,
-    SpeakingActivities,
-    OperatorActivities,
     HandoverActivities,
     ApprovalActivities,
     JobActivities,

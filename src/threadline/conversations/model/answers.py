@@ -3,14 +3,17 @@
 import re
 from collections.abc import Sequence
 
-from threadline.conversations.model.conversation import Execution, ExecutionStatus
-from threadline.slack import text_splitting as splitting
-from threadline.slack.text import is_blank
+from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind
+from threadline.decisions.model import ERROR_REPLY, DecisionRound, DecisionType, EscalationReason, NextStep, Source
+from threadline.knowledge.model import SECTION
+from threadline.slack.text import is_blank, split_markdown
 
-LIMIT, SHORTEST = 2_000, 200
+NO_REPLY = "NO_REPLY"
+"""All that the model writes when a message was not for it."""
+LIMIT, MIN_LENGTH = 2_000, 200
 """Characters of an answer for which nobody asked in detail; of what is left of one, at least."""
 NOTHING_TO_SAY = "I could not find an answer to this. Please rephrase it, or ask me what I can do for you."
-TROUBLE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
+GENERIC_FAILURE = "Something went wrong on my side, and I could not finish this. Please try again in a few minutes."
 """Of a failure that brought no words of its own."""
 
 _STOPPED_BY_OPERATOR = "Whoever runs this bot has stopped me. Please write again if you still need this."
@@ -74,7 +77,7 @@ def wants_detail(text: str) -> bool:
     return False
 
 
-def parts(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
+def split_answer(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
     """An answer as it is posted: one part that is cut short, or, in detail, all of it in as many as it takes.
 
     Args:
@@ -86,7 +89,7 @@ def parts(text: str, *, detail: bool = False, limit: int = LIMIT) -> list[str]:
     if is_blank(text):
         return []
     if detail:
-        return [part for part in splitting.split(text, limit) if not is_blank(part)]
+        return [part for part in split_markdown(text, limit) if not is_blank(part)]
     return [shorten(text, limit)]
 
 
@@ -94,11 +97,11 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     """The text, or as many of its paragraphs as `limit` characters hold, with a line that says there is more."""
     if len(text) <= limit:
         return text
-    visible = [piece for piece in splitting.split(text, limit - len(_MORE)) if not is_blank(piece)]
+    visible = [piece for piece in split_markdown(text, limit - len(_MORE)) if not is_blank(piece)]
     return visible[0] + (_MORE if len(visible) > 1 else "") if visible else ""
 
 
-def summary(executions: Sequence[Execution]) -> str:
+def summary_text(executions: Sequence[Execution]) -> str:
     """What was done, in order, for a turn whose model found no words; the same executions give the same text.
 
     Returns:
@@ -114,28 +117,28 @@ def summary(executions: Sequence[Execution]) -> str:
     )
 
 
-def stopped(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
+def stopped_text(executions: Sequence[Execution], *, by_operator: bool = False) -> str:
     """The end of a turn that a person stopped: one of the thread, or whoever runs the bot."""
     told = _STOPPED_BY_OPERATOR if by_operator else "I have stopped, as you asked."
     return f"{told} What I did so far:\n\n{_account(executions)}" if executions else f"{told} Nothing was done yet."
 
 
-def failed(words: str, executions: Sequence[Execution]) -> str:
+def failure_text(words: str, executions: Sequence[Execution]) -> str:
     """The end of a turn that could not go on.
 
     Args:
         words: what happened and what to try, as a sentence for the person; may be blank.
     """
-    told = TROUBLE if is_blank(words) else _one_line(words, _WORDS)
-    return "\n\n".join(filter(None, (told, until_then(executions))))
+    told = GENERIC_FAILURE if is_blank(words) else _one_line(words, _WORDS)
+    return "\n\n".join(filter(None, (told, progress_text(executions))))
 
 
-def until_then(executions: Sequence[Execution]) -> str:
+def progress_text(executions: Sequence[Execution]) -> str:
     """What a turn had done before it came to its end; empty where it had done nothing."""
     return f"What I did so far:\n\n{_account(executions)}" if executions else ""
 
 
-def failures(executions: Sequence[Execution], *, proposed: bool = False) -> str:
+def failed_changes_text(executions: Sequence[Execution], *, proposed: bool = False) -> str:
     """What comes before the last words of an operator's turn in which no change has succeeded.
 
     Args:
@@ -174,3 +177,89 @@ def _one_line(text: str, limit: int) -> str:
         return line
     head = line[: limit - 1]
     return (head.rpartition(" ")[0] or head) + "…"
+
+
+DEFAULT_QUESTION = "I want to get this right: could you tell me a little more about what you need?"
+"""Asked where the model has no question of its own."""
+_PASSED_ON = "I have handed it over to a person, with the conversation so far. The answer will come in this thread."
+_WHY = {
+    EscalationReason.LOW_CONFIDENCE: "I am not sure enough about this to answer it myself.",
+    EscalationReason.SENSITIVE_TOPIC: "This is not for me to decide.",
+    EscalationReason.RETRIEVAL_FAILURE: "I cannot look this up right now, and I do not want to guess.",
+    EscalationReason.TOOL_FAILURE: "Something that I need for this did not work.",
+    EscalationReason.DECIDED: "This needs a person.",
+}
+_MARK = re.compile(r"\[(\d{1,2})\]")
+_MOST, _LONGEST = 10, 100
+"""Sources behind one answer, and characters of each."""
+_MARKS = 100
+"""Characters for what Slack's marks may take."""
+
+
+def decision_text(kind: OutcomeKind, made: DecisionRound | None) -> str:
+    """The whole answer of a turn that ends with its decision."""
+    if kind is OutcomeKind.CLARIFIED:
+        return (
+            made.decision.question if made and made.decision.type is DecisionType.CLARIFY else ""
+        ) or DEFAULT_QUESTION
+    return escalation_text(made.judgement.reason if made and made.judgement else None)
+
+
+def escalation_notice(made: DecisionRound | None) -> str:
+    """Told behind an answer where a person takes over beside it, since something critical has failed."""
+    verdict = made.judgement if made else None
+    return escalation_text(verdict.reason) if verdict and verdict.next_step is NextStep.ESCALATE else ""
+
+
+def fit_answer(before: str, answer: str, end: str, *, detail: bool) -> str:
+    """What is said, of which Slack is sent `LIMIT` characters: cut short is the answer, and not its end.
+
+    Args:
+        detail: somebody asks for all of it.
+    """
+    around = sum(len(each) + 2 for each in (before, end) if each)
+    if end and not detail and len(answer) + around > LIMIT - _MARKS:
+        answer = shorten(answer, max(MIN_LENGTH, LIMIT - _MARKS - around))
+    return "\n\n".join(filter(None, (before, answer, end)))
+
+
+def escalation_text(reason: EscalationReason | None) -> str:
+    """Told to who asks when a person takes over."""
+    if reason is EscalationReason.RESPONSE_ERROR:
+        return ERROR_REPLY
+    return f"{_WHY.get(reason or EscalationReason.DECIDED, _WHY[EscalationReason.DECIDED])} {_PASSED_ON}"
+
+
+def list_sources(answer: str, sources: Sequence[Source], found: Sequence[str] = ()) -> str:
+    """What an answer rests on, by title and section; empty where it rests on nothing, or says nothing.
+
+    Args:
+        sources: passages that it was given with numbers. Those are cited that it marks; of one that marks none, all.
+        found: what its tools found, as it is cited. An answer that names some of it by title and section has cited it.
+    """
+    if not answer:
+        return ""
+    marked = sorted({int(each) for each in _MARK.findall(answer)} & set(range(1, len(sources) + 1)))
+    given = [sources[number - 1].cited for number in marked] or [each.cited for each in sources]
+    marks = [f"[{number}] {name}" for number, name in zip(marked, given, strict=False)] or given
+    theirs = () if _names_one(answer, found) else (each for each in found if each not in given)
+    named = list(dict.fromkeys([*marks, *theirs]))
+    more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
+    return f"Sources: {'; '.join([*map(_short, named[:_MOST]), *more])}" if named else ""
+
+
+def _short(name: str) -> str:
+    """With the start of its title and the end of its section."""
+    half = _LONGEST // 2
+    return name if len(name) <= _LONGEST else f"{name[:half]}…{name[-half:]}"
+
+
+def _names_one(answer: str, found: Sequence[str]) -> bool:
+    """A title alone may be a word of the answer by chance."""
+    words = _plain(answer)
+    return any(SECTION in each and _plain(each) in words for each in found)
+
+
+def _plain(text: str) -> str:
+    """In which two ways to write a name are one: models like other dashes."""
+    return re.sub(r"[\s–—-]+", " ", text).casefold()

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadline.errors import Permanent
-from threadline.models.model import ToolKind
-from threadline.operator.model.protocol import ProtocolState
+from threadline.models.model import ToolCall, ToolKind
+from threadline.operator.model import protocol
+from threadline.operator.model.protocol import ProtocolState, ToolRequest
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage
 
@@ -20,15 +21,6 @@ class ConversationNotFound(Permanent):
     """Nobody has written to the bot in this thread, or its retention has ended."""
 
 
-class ConversationState(StrEnum):
-    """What the workflow of a conversation is doing; the values are shown in Temporal's UI."""
-
-    IDLE = "idle"
-    WORKING = "working"
-    AWAITING_PERSON = "awaiting_person"
-    """A question of the bot, or an approval, is open."""
-
-
 class Refusal(StrEnum):
     """Why a message is stored and gets no turn."""
 
@@ -38,13 +30,22 @@ class Refusal(StrEnum):
     """As the first of its window: its writer is told, once."""
 
 
-class WordKind(StrEnum):
+class ConversationState(StrEnum):
+    """What the workflow of a conversation is doing; the values are shown in Temporal's UI."""
+
+    IDLE = "idle"
+    WORKING = "working"
+    AWAITING_PERSON = "awaiting_person"
+    """A question of the bot, or an approval, is open."""
+
+
+class NoticeReason(StrEnum):
     """Short texts beside the answers."""
 
     THROTTLED = "throttled"
     MODEL_AWAY = "model_away"
     """Said once in a turn that waits for its model."""
-    NOT_SHOWN = "not_shown"
+    NOT_FORWARDED = "not_shown"
     """Said once in a turn that was for a person who could not be shown it."""
 
 
@@ -96,7 +97,15 @@ class Execution:
         return self.kind.read_only
 
 
-def touched(executions: Sequence[Execution]) -> bool:
+def lost_call(asked: ToolCall, note: str, before: ProtocolState | None = None) -> Execution:
+    """What became of a call that broke off: nobody knows what it changed. `before`: the operator's state before it."""
+    status = ExecutionStatus.ERROR if asked.read_only else ExecutionStatus.UNKNOWN
+    after = None if before is None else protocol.record_outcome(before, ToolRequest(asked.kind), None)
+    told = note or "It was interrupted before it reported a result."
+    return Execution(asked.id, asked.name, status, told, kind=asked.kind, protocol=after, critical=asked.critical)
+
+
+def changed_something(executions: Sequence[Execution]) -> bool:
     """Whether anything was changed, or may have been: then people are told."""
     return any(not each.read_only and each.status is not ExecutionStatus.BLOCKED for each in executions)
 
@@ -130,7 +139,7 @@ class OutcomeKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConversationOutcome:
     """The end of a turn: one text for the person, and what led to it."""
 
     kind: OutcomeKind
@@ -170,12 +179,10 @@ class ConversationSnapshot:
     open_question: str = ""
     """The start of what the bot has asked and nobody has answered, for the sentence that Temporal's UI shows."""
     cost_usd: float = 0.0
-    crowded: bool = False
-    """The transcript holds more than the model is to read: its older part is to be summarised before the next turn."""
 
 
 @dataclass
-class Talk:
+class ConversationInput:
     """All that survives continue-as-new. A gateway starts a conversation's workflow with the thread alone."""
 
     thread: Thread

@@ -19,13 +19,11 @@ from threadline.conversations.tables import (
 from threadline.db.engine import Query, Transaction
 from threadline.decisions.tables import decisions
 from threadline.handovers.tables import handover_answers, handovers
-from threadline.models.model import MESSAGES, TOKENS, Usage
+from threadline.models.model import Usage
 from threadline.slack.model import Thread
 from threadline.threads.model import message_id
 
 Conversation = Row[Any]
-CONTEXT_BYTES = TOKENS * 4
-"""What the model is sent of a conversation at most, where the database's `context_bytes` names no other size."""
 NEEDS_ANSWER = r"""
 m.message_type = 'message' AND m.redacted_at IS NULL
 AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
@@ -33,8 +31,6 @@ AND (m.addressed OR m.message_text ~ '\S' OR m.files <> '[]')
 """A message in which there is something to answer: an empty one too, if it is addressed."""
 _HELD = "threadline.conversations"
 """Under which a connection keeps the rows that its transaction has locked."""
-_ADDED, _SUMMARY = 2_000, 4_000
-"""Bytes that are kept free: for what a turn says of itself, and for a summary."""
 _TABLES = (
     *(conversation_messages, transcript_entries, conversation_turns, ratings, model_calls),
     *(decisions, handover_answers, handovers),
@@ -48,17 +44,10 @@ SELECT c.*, u.earliest IS NOT NULL AS turn_due,
                  AND s.said_at > u.earliest) AS stop_due,
        ARRAY(SELECT t.turn FROM conversation_turns t
              WHERE t.conversation_id = c.id AND t.settled_at IS NOT NULL AND t.posted_at IS NULL AND t.answer <> ''
-             ORDER BY t.turn LIMIT 20) AS unposted_turns,
-       u.earliest IS NOT NULL AND (
-           SELECT past.number + u.number + 1 + CAST(c.summary <> '' AS int) > :messages
-               OR past.size + least(u.size, :bytes / 2) + :added + CAST(c.summary <> '' AS int) * :summary > :bytes
-           FROM (SELECT count(*) AS number, coalesce(sum(octet_length(t.body)), 0) AS size FROM transcript_entries t
-                 WHERE t.conversation_id = c.id AND t.position > c.summary_until AND t.turn <= c.turn
-                   AND NOT starts_with(t.key, 'c:')) past) AS crowded
+             ORDER BY t.turn LIMIT 20) AS unposted_turns
 FROM conversations c CROSS JOIN LATERAL (
     SELECT min(m.said_at) AS earliest, bool_or(m.addressed) AS addressed,
-           bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody,
-           count(*) AS number, coalesce(sum(octet_length(m.message_text)), 0) AS size
+           bool_or(position('<@' IN m.message_text) = 0) AS calls_nobody
     FROM conversation_messages m
     WHERE m.conversation_id = c.id AND m.wants_turn AND (m.turn IS NULL OR m.turn > c.turn)
 ) u
@@ -66,9 +55,7 @@ WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts AND c
 """)
 """What was taken up by a turn counts as unused until that turn is settled.
 
-The bot's own mention is not stored: one that is stored calls somebody else. A body of the transcript takes at least as
-many bytes as its message, so what is too much for the model is never missed.
-"""
+The bot's own mention is not stored: one that is stored calls somebody else."""
 _DISCARD_STALE_STOPS = text(f"""
 UPDATE conversation_messages s SET turn = c.turn, step = 0
 FROM conversations c
@@ -253,10 +240,7 @@ class ConversationStore:
 
     async def snapshot(self, thread: Thread) -> ConversationSnapshot:
         """What is known of a thread, as this transaction sees it; nothing when nothing is stored."""
-        connection = self._tx.sync_connection
-        size = connection.get_execution_options().get("context_bytes") if connection else None
-        given = {"messages": MESSAGES, "bytes": size or CONTEXT_BYTES, "added": _ADDED, "summary": _SUMMARY}
-        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread) | given)).one_or_none()
+        row = (await self._tx.execute(_SNAPSHOT, thread_key(thread))).one_or_none()
         if row is None:
             return ConversationSnapshot()
         return ConversationSnapshot(
@@ -270,7 +254,6 @@ class ConversationStore:
             unposted_turns=tuple(row.unposted_turns),
             open_question=row.question,
             cost_usd=row.cost_usd,
-            crowded=row.crowded,
         )
 
     async def add_usage(

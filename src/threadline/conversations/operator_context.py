@@ -1,0 +1,140 @@
+"""What the operator is told of a turn before it begins: gathered from records and Slack, and the request analysed."""
+
+import asyncio
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
+from threadline.db.engine import Transaction
+from threadline.errors import Permanent
+from threadline.operator.context import (
+    LAYER_TIMEOUT,
+    Context,
+    ContextRequest,
+    Records,
+    RelatedThread,
+    build_context,
+    read_records,
+    reason_of,
+)
+from threadline.operator.prompt import RequestAnalysis, analyse_request
+from threadline.rfps.model import BINDING
+from threadline.slack.model import Thread
+from threadline.threads.store import ThreadBindingStore
+
+_RELATED_THREADS = 20
+_READINGS = 3
+"""Times to gather while somebody deletes something in the thread; then the operator does without."""
+LONGEST_CONTEXT = 80.0
+"""Seconds for all of it."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class OperatorQuestion:
+    """What a turn asks of the operator. `deletions`: how often something had been deleted in the thread by then."""
+
+    request: ContextRequest
+    deletions: int
+
+
+async def gather_context(
+    deps: ConversationDeps, turn: int, plan: TurnPlan, asked: OperatorQuestion, *, analyse: bool
+) -> TurnPlan:
+    """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
+
+    Args:
+        analyse: have the model say what is asked for, before it is asked to do it.
+    """
+    thread = asked.request.thread
+    try:
+        async with asyncio.timeout(LONGEST_CONTEXT):
+            for _ in range(_READINGS):
+                made = await _build(deps, asked)
+                analysis = RequestAnalysis()
+                if analyse:
+                    analysis = await analyse_request(
+                        deps.model, asked.request.question, made.text, deps.operator_profile.tools
+                    )
+                async with deps.database.begin() as tx:
+                    if kept := await _keep(deps, tx, turn, asked, made, analysis):
+                        return kept
+                    asked = await read_question(tx, thread, turn, plan)
+                _log.info("context_read_again", slack_thread=thread.key, turn=turn)
+    except Exception as error:  # noqa: BLE001 - it is a help, without which the turn goes on
+        _log.warning("context_not_gathered", slack_thread=thread.key, turn=turn, exc_info=error)
+    return plan
+
+
+async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
+    records: Records | str
+    try:
+        # A transaction without the conversation's row: incoming messages wait for whoever holds it.
+        async with asyncio.timeout(LAYER_TIMEOUT), deps.database.begin() as tx:
+            records = await read_records(tx, asked.request)
+    except (TimeoutError, Permanent) as missing:
+        records = reason_of(missing, "records")
+    names = {each.wire_name for each in deps.operator_profile.tools}
+    return await build_context(asked.request, records, deps.operator_slack, names, deps.operator_tokens)
+
+
+async def _keep(
+    deps: ConversationDeps,
+    tx: Transaction,
+    turn: int,
+    asked: OperatorQuestion,
+    made: Context,
+    analysis: RequestAnalysis,
+) -> TurnPlan | None:
+    """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
+    kept, where something was deleted in the thread meanwhile."""
+    thread = asked.request.thread
+    if analysis.usage:
+        spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
+        await ConversationStore(tx).add_usage(thread, *spent)
+    if await MessageStore(tx).deletion_count(thread) != asked.deletions:
+        return None
+    await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    if analysis.text:
+        await TurnStore(tx).set_analysis(thread, turn, analysis.text)
+    sizes = {each.name: each.tokens for each in made.layers if not each.missing}
+    _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
+    return await TurnStore(tx).plan(thread, turn)
+
+
+async def read_question(tx: Transaction, thread: Thread, turn: int, plan: TurnPlan) -> OperatorQuestion:
+    """What a turn asks, by whom, and what the conversations know of it."""
+    deletions = await MessageStore(tx).deletion_count(thread)
+    said = await TurnStore(tx).request_texts(thread, turn)
+    askers = await MessageStore(tx).askers(thread, turn, 1)
+    user = askers[-1].user_id if askers else ""
+    return OperatorQuestion(
+        await context_request(tx, thread, user, "\n".join(said), plan.route.scope.rfp_id), deletions
+    )
+
+
+async def context_request(tx: Transaction, thread: Thread, user_id: str, question: str, rfp_id: str) -> ContextRequest:
+    """What somebody asks, with what the conversations know of it."""
+    begun = await MessageStore(tx).first_said_at(thread)
+    threads = await _other_threads(tx, thread, rfp_id) if rfp_id else ()
+    return ContextRequest(thread, user_id, question, rfp_id, None if begun is None else float(begun), threads)
+
+
+async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[RelatedThread]:
+    """Threads about the same RFP. Words are told in the channel in which they were said; a direct message is nobody
+    else's business."""
+    about = await ThreadBindingStore(tx).threads_of(here.team, BINDING, rfp_id, _RELATED_THREADS)
+    others = [each for each in about if each != here]
+    same = [each.ts for each in others if each.channel == here.channel]
+    answered = await TurnStore(tx).last_answers(here.team, here.channel, same)
+    told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
+    elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
+    return [
+        *(RelatedThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+        *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
+    ]

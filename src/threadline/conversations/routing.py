@@ -1,0 +1,424 @@
+"""The beginning of a turn: what people said is taken up, what is meant for the thread is done, its route is chosen.
+
+All of it is one transaction, so that a binding, the words about it and the route are there together or not at all;
+asked again, the same route is found on record.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from threadline.conversations.contract import BegunTurn, ConversationTurn, PassToOperator
+from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
+from threadline.conversations.replies import IntentType, extract_intent, help_text
+from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.messages import MessageStore, TurnMessage
+from threadline.conversations.store.transcript import DELETED
+from threadline.conversations.store.turns import TurnStore
+from threadline.db.engine import Transaction
+from threadline.decisions.model import sensitive_topics
+from threadline.errors import Permanent
+from threadline.handovers.store import HandoverStore
+from threadline.jobs.model import is_job_question
+from threadline.operator.memory import fact_to_remember
+from threadline.operator.model import routing
+from threadline.operator.model import routing as questions
+from threadline.operator.model.protocol import MAX_STEPS, ProtocolState
+from threadline.operator.model.routing import (
+    Agent,
+    Branch,
+    LinkCommand,
+    RouteRequest,
+    ThreadCommand,
+    TurnRoute,
+    ask_for_rfp_id,
+    parse_thread_command,
+)
+from threadline.rfps import model as rfps
+from threadline.rfps.model import Rfp, RfpBinding, RfpNotFound, Scope, ScopeSource, find_rfp_ids
+from threadline.rfps.store import RfpStore
+from threadline.slack.model import Thread
+from threadline.threads import phrases
+from threadline.threads.model import turn_id
+from threadline.threads.store import ThreadBindingStore
+from threadline.tools.registry import available_tools
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class InputPart:
+    """A message in the words of a request, or with what it says about the thread."""
+
+    author_id: str
+    words: str = ""
+    command: ThreadCommand | None = None
+    cut: bool = False
+    """There was more of it, which nothing goes by."""
+
+
+@dataclass(frozen=True)
+class RoutingInput:
+    """What a turn begins with, in order. `user_id`: who asks. `by_job`: nobody does, but a job in somebody's name."""
+
+    parts: tuple[InputPart, ...]
+    user_id: str
+    addressed: bool
+    by_job: bool = False
+
+    @property
+    def words(self) -> str:
+        return _joined(self.parts)
+
+    @property
+    def too_long(self) -> bool:
+        return any(each.cut for each in self.parts)
+
+    @property
+    def to_remember(self) -> bool:
+        return any(fact_to_remember(each.words) for each in self.parts)
+
+    @property
+    def answer(self) -> str:
+        """The words of who asks alone."""
+        return _joined([each for each in self.parts if each.author_id == self.user_id])
+
+
+@dataclass
+class CommandResult:
+    """What came of what was said about the thread: `bound` is its RFP by then.
+
+    `under`: what it was bound to when each request was said. `linked`: the last link was made; `refused`: it was not.
+    """
+
+    bound: str
+    notes: list[str] = field(default_factory=list)
+    under: list[str] = field(default_factory=list)
+    linked: bool = False
+    refused: bool = False
+
+    @property
+    def scopes(self) -> list[str]:
+        """The RFPs that requests are about which name none: of a thread that was bound to none, the one it got."""
+        return list(dict.fromkeys(each or self.bound for each in self.under)) or [self.bound]
+
+
+async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTurn:
+    """See `ConversationActivities.begin_turn`."""
+    thread, number = turn.thread, turn.turn
+    async with deps.database.begin() as tx:
+        is_open = await ConversationStore(tx).current_step(thread, number, 1)  # nothing is stored meanwhile
+        marks = await ConversationStore(tx).snapshot(thread)
+        if not is_open:
+            return BegunTurn(marks)  # it is settled: whoever asks comes late, and is told so by its next step
+        plan = await TurnStore(tx).plan(thread, number)
+        route = plan.route if plan else await _choose_route(deps, tx, turn, marks)
+        if plan is None:
+            await TurnStore(tx).begin(thread, number, route)
+        marks = await ConversationStore(tx).snapshot(thread)
+    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
+    return _begun(turn, marks, route)
+
+
+async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> BegunTurn:
+    """See `ConversationActivities.pass_to_operator`."""
+    turn = ConversationTurn(request.thread, request.turn)
+    async with deps.database.begin() as tx:
+        plan = await TurnStore(tx).plan(turn.thread, turn.turn)
+        if plan is None:
+            raise Permanent("This turn has no route yet, so it cannot continue.")
+        if plan.route.agent is Agent.OPERATOR:
+            route = plan.route  # an earlier try has passed it on
+        else:
+            route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+            await TurnStore(tx).reroute(turn.thread, turn.turn, route)
+        return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
+
+
+async def _choose_route(
+    deps: ConversationDeps, tx: Transaction, turn: ConversationTurn, marks: ConversationSnapshot
+) -> TurnRoute:
+    """Somebody who has said to stop is not asked anything; what came after that is for the next turn."""
+    thread = turn.thread
+    handover = await HandoverStore(tx).open_for(thread)
+    if marks.stop_due:
+        return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
+    taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
+    if handover and handover.taken_by:
+        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+    route = await _route_by_rules(deps, tx, turn, marks, taken)
+    overhears = not marks.addressed_due and await ConversationStore(tx).has_several_people(thread)
+    return replace(route, relays=handover is not None, overhears=overhears)
+
+
+async def _route_by_rules(
+    deps: ConversationDeps,
+    tx: Transaction,
+    turn: ConversationTurn,
+    marks: ConversationSnapshot,
+    taken: Sequence[TurnMessage],
+) -> TurnRoute:
+    """The way of what was taken up, where no person has the thread."""
+    thread = turn.thread
+    said = read_input(taken, addressed=marks.addressed_due)
+    bound, trouble = await _bound(tx, thread)
+    done = await _run_thread_commands(deps, tx, thread, said, bound)
+    split = len(done.scopes) > 1 and not find_rfp_ids(said.words)
+    if done.refused or split:
+        return _reply_by_rule("\n".join([*done.notes, *([left_undone_text()] if said.words else [])]))
+    resumes = await _resumed(tx, thread, said)
+    if not said.words and done.notes and not (resumes and done.linked):
+        return _reply_by_rule("\n".join(done.notes))
+    if resumes and not said.answer and not done.linked:
+        return await _asked_again(tx, thread, resumes)
+    pending = "\n".join(await TurnStore(tx).request_texts(thread, resumes)) if resumes else ""
+    words = said.answer if resumes else said.words
+    request = RouteRequest(words, thread.channel, thread.ts, pending, resumes, done.scopes[0], said.addressed)
+    chosen = routing.choose_route(request)
+    if said.addressed and not done.notes and _wants_help(thread, taken, marks):
+        told = help_text(available_tools(deps.registry, deps.services))
+        return replace(_reply_by_rule(told), missing=chosen.missing)
+    if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
+        trouble = ""  # the thread's RFP is nothing to this turn
+    route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
+    cut = route.branch in (Branch.C, Branch.D) and said.too_long
+    notes = (*route.notes, questions.truncation_notice()) if cut else route.notes
+    return replace(route, notes=notes, remembers=said.addressed and said.to_remember)
+
+
+async def _checked(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, route: TurnRoute, notes: Sequence[str], bound: str
+) -> TurnRoute:
+    """The way with what is to be said about it; an RFP that does not exist ends the turn."""
+    named = route.scope.origin is ScopeSource.MESSAGE
+    before = route.scope.origin is ScopeSource.BINDING and route.scope.rfp_id != bound
+    also = asked_before_text(route.scope.rfp_id) if before else routing.multiple_rfps_notice(route.scope)
+    told = tuple(filter(None, dict.fromkeys((*notes, also))))
+    if named:
+        try:
+            found = await RfpStore(tx).get(thread.team, route.scope.rfp_id)
+        except RfpNotFound as error:
+            return replace(_reply_by_rule("\n".join((*told, unknown_rfp_text(error)))), scope=route.scope)
+        route = replace(route, scope=replace(route.scope, rfp_id=found.rfp_id))
+    if route.branch is Branch.C:
+        return replace(route, ends=OutcomeKind.ASKED, reply=ask_for_rfp_id(deps.bot_name), notes=told)
+    return replace(route, notes=told)
+
+
+async def _run_thread_commands(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, said: RoutingInput, bound: str
+) -> CommandResult:
+    """Do what was said about the thread, in its order, and say so; a request counts with the RFP it then has."""
+    done = CommandResult(bound)
+    for part in said.parts:
+        if isinstance(part.command, LinkCommand):
+            await _link(deps, tx, thread, part.command, part.author_id, done)
+        elif part.command:
+            done.notes.append(await _where(deps, tx, thread))
+        else:
+            done.under.append(done.bound)
+    return done
+
+
+async def _link(
+    deps: ConversationDeps, tx: Transaction, thread: Thread, link: LinkCommand, user_id: str, done: CommandResult
+) -> None:
+    done.bound, done.linked, done.refused = "", False, True
+    if not link.rfp_id:
+        done.notes.append(no_rfp_id_text(deps.bot_name))
+        return
+    try:
+        made = await RfpStore(tx).bind(thread, link.rfp_id, user_id)
+    except RfpNotFound as error:
+        done.notes.append(unknown_rfp_text(error))
+        return
+    done.notes.append(bound_text(made))
+    done.bound, done.linked, done.refused = made.rfp.rfp_id, True, False
+
+
+async def _where(deps: ConversationDeps, tx: Transaction, thread: Thread) -> str:
+    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING)
+    if not bound:
+        return unbound_text(deps.bot_name)
+    try:
+        return binding_text(await RfpStore(tx).get(thread.team, bound))
+    except RfpNotFound as error:
+        return deleted_rfp_text(error)
+
+
+def _begun(turn: ConversationTurn, marks: ConversationSnapshot, route: TurnRoute) -> BegunTurn:
+    operator = route.agent is Agent.OPERATOR
+    return BegunTurn(
+        marks,
+        route.agent,
+        ProtocolState(scope=route.scope.rfp_id) if operator else None,
+        route.ends,
+        route.branch.falls_through and not operator,
+        route.about,
+        turn_id(turn.thread, turn.turn),
+        max_turns=MAX_STEPS if operator else 0,
+        behind=route.behind,
+        relays=route.relays,
+        overhears=route.overhears,
+    )
+
+
+async def _bound(tx: Transaction, thread: Thread) -> tuple[str, str]:
+    """The RFP of the thread, or what is wrong with it."""
+    bound = (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")
+    try:
+        return (bound, "") if not bound else ((await RfpStore(tx).get(thread.team, bound)).rfp_id, "")
+    except RfpNotFound as error:
+        return "", deleted_rfp_text(error)
+
+
+async def _resumed(tx: Transaction, thread: Thread, said: RoutingInput) -> int:
+    """The turn whose question is answered here; 0 for none."""
+    if not said.addressed or said.by_job or phrases.is_close(said.answer):
+        return 0
+    asked = (await TurnStore(tx).open_questions(thread)).get(said.user_id)
+    before = await TurnStore(tx).settled(thread, asked.turn) if asked else None
+    return 0 if not asked or before is None or routing.is_new_request(said.answer, before.answer) else asked.turn
+
+
+async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
+    """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
+    before = await TurnStore(tx).settled(thread, turn)
+    reply = before.answer if before else ""
+    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+
+
+def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
+    """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
+
+    An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
+    what it has said: nobody wants help by it.
+    """
+    fresh = [each for each in taken if has_content(each) and not each.edit_of]
+    return bool(fresh) and not any(each.files or _is_request(thread, each, marks) for each in fresh)
+
+
+def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
+    wanted = extract_intent(said.text)
+    if wanted:
+        return wanted.type is not IntentType.HELP
+    named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
+    return bool(said.text.strip()) and (bool(marks.open_question) or not named)
+
+
+def _reply_by_rule(reply: str) -> TurnRoute:
+    """A turn that was about the thread alone."""
+    return TurnRoute(Agent.COPILOT, Branch.A, Scope(), ends=OutcomeKind.TOLD, reply=reply)
+
+
+def read_input(taken: Sequence[TurnMessage], *, addressed: bool) -> RoutingInput:
+    """What counts for the rules.
+
+    An edited message was said before, and counts no second time. Beside what is addressed to the bot, words of its
+    writers that call nobody count; what others say to each other is for the model alone. What a job asks counts where
+    nobody writes, and is never about the thread itself.
+    """
+    fresh = [each for each in taken if not each.edit_of]
+    people = [each for each in fresh if not is_job_question(each.message_id)]
+    by_job = bool(fresh) and not people
+    talk = people or fresh
+    newest = max(reversed(talk), key=lambda each: each.addressed) if talk else None
+    user = newest.author_id if newest else ""
+    askers = {each.author_id for each in talk if each.addressed} or {user}
+    counting = [each for each in talk if each.text != DELETED and (not addressed or _counts(each, askers))]
+    parts = tuple(_part(each, obeyed=addressed and not by_job) for each in counting)
+    return RoutingInput(parts, user, addressed, by_job)
+
+
+def waits_for_next_turn(route: TurnRoute, sensitive_words: Sequence[str] = ()) -> Callable[[TurnMessage], bool]:
+    """What a turn that is under way leaves for the next one, whose rules see it: what is said about the thread itself,
+    to the operator what is about another RFP than the turn, and to the conversational agent what needs a decision of
+    its own: a sensitive topic, and what is addressed to it in a turn that only overhears."""
+    scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
+
+    def stays(taken: TurnMessage) -> bool:
+        if _command(taken) is not None and not is_job_question(taken.message_id):
+            return True
+        if route.agent is Agent.COPILOT and (
+            (route.overhears and taken.addressed) or sensitive_topics(taken.text, sensitive_words)
+        ):
+            return True
+        return bool(scope) and find_rfp_ids(taken.text)[:1] not in ((), (scope,))
+
+    return stays
+
+
+def has_content(taken: TurnMessage) -> bool:
+    """Whether anything is left of a message: it may have been deleted since it was taken up."""
+    return taken.text != DELETED
+
+
+def _counts(taken: TurnMessage, askers: set[str]) -> bool:
+    return taken.addressed or (taken.author_id in askers and "<@" not in taken.text)
+
+
+def _part(taken: TurnMessage, *, obeyed: bool) -> InputPart:
+    command = _command(taken) if obeyed else None
+    words = "" if command else "\n".join([taken.text, *(file.name for file in taken.files)]).strip()
+    whole = questions.normalise_question(words)
+    kept = questions.truncate_question(whole)
+    return InputPart(taken.author_id, kept, command, cut=kept != whole)
+
+
+def _command(taken: TurnMessage) -> ThreadCommand | None:
+    return None if taken.files else parse_thread_command(questions.normalise_question(taken.text))
+
+
+def _joined(parts: Sequence[InputPart]) -> str:
+    return "\n".join(filter(None, (each.words for each in parts)))
+
+
+def bound_text(made: RfpBinding) -> str:
+    """A binding is confirmed, with what it replaced."""
+    named = _rfp_name(made.rfp)
+    if made.before == made.rfp.rfp_id:
+        return f"This thread is already bound to {named}."
+    was = f" It was bound to `{made.before}` before." if made.before else ""
+    return f"This thread is now bound to {named}.{was}"
+
+
+def binding_text(rfp: Rfp) -> str:
+    due = f", due {rfp.due_date:%Y-%m-%d}" if rfp.due_date else ""
+    return f"This thread is bound to {_rfp_name(rfp)}: {rfp.status.replace('_', ' ')}{due}."
+
+
+def unbound_text(bot_name: str) -> str:
+    return f"This thread is not bound to an RFP. Bind it with: `@{bot_name} link rfp_...`"
+
+
+def no_rfp_id_text(bot_name: str) -> str:
+    return f"That is not an RFP id, so nothing was bound. Write it like this: `@{bot_name} link rfp_abc123`"
+
+
+def unknown_rfp_text(error: RfpNotFound) -> str:
+    """Nothing is done about an RFP that does not exist; the error names the nearest ids."""
+    words = str(error)
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('?') else '.'} Nothing was done."
+
+
+def left_undone_text() -> str:
+    """Told with what was said about the thread, where nobody knows which RFP a request beside it is about."""
+    return "I did nothing else that you asked for. Please write the rest again."
+
+
+def asked_before_text(rfp_id: str) -> str:
+    """A request was said before its thread was bound to another RFP."""
+    return f"Your earlier request is about `{rfp_id}`."
+
+
+def deleted_rfp_text(error: RfpNotFound) -> str:
+    """The thread's RFP was deleted since it was bound."""
+    words = str(error).split(";")[0]
+    return f"This thread is bound to an RFP that no longer exists: {words}. Bind it to another one."
+
+
+def _rfp_name(rfp: Rfp) -> str:
+    client = f" for {rfp.client}" if rfp.client else ""
+    return f"`{rfp.rfp_id}` ({rfp.title}{client})"
