@@ -25,8 +25,8 @@ from threadline.db.agent_role import agent_database
 from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.investigator.activities import LiveAgentActivities
-from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
-from threadline.investigator.workspace import Attachment, Workspaces, sweep_periodically
+from threadline.investigator.store import AgentStore, AttachedFile, TurnClaim, TurnOutcome
+from threadline.investigator.workspace import Workspaces, sweep_periodically
 from threadline.models.model import (
     ChatModel,
     Completion,
@@ -100,7 +100,7 @@ class ScriptedActivities(LiveAgentActivities):
         super().__init__(database, workspaces, cast(Any, None))  # no agent is used
         self._root, self._home = root, home
 
-    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[Attachment]) -> TurnEnded:
+    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
         rates = FaultRates.read(self._home)
         random = seeded_random(f"{rates.seed}:{claim.bug_id}:{claim.turn}:{claim.attempt}")
         self._write_workspace(claim, full=random.random() < rates.disk_full)

@@ -22,7 +22,8 @@ from tests.support.conversation_store import (
 from threadline.conversations.model.conversation import OutcomeKind, Refusal
 from threadline.conversations.store import conversation
 from threadline.conversations.store.messages import MessageStore
-from threadline.conversations.store.turns import TurnStore
+from threadline.conversations.store.turns import TurnPlan, TurnStore
+from threadline.operator.model.routing import Agent, Branch, TurnRoute
 from threadline.slack.model import FileRef
 
 
@@ -110,6 +111,27 @@ async def test_first_settlement_of_a_turn_is_kept(talk: StoredConversation) -> N
         assert await TurnStore(tx).settled(THREAD, 2) is None
     assert settled is not None
     assert (settled.kind, settled.answer, settled.posted_at) == (OutcomeKind.ANSWERED, "the first", None)
+
+
+async def test_turn_that_runs_is_no_settled_turn(talk: StoredConversation) -> None:
+    await talk.hear(mention(1))
+    await talk.turn(1, "Which?", kind=OutcomeKind.ASKED, question="Which?")
+    await talk.hear(mention(2, "this one"))
+    async with talk.database.begin() as tx:
+        await TurnStore(tx).begin(THREAD, 2, TurnRoute(Agent.OPERATOR, Branch.D))
+        await TurnStore(tx).set_context(THREAD, 2, "Everything.", "", [])
+        assert await TurnStore(tx).settled(THREAD, 2) is None
+        assert list(await TurnStore(tx).open_questions(THREAD)) == [REPORTER]
+    marks = await talk.marks()
+    assert (marks.turn, marks.unposted_turns, marks.open_question) == (1, (), "Which?")
+    await talk.store(stop(3))
+    assert (await talk.marks()).open_question == "", "whoever was asked said to stop, though another turn has begun"
+    await talk.settle(2, "It is this one.")
+    async with talk.database.begin() as tx:
+        plan, settled = await TurnStore(tx).plan(THREAD, 2), await TurnStore(tx).settled(THREAD, 2)
+    assert plan == TurnPlan(TurnRoute(Agent.OPERATOR, Branch.D))
+    assert settled
+    assert (settled.kind, settled.answer) == (OutcomeKind.ANSWERED, "It is this one.")
 
 
 async def test_turn_settled_by_two_workers_has_one_answer(talk: StoredConversation, other: StoredConversation) -> None:

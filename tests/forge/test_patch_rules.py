@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.forge.diffs import BLOB, change, rename
 from threadline.errors import Permanent
-from threadline.forge.patches import FixLimits, check_diff, check_index, check_path, check_size, check_sources
+from threadline.forge import patches
+from threadline.forge.patches import check_diff, check_index, check_path, check_size, check_sources
 
 CI = [
     ".github/workflows/x.yml",
@@ -118,18 +119,25 @@ def test_copy_of_a_forbidden_path_is_refused(path: str) -> None:
         check_sources(f"1\t1\tx\0000\t0\t{path}\0".encode())
 
 
-def test_fix_too_big_to_review_is_refused() -> None:
+@pytest.mark.parametrize(("limit", "most", "why"), [("MAX_FILES", 2, "2 files"), ("MAX_LINES", 4, "4 lines")])
+def test_fix_too_big_to_review_is_refused(monkeypatch: pytest.MonkeyPatch, limit: str, most: int, why: str) -> None:
     both = b"1\t1\ta\0" + b"2\t0\tb\0"
-    check_size(both, FixLimits(files=2, lines=4))
-    for limits, why in ((FixLimits(files=1), "2 files"), (FixLimits(lines=3), "4 lines")):
-        with pytest.raises(Permanent, match=why):
-            check_size(both, limits)
-        with pytest.raises(Permanent, match=why):
-            check_index(record("a") + record("b") + both, limits)
+    monkeypatch.setattr(patches, limit, most)
+    check_size(both)
+    monkeypatch.setattr(patches, limit, most - 1)
+    with pytest.raises(Permanent, match=why):
+        check_size(both)
+    with pytest.raises(Permanent, match=why):
+        check_index(record("a") + record("b") + both)
+
+
+def test_fix_of_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     accented = change("a", new="\u00e9" * 10)
-    check_diff(accented, FixLimits(bytes=len(accented.encode())))
+    monkeypatch.setattr(patches, "MAX_BYTES", len(accented.encode()))
+    check_diff(accented)
+    monkeypatch.setattr(patches, "MAX_BYTES", len(accented))
     with pytest.raises(Permanent, match="bytes long"):
-        check_diff(accented, FixLimits(bytes=len(accented)))
+        check_diff(accented)
 
 
 @given(st.text())

@@ -25,7 +25,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline_devstack.slack import identity
 
-SOCKET = GatewayConfig("socket", app_token=identity.APP_TOKEN, port=0)
+SOCKET = GatewayConfig(app_token=identity.APP_TOKEN, port=0)
 ROUTING = RoutingConfig(identity.REPORTS, identity.SUMMARIES, identity.ESCALATIONS, identity.BOT_USER, identity.BOT_ID)
 
 

@@ -23,7 +23,7 @@ from threadline_devstack.slack import identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-HTTP = GatewayConfig("http", signing_secret="secret", port=0)
+HTTP = GatewayConfig(signing_secret="secret", port=0)
 Start = Callable[[GatewayConfig], None]
 
 

@@ -165,7 +165,7 @@ async def test_damaged_payload_is_never_answered_by_an_error(
     answers: list[int] = [0] * len(sent)
     router = EventRouter(ROUTING, temporal, threads)
     async with (
-        serving(GatewayConfig("http", signing_secret=SECRET, port=0), router, slack, temporal, 100) as process,
+        serving(GatewayConfig(signing_secret=SECRET, port=0), router, slack, temporal, 100) as process,
         ClientSession(f"http://127.0.0.1:{process.port}") as http,
     ):
 

@@ -164,7 +164,7 @@ async def test_dead_or_refused_address_is_asked_for_again(
 
 
 async def test_refused_app_token_is_named(slack: AsyncWebClient, temporal: Client, threads: ThreadLookup) -> None:
-    config = GatewayConfig("socket", app_token="xapp-revoked", port=0)
+    config = GatewayConfig(app_token="xapp-revoked", port=0)
 
     with pytest.raises(Permanent, match="SLACK_APP_TOKEN"):
         await GatewayServer(config, EventRouter(ROUTING, temporal, threads), slack, temporal).run(asyncio.Event())

@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
-from threadline.forge.git import Git
 from threadline.forge.pull_requests import FixRequest, PullRequests
-from threadline.investigator.workspace import Attachment, Workspaces
+from threadline.investigator.store import AttachedFile
+from threadline.investigator.workspace import Workspaces
 
 CART = "def total(items):\n    return sum(items) + 1\n"
 
@@ -154,7 +154,7 @@ async def test_what_the_agent_writes_is_never_run_by_git(workspaces: Workspaces,
 
 
 async def test_leftovers_of_an_attempt_are_gone_at_the_next_opening(workspaces: Workspaces) -> None:
-    async with workspaces.open("BUG-1", {}, {}, [Attachment("old.png", b"1")]) as workspace:
+    async with workspaces.open("BUG-1", {}, {}, [AttachedFile("old.png", b"1")]) as workspace:
         (workspace.path / "shop" / "src" / "cart.py").write_text("half done")
         (workspace.path / "stray").write_text("x")
     async with workspaces.open("BUG-1", {}, {}) as again:
@@ -179,7 +179,7 @@ async def test_attachments_get_safe_and_unique_names(workspaces: Workspaces, tmp
         "x" * 400 + ".png",
         "--help",
     ]
-    attachments = [Attachment(name, str(number).encode()) for number, name in enumerate(names)]
+    attachments = [AttachedFile(name, str(number).encode()) for number, name in enumerate(names)]
     async with workspaces.open("BUG-1", {}, {}, attachments) as workspace:
         files = sorted((workspace.path / "attachments").iterdir(), key=lambda file: int(file.read_bytes()))
     kept = [file.name for file in files]
@@ -294,7 +294,7 @@ async def test_missing_commit_or_repository_is_named(
 
 async def test_repositories_lie_side_by_side(tmp_path: Path, shop: GitRepository) -> None:
     shop.git("clone", "-q", "--bare", ".", str(tmp_path / "api.git"))
-    workspaces = Workspaces(tmp_path / "work", [str(shop.path), str(tmp_path / "api.git")], git=Git())
+    workspaces = Workspaces(tmp_path / "work", [str(shop.path), str(tmp_path / "api.git")])
     async with workspaces.open("BUG-1", {}, {}) as workspace:
         (workspace.path / "api" / "new.py").write_text("x\n")
         assert set(workspace.base) == {"shop", "api"}

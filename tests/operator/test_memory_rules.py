@@ -94,7 +94,7 @@ def test_failures_are_remembered_once_each_and_five_at_most() -> None:
     same = replace(END, used=[failed("team.get", kind=ToolKind.READ)] * 9)
     many = replace(END, used=[failed(f"tool.{n}", kind=ToolKind.READ) for n in "abcdefgh"])
     assert len(of(same, MemoryKind.PROCEDURAL)) == 1
-    assert len(of(many, MemoryKind.PROCEDURAL)) == memory.MOST_FAILURES
+    assert len(of(many, MemoryKind.PROCEDURAL)) == memory.MAX_FAILURES
 
 
 def test_failure_of_a_made_up_tool_has_no_name() -> None:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from threadline.models.model import ToolKind
 from threadline.operator.model.protocol import (
-    MOST_LOADED,
+    MAX_LOADED,
     FinalText,
     FinalTextRule,
     ProtocolRefusal,
@@ -152,7 +152,7 @@ def test_proposal_that_names_an_rfp_is_held_to_the_rules_of_a_change() -> None:
 
 
 def test_turn_without_a_scope_loads_a_limited_number_of_rfps() -> None:
-    state = having(FREE, *((ToolKind.LOAD, f"rfp_{number}", True) for number in range(MOST_LOADED)))
+    state = having(FREE, *((ToolKind.LOAD, f"rfp_{number}", True) for number in range(MAX_LOADED)))
     assert check(state, ToolRequest(ToolKind.LOAD, "rfp_0")) is None
     assert "rfp_get" in refused(state, ToolRequest(ToolKind.LOAD, "rfp_more"))
 

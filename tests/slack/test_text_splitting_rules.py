@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from threadline.slack.text_splitting import SMALLEST_LIMIT, split
+from threadline.slack.text import SMALLEST_LIMIT, split_markdown
 
 WORDS = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters="`~"), min_size=1, max_size=40)
 GAPS = st.sampled_from([" ", "  ", "\n", "\n\n", "\n\n\n", "\t", "\n    ", "\u00a0", "\r\n"])
@@ -17,20 +17,20 @@ TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=120).map(lambda pairs: "".join
 
 @given(GAPS | st.just(""), TEXTS, st.integers(SMALLEST_LIMIT, 400))
 def test_no_word_is_lost_or_cut(begin: str, text: str, limit: int) -> None:
-    pieces = split(begin + text, limit)
+    pieces = split_markdown(begin + text, limit)
     assert " ".join(pieces).split() == text.split()
     assert all(piece.strip() and len(piece) <= limit for piece in pieces)
 
 
 def test_word_after_a_short_one_is_not_cut() -> None:
     word = "x" * 80
-    assert split(f"see {word} and more of the same", 100) == ["see", f"{word}", "and more of the same"]
+    assert split_markdown(f"see {word} and more of the same", 100) == ["see", f"{word}", "and more of the same"]
 
 
 @given(st.lists(st.sampled_from(TOKENS)).map("".join), st.integers(SMALLEST_LIMIT, 300))
 @example(" " * 150 + "x", 100)
 def test_pieces_fit_and_hold_something_whatever_the_text(text: str, limit: int) -> None:
-    pieces = split(text, limit)
+    pieces = split_markdown(text, limit)
     assert all(piece.strip() and len(piece) <= limit for piece in pieces)
     assert bool(pieces) == bool(text.strip())
 
@@ -41,7 +41,7 @@ def test_code_stays_code_in_every_piece(plan: list[tuple[bool, int]], limit: int
     chapters = [(is_code, "\n".join(next(words) + "-" * 9 for _ in range(count))) for is_code, count in plan]
     text = "\n\n".join(f"```python\n{body}\n```" if is_code else body for is_code, body in chapters)
     seen: list[str] = []
-    for piece in split(text, limit):
+    for piece in split_markdown(text, limit):
         inside = False
         for line in piece.split("\n"):
             if FENCE.fullmatch(line):
@@ -54,22 +54,22 @@ def test_code_stays_code_in_every_piece(plan: list[tuple[bool, int]], limit: int
 
 
 def test_indentation_of_code_is_kept() -> None:
-    pieces = split("```\n" + "\n".join("    deep()" for _ in range(40)) + "\n```", 100)
+    pieces = split_markdown("```\n" + "\n".join("    deep()" for _ in range(40)) + "\n```", 100)
     assert all(line == "    deep()" for piece in pieces for line in piece.split("\n")[1:-1])
 
 
 def test_word_longer_than_a_piece_is_cut() -> None:
     word = "x" * 1_000
-    assert "".join(split(word, 100)) == word
+    assert "".join(split_markdown(word, 100)) == word
 
 
 @pytest.mark.parametrize(("wide", "narrow"), [("\n\n", "\n"), ("\n", " ")])
 def test_widest_gap_of_the_last_two_thirds_is_taken(wide: str, narrow: str) -> None:
     begin = "a" * 40 + wide + "b" * 15
-    assert split(begin + narrow + "c" * 80, 100)[0] == "a" * 40
-    assert split(begin + wide + "c" * 80, 100)[0] == begin
+    assert split_markdown(begin + narrow + "c" * 80, 100)[0] == "a" * 40
+    assert split_markdown(begin + wide + "c" * 80, 100)[0] == begin
 
 
 def test_limit_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 100"):
-        split("text", SMALLEST_LIMIT - 1)
+        split_markdown("text", SMALLEST_LIMIT - 1)

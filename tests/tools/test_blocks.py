@@ -7,7 +7,7 @@ import pytest
 
 from tests.slack.limits import check, legible, tables, words
 from threadline.slack.formatting import Rendered
-from threadline.tools.blocks import EMPTY, LONGEST_CELL, MOST_GROUPS, format_cell, format_label, render_records
+from threadline.tools.blocks import EMPTY, MAX_CELL, MAX_GROUPS, format_cell, format_label, render_records
 
 APPOINTMENT = {
     "appointment_id": "7",
@@ -143,8 +143,8 @@ def test_wide_table_tells_the_hidden_columns() -> None:
 
 
 def test_number_of_hidden_kinds_is_told() -> None:
-    kinds = messages(*((f"kind {number}", [{"a": 1}]) for number in range(MOST_GROUPS + 3)))
-    assert len(kinds) == MOST_GROUPS + 1
+    kinds = messages(*((f"kind {number}", [{"a": 1}]) for number in range(MAX_GROUPS + 3)))
+    assert len(kinds) == MAX_GROUPS + 1
     assert kinds[-1].text.startswith("3 more")
 
 
@@ -181,7 +181,7 @@ def test_value_is_one_line(value: object, told: str) -> None:
 def test_long_value_is_cut_at_a_word_and_after_redaction() -> None:
     assert format_cell("word " * 100) == "word " * 58 + "word…"
     told = format_cell("x" * 280 + " ghp_" + "a1B2" * 9)
-    assert len(told) <= LONGEST_CELL
+    assert len(told) <= MAX_CELL
     assert "ghp" not in told
 
 

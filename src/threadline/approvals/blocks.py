@@ -13,7 +13,7 @@ from typing import Any
 
 from threadline.approvals.model import APPROVE, CARD_KIND, REJECT, ApprovalDecision, button_value
 from threadline.slack.formatting import Block, Rendered, context, escape_all, mention, section
-from threadline.tools.blocks import EMPTY, LONGEST_LABEL, RenderedRecords, fits_whole, format_cell, format_label
+from threadline.tools.blocks import EMPTY, MAX_LABEL, RenderedRecords, fits_whole, format_cell, format_label
 
 MAX_LINES = 30
 """Lines of arguments on a card; of further ones it says how many."""
@@ -83,7 +83,7 @@ def format_moment(at: float) -> str:
 def fits_on_card(arguments: Mapping[str, Any]) -> bool:
     """Return whether a card shows all arguments of a call: nobody can decide what they cannot read."""
     values = [each for name, given in arguments.items() for each in _parts(name, given)]
-    fits = all(len(str(name)) <= LONGEST_LABEL and fits_whole(value, _MAX_VALUE) for name, value in values)
+    fits = all(len(str(name)) <= MAX_LABEL and fits_whole(value, _MAX_VALUE) for name, value in values)
     return fits and len(values) <= MAX_LINES and _room_left(_all_lines(arguments)) >= 0
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from threadline.cases.model import NoticeKind, Reason, Severity, SlaEventKind
 from threadline.cases.outcome import StoredOutcome
 from threadline.privacy.redaction import redact
-from threadline.slack import text_splitting
 from threadline.slack.formatting import (
     PART_LIMIT,
     Block,
@@ -22,7 +21,7 @@ from threadline.slack.formatting import (
     one_line,
     section,
 )
-from threadline.slack.text_splitting import split
+from threadline.slack.text import open_fence, split_markdown
 
 _REOPEN = "Write in this thread to reopen it."
 
@@ -64,7 +63,7 @@ class Findings:
 
 def findings_message(found: Findings) -> tuple[Rendered, ...]:
     """A headline, the agent's text in as many parts as it needs, and a last line with turn, cost and pull request."""
-    parts = split(_findings_text(found), PART_LIMIT)
+    parts = split_markdown(_findings_text(found), PART_LIMIT)
     title = redact(found.title)
     return tuple(
         Rendered(
@@ -171,11 +170,7 @@ def _findings_text(found: Findings) -> str:
         ("Evidence", "\n".join(evidence)),
         ("Recommended actions", "\n".join(actions)),
     )
-    written = [
-        f"## {name}\n\n{text.strip() + text_splitting.open_fence(text.strip())[1]}"
-        for name, text in sections
-        if text.strip()
-    ]
+    written = [f"## {name}\n\n{text.strip() + open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
     body = redact("\n\n".join(written)) or "The turn ended without a text."
     return escape_mentions(body, (found.reporter_id,))
 

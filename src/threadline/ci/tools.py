@@ -12,7 +12,7 @@ from threadline.tools.context import ToolContext
 from threadline.tools.model import RecordGroup, Risk, ToolResult
 from threadline.tools.registry import tool
 
-MOST_RUNS = 30
+MAX_RUNS = 30
 _READING = 40.0
 """Seconds: a run, its jobs, and the logs of some of them."""
 _SETTLES = 45.0
@@ -37,7 +37,7 @@ async def recent_runs(
     *,
     branch: Annotated[str, Field(max_length=250)] = "",
     status: Annotated[Outcome | None, Field(description="Only those of this status or outcome.")] = None,
-    limit: Annotated[int, Field(ge=1, le=MOST_RUNS)] = 10,
+    limit: Annotated[int, Field(ge=1, le=MAX_RUNS)] = 10,
 ) -> ToolResult:
     found = await context.services[Actions].recent(branch, status or "", limit)
     shown = [_record(each) for each in found]

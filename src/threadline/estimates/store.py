@@ -31,7 +31,7 @@ from threadline.estimates.tables import estimate_items, estimate_projects, estim
 from threadline.slack.model import Thread
 from threadline.threads.store import ThreadBindingStore
 
-_MOST_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
+_MAX_DAYS, _MOST_RATE, _MOST_PERCENT = 100_000, 1_000_000, 100
 _LATEST_QUOTE = 0
 _ID = re.compile(r"prj-\d+", re.IGNORECASE)
 _CURRENCY = re.compile("[A-Z]{3}")
@@ -247,5 +247,5 @@ def _checked(project_id: str, roles: Sequence[ProjectRole], given: Mapping[str, 
     if "role" in row and row["role"] not in (known := [role.name for role in roles]):
         raise EstimateRefused(f"{project_id} has no role {row['role']!r}; its roles: {', '.join(known) or 'none'}")
     if "days" in row:
-        check_number("the days of an item", row["days"], _MOST_DAYS)
+        check_number("the days of an item", row["days"], _MAX_DAYS)
     return row

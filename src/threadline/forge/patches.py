@@ -7,7 +7,6 @@ reads the diff, and these rules judge what git made of it, since a parser of our
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NoReturn
 
 from threadline.errors import Permanent
@@ -30,19 +29,11 @@ _BINARY = re.compile(r"^GIT binary patch$", re.MULTILINE)
 _MODE = re.compile(r"^(?:old|new) mode ", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class FixLimits:
-    """The biggest fix that a person can be expected to review: files, lines added and removed, bytes of the diff."""
-
-    files: int = 30
-    lines: int = 1_500
-    bytes: int = 200_000
+MAX_FILES, MAX_LINES, MAX_BYTES = 30, 1_500, 200_000
+"""The biggest fix that a person can be expected to review: files, lines added and removed, bytes of the diff."""
 
 
-DEFAULT_LIMITS = FixLimits()
-
-
-def check_diff(diff: str, limits: FixLimits = DEFAULT_LIMITS) -> None:
+def check_diff(diff: str) -> None:
     """Refuse a diff that git should not even read: none at all, one that is too big, one with binary data, and one that
     changes a mode.
 
@@ -56,36 +47,34 @@ def check_diff(diff: str, limits: FixLimits = DEFAULT_LIMITS) -> None:
         raise Permanent("the fix changes nothing: there is no pull request to open")
     if "\0" in diff or any("\ud800" <= character <= "\udfff" for character in diff):
         raise Permanent("the fix contains bytes that are not text: change text files in UTF-8 only")
-    if (size := len(diff.encode())) > limits.bytes:
-        raise Permanent(f"the fix is {size} bytes long, and the maximum is {limits.bytes}: ask for a smaller one")
+    if (size := len(diff.encode())) > MAX_BYTES:
+        raise Permanent(f"the fix is {size} bytes long, and the maximum is {MAX_BYTES}: ask for a smaller one")
     if binary := _BINARY.search(diff):
         _refuse_binary(_named_before(diff, binary.start()))
     if mode := _MODE.search(diff):
         _refuse_mode(_named_before(diff, mode.start()))
 
 
-def check_size(numstat: bytes, limits: FixLimits = DEFAULT_LIMITS) -> None:
+def check_size(numstat: bytes) -> None:
     """Refuse a diff with binary files, too many files or too many lines, before git reads a file of the repository.
 
     A copy of a big file takes one short line of a diff, and git holds all results in memory.
 
     Args:
         numstat: the output of `git apply --numstat -z`.
-        limits: how big the diff may be.
 
     Raises:
         Permanent: with a sentence on what is too much, or that names the binary file.
     """
-    _check_size(numstat.split(b"\0")[:-1], limits)
+    _check_size(numstat.split(b"\0")[:-1])
 
 
-def check_index(listed: bytes, limits: FixLimits = DEFAULT_LIMITS) -> None:
+def check_index(listed: bytes) -> None:
     """Refuse whatever is more than a small change of regular text files.
 
     Args:
         listed: the output of `git diff-index --cached --raw --numstat -z --no-renames`: for each file its modes and
             its path, then for each file its numbers of lines. A rename is a deleted file and a new one.
-        limits: how big the change may be.
 
     Raises:
         Permanent: with a sentence that names the path and what is wrong with it.
@@ -102,7 +91,7 @@ def check_index(listed: bytes, limits: FixLimits = DEFAULT_LIMITS) -> None:
             _check_mode(mode, path)
         if _NONE not in (old, new) and old != new:
             _refuse_mode(path)
-    _check_size(fields[2 * files :], limits)
+    _check_size(fields[2 * files :])
 
 
 def check_sources(numstat: bytes) -> None:
@@ -159,17 +148,17 @@ def _check_mode(mode: str, path: str) -> None:
     raise Permanent(f"the fix touches {path}, which is {kind}: only regular files may change")
 
 
-def _check_size(records: Iterable[bytes], limits: FixLimits) -> None:
+def _check_size(records: Iterable[bytes]) -> None:
     files = lines = 0
     for record in records:
         added, removed, path = record.split(b"\t", 2)
         if added == b"-":
             _refuse_binary(path.decode("utf-8", "replace"))
         files, lines = files + 1, lines + int(added) + int(removed)
-    if files > limits.files:
-        raise Permanent(f"the fix changes {files} files, and the maximum is {limits.files}: ask for a smaller one")
-    if lines > limits.lines:
-        raise Permanent(f"the fix changes {lines} lines, and the maximum is {limits.lines}: ask for a smaller one")
+    if files > MAX_FILES:
+        raise Permanent(f"the fix changes {files} files, and the maximum is {MAX_FILES}: ask for a smaller one")
+    if lines > MAX_LINES:
+        raise Permanent(f"the fix changes {lines} lines, and the maximum is {MAX_LINES}: ask for a smaller one")
 
 
 def _refuse_binary(path: str) -> NoReturn:

@@ -20,7 +20,6 @@ from threadline.forge import patches
 from threadline.forge.git import Git
 from threadline.forge.github import GITHUB_API, GitHub, RemoteState
 from threadline.forge.mirrors import COMMIT
-from threadline.forge.patches import FixLimits
 from threadline.forge.remotes import Remote
 
 NAME = "Threadline"
@@ -71,8 +70,6 @@ class PullRequests:
         github_token: for git and the API of GitHub; without it the pushed branch is the pull request.
         github_api_url: the API of a GitHub Enterprise, whose host the repositories are then expected at; with it,
             repositories that are paths count as being there too.
-        limits: how big a fix may be.
-        git: runs the commands.
     """
 
     def __init__(
@@ -80,15 +77,12 @@ class PullRequests:
         repositories: Mapping[str, str],
         github_token: SecretStr | None = None,
         github_api_url: str | None = None,
-        *,
-        limits: FixLimits = patches.DEFAULT_LIMITS,
-        git: Git | None = None,
     ) -> None:
         self._host = (urlsplit(github_api_url or GITHUB_API).hostname or "").removeprefix("api.")
         self._paths_too = github_api_url is not None
         self._github = GitHub(github_api_url or GITHUB_API, github_token) if github_token else None
         self._remotes = {name: self._log_in(Remote.parse(url), github_token) for name, url in repositories.items()}
-        self._limits, self._git = limits, git or Git()
+        self._git = Git()
 
     async def open(self, request: FixRequest) -> OpenedPullRequest:
         """Push the fix to the case's one branch and see to its one draft; a repeated request changes nothing.
@@ -98,7 +92,7 @@ class PullRequests:
             Transient: the remote is away, asks to wait, or its branch moved meanwhile.
         """
         remote = self._remote(request.repository)
-        patches.check_diff(request.diff, self._limits)
+        patches.check_diff(request.diff)
         if not COMMIT.fullmatch(request.base):
             raise Permanent(f"{request.base!r} is not a commit id: give all of its hexadecimal digits")
         branch = _branch_of(request.bug_id)
@@ -150,7 +144,7 @@ class PullRequests:
     async def _clone(self, remote: Remote, name: str) -> AsyncIterator["FixClone"]:
         directory = Path(tempfile.mkdtemp(prefix="threadline-"))
         try:
-            yield FixClone(self._git, directory / "clone.git", remote, name, self._limits)
+            yield FixClone(self._git, directory / "clone.git", remote, name)
         finally:
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
@@ -167,10 +161,8 @@ class BranchTips:
 class FixClone:
     """A bare clone in a directory that its maker deletes."""
 
-    def __init__(
-        self, git: Git, git_dir: Path, remote: Remote, name: str, limits: FixLimits = patches.DEFAULT_LIMITS
-    ) -> None:
-        self._git, self._git_dir, self._remote, self._name, self._limits = git, git_dir, remote, name, limits
+    def __init__(self, git: Git, git_dir: Path, remote: Remote, name: str) -> None:
+        self._git, self._git_dir, self._remote, self._name = git, git_dir, remote, name
         self._env = {"GIT_INDEX_FILE": str(git_dir / "index-of-the-fix")} | _AUTHOR
 
     async def fetch(self, branch: str) -> BranchTips:
@@ -214,11 +206,11 @@ class FixClone:
             )
         failure = f"the fix does not fit {self._name} at {base[:12]}: {{reason}}; ask for it again"
         size = await self._output("apply", "--numstat", "-z", "-", stdin=diff, failure=failure)
-        patches.check_size(size, self._limits)
+        patches.check_size(size)
         await self._run("read-tree", base)
         await self._run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff, failure=failure)
         listed = await self._output("diff-index", "--cached", "--raw", "--numstat", "-z", "--no-renames", base)
-        patches.check_index(listed, self._limits)
+        patches.check_index(listed)
         sources = await self._output("apply", "--reverse", "--numstat", "-z", "-", stdin=diff, failure=failure)
         patches.check_sources(sources)
         return await self._run("write-tree")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import parse_qs
 
 import structlog
@@ -65,11 +65,10 @@ _log = structlog.stdlib.get_logger(__name__)
 class GatewayConfig:
     """How Slack reaches the gateway.
 
-    `mode` is `socket` (needs `app_token`) or `http` (needs `signing_secret`). The probes are served at `host` and
-    `port` in both. Port 0 takes any that is free.
+    With an `app_token` that is Socket Mode, else HTTP, which needs the `signing_secret`. The probes are served at
+    `host` and `port` in both. Port 0 takes any that is free.
     """
 
-    mode: Literal["socket", "http"]
     signing_secret: str = ""
     app_token: str = ""
     host: str = "127.0.0.1"
@@ -106,15 +105,14 @@ class GatewayServer:
             Permanent: a token or secret is missing or refused, or the port is taken.
         """
         config = self._config
-        if config.mode == "socket" and not config.app_token.strip():
-            raise Permanent("Socket Mode needs an app-level token: set SLACK_APP_TOKEN, or receive events by HTTP")
-        if config.mode == "http" and not config.signing_secret.strip():
-            raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or use Socket Mode")
+        socket_mode = bool(config.app_token.strip())
+        if not (socket_mode or config.signing_secret.strip()):
+            raise Permanent("HTTP events need a signing secret: set SLACK_SIGNING_SECRET, or SLACK_APP_TOKEN instead")
         async with AsyncExitStack() as opened:
             if self._catch_up:
                 opened.push_async_callback(self._catch_up.close)
             socket, endpoint = None, None
-            if config.mode == "socket":
+            if socket_mode:
                 socket = SocketModeConnection(self._events, config.app_token, self._slack, catch_up=self._catch_up)
                 opened.push_async_callback(socket.close)
             else:
@@ -126,7 +124,7 @@ class GatewayServer:
             elif self._catch_up:
                 self._catch_up.on_connected()
             if not stop.is_set():
-                _log.info("gateway_ready", mode=config.mode, port=port)
+                _log.info("gateway_ready", mode="socket" if socket_mode else "http", port=port)
             await stop.wait()
             await self._events.drain(DRAIN_TIMEOUT)
         _log.info("gateway_stopped", counts=dict(self._events.counts))

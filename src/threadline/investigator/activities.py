@@ -17,9 +17,9 @@ from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.runner import Investigator, TurnInput
 from threadline.investigator.session_store import PostgresSessionStore
-from threadline.investigator.store import AgentStore, CaseReader, TurnClaim, TurnOutcome
+from threadline.investigator.store import AgentStore, AttachedFile, CaseReader, TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
-from threadline.investigator.workspace import Attachment, Workspace, Workspaces
+from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.privacy.redaction import redact, redact_value
 
 LEASE = 30.0
@@ -73,7 +73,7 @@ class LiveAgentActivities(AgentActivities):
             attached = await self._attachments(claim)
             return await self._under_lease(claim, self._work(request, claim, attached))
 
-    async def _attachments(self, claim: TurnClaim) -> list[Attachment]:
+    async def _attachments(self, claim: TurnClaim) -> list[AttachedFile]:
         """The case's files.
 
         Raises:
@@ -83,9 +83,9 @@ class LiveAgentActivities(AgentActivities):
         files = await self._store.attachments(claim.bug_id)
         if any(file.content is None and not file.error for file in files):
             raise Transient("A file was attached when the turn started: the turn is retried once the file is fetched.")
-        return [Attachment(file.name, file.content) for file in files if file.content is not None]
+        return files
 
-    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[Attachment]) -> TurnEnded:
+    async def _work(self, request: TurnRequest, claim: TurnClaim, attached: list[AttachedFile]) -> TurnEnded:
         budget = min(request.limits.turn_budget_usd, request.limits.case_budget_usd - claim.cost_usd)
         if budget <= 0:
             limit = request.limits.case_budget_usd

@@ -89,12 +89,14 @@ class TurnOutcome:
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """`content` is None when the file could not be had, for the reason that `error` gives."""
+    """A file that somebody attached in Slack; `name` is theirs, and may be anything.
+
+    `content` is None when the file could not be had, for the reason that `error` gives.
+    """
 
     name: str
-    mimetype: str
     content: bytes | None
-    error: str
+    error: str = ""
 
 
 class AgentStore:
@@ -171,12 +173,12 @@ class AgentStore:
         """What was attached to the case's messages, in the order in which it came."""
         async with self._database.connect() as connection:
             found = await connection.exec_driver_sql(
-                "SELECT DISTINCT ON (file_id) id, name, mimetype, content, error FROM agent_attachments"
+                "SELECT DISTINCT ON (file_id) id, name, content, error FROM agent_attachments"
                 " WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id",
                 (bug_id,),
             )
             ordered = sorted(found.mappings(), key=lambda row: row["id"])
-        return [AttachedFile(row["name"], row["mimetype"], row["content"], row["error"]) for row in ordered]
+        return [AttachedFile(row["name"], row["content"], row["error"]) for row in ordered]
 
 
 class CaseReader:

@@ -6,7 +6,6 @@ import shutil
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -16,6 +15,7 @@ from threadline.forge import locks, remotes
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Export, Mirrors
 from threadline.investigator.cancellation import run_to_end
+from threadline.investigator.store import AttachedFile
 
 ATTACHMENTS = "attachments"
 OPEN_WAIT = 30.0
@@ -24,14 +24,6 @@ _BUG_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _NAME_BYTES = 120
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Attachment:
-    """A file that somebody attached in Slack; `name` is theirs, and may be anything."""
-
-    name: str
-    content: bytes
 
 
 class Workspace:
@@ -55,7 +47,6 @@ class Workspaces:
     Args:
         root: a directory of ours; it gets `mirrors`, `cases` and `scratch`.
         repositories: URLs or paths; the last part of each is its name in a workspace.
-        git: runs the commands.
         open_wait: seconds to wait for an earlier attempt that still holds a case's workspace.
         remove_wait: the same, for its removal.
     """
@@ -65,11 +56,10 @@ class Workspaces:
         root: Path,
         repositories: Sequence[str],
         *,
-        git: Git | None = None,
         open_wait: float = OPEN_WAIT,
         remove_wait: float = REMOVE_WAIT,
     ) -> None:
-        self._root, self._git = root.resolve(), git or Git()
+        self._root, self._git = root.resolve(), Git()
         self._repositories = remotes.repositories_by_name(repositories)
         self._mirrors = Mirrors(self._root / "mirrors", self._repositories, self._git)
         self._open_wait, self._remove_wait = open_wait, remove_wait
@@ -80,7 +70,7 @@ class Workspaces:
         bug_id: str,
         base: Mapping[str, str],
         diffs: Mapping[str, str],
-        attachments: Sequence[Attachment] = (),
+        attachments: Sequence[AttachedFile] = (),
     ) -> AsyncIterator[Workspace]:
         """Set a case's workspace up from nothing, and hold it.
 
@@ -88,7 +78,7 @@ class Workspaces:
             bug_id: the case; its workspace is always at the same path, which the agent's session remembers.
             base: the commit of each repository that the case started from; the default branch's head where missing.
             diffs: the changes that were kept, by repository, as `Workspace.diff` returned them.
-            attachments: written under safe and unique names.
+            attachments: those with a content are written under safe and unique names.
 
         Raises:
             Permanent: a repository cannot be cloned, or the changes do not fit it.
@@ -167,13 +157,14 @@ class Workspaces:
         return self._case(bug_id).with_name(f"{bug_id}.lock")
 
 
-def _write(folder: Path, attachments: Sequence[Attachment]) -> None:
+def _write(folder: Path, attachments: Sequence[AttachedFile]) -> None:
     folder.mkdir()
     taken: set[str] = set()
     for attachment in attachments:
-        name = _unique(_safe(attachment.name), taken)
-        with (folder / name).open("xb") as file:
-            file.write(attachment.content)
+        if attachment.content is not None:
+            name = _unique(_safe(attachment.name), taken)
+            with (folder / name).open("xb") as file:
+                file.write(attachment.content)
 
 
 def _safe(name: str) -> str:

@@ -16,7 +16,7 @@ from threadline.tools.model import Author
 JOB_QUESTION = r":run:[0-9]+$"
 """In the id of what a job asks, and in that of nothing else; a pattern of Python and of Postgres alike."""
 
-MOST_ARGUMENTS = 16_000
+MAX_ARGUMENTS = 16_000
 """Bytes of a job's arguments as JSON; larger ones are refused."""
 MAX_OPEN_JOBS = 200
 """Jobs of a team that are not finished; a further one is refused."""
@@ -172,7 +172,7 @@ def is_job_question(message_id: str) -> bool:
 
 
 STATUS_DIGEST, DEADLINE_REMINDER, FOLLOW_UP = "status_digest", "deadline_reminder", "follow_up"
-MOST_DAYS_BEFORE = 180
+MAX_DAYS_BEFORE = 180
 
 
 class _Arguments(BaseModel):
@@ -193,7 +193,7 @@ class DeadlineReminder(_Arguments):
 
     rfp_id: Annotated[str, Field(min_length=1, max_length=60, description="The RFP whose due date it is about.")]
     days_before: Annotated[
-        int, Field(ge=0, le=MOST_DAYS_BEFORE, description="How many days before the due date; at 9:00 of that day.")
+        int, Field(ge=0, le=MAX_DAYS_BEFORE, description="How many days before the due date; at 9:00 of that day.")
     ] = 3
     channel: Annotated[
         str | None, Field(max_length=40, description="Slack id of a channel to remind in. Null: in this thread.")

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from threadline.db.values import storable
 from threadline.jobs.model import (
     FINISHED,
+    MAX_ARGUMENTS,
     MAX_OPEN_JOBS,
-    MOST_ARGUMENTS,
     AgentJob,
     JobQuery,
     JobRefused,
@@ -25,8 +25,8 @@ from threadline.rfps.store import audit_values, operation_filter
 from threadline.tools.model import Author, Change
 
 _OPEN = (JobStatus.SCHEDULED, JobStatus.RUNNING)
-_LONGEST_TYPE = 100
-_LONGEST_ERROR = 2_000
+_MAX_TYPE = 100
+_MAX_ERROR = 2_000
 
 
 class JobStore:
@@ -45,7 +45,7 @@ class JobStore:
                 zone and a cron is given, or the team has too many open jobs.
         """
         type_ = " ".join(storable(new.job_type).split())
-        if not type_ or len(type_) > _LONGEST_TYPE:
+        if not type_ or len(type_) > _MAX_TYPE:
             raise JobRefused("a job needs a type")
         at, cron = new.schedule.at, storable(new.schedule.cron).strip()
         if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
@@ -141,7 +141,7 @@ class JobStore:
         over = JobStatus.FAILED if error else JobStatus.DONE
         then = case((job.status == JobStatus.CANCELLED, JobStatus.CANCELLED), (job.cron != "", "scheduled"), else_=over)
         here = update(agent_jobs).where(job.team == team, job.job_id == _plain(job_id), job.run_key == run_key)
-        outcome = {"result": result, "error": storable(error)[:_LONGEST_ERROR]}
+        outcome = {"result": result, "error": storable(error)[:_MAX_ERROR]}
         await self._tx.execute(here.values(status=then, finished_at=datetime.fromtimestamp(now, UTC), **outcome))
         return await self.get(team, job_id)
 
@@ -181,7 +181,7 @@ def _plain(job_id: str) -> str:
 
 
 def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
-    if fault := json_problem(new.arguments, MOST_ARGUMENTS):
+    if fault := json_problem(new.arguments, MAX_ARGUMENTS):
         raise JobRefused(f"the input of a job {fault}")
     return {
         "team": change.team,

@@ -24,7 +24,7 @@ MAX_CRON_LENGTH = 200
 
 _EXAMPLE = "such as `0 9 * * 1-5` for nine o'clock on workdays (minute, hour, day of the month, month, day of the week)"
 _DAY = 24 * 60
-_MOST_SHIFT = timedelta(hours=3)
+_MAX_SHIFT = timedelta(hours=3)
 """By which clocks are put back at a time."""
 _NO_ZONE = datetime(2000, 1, 1)  # noqa: DTZ001 - a time by any clocks
 
@@ -59,13 +59,13 @@ class Cron:
         zone = ZoneInfo(time_zone)
         found: set[datetime] = set()
         enough: datetime | None = None
-        start = moment.astimezone(zone).replace(tzinfo=None) - _MOST_SHIFT
+        start = moment.astimezone(zone).replace(tzinfo=None) - _MAX_SHIFT
         for local in CronSim(self.text, start):  # what the clocks show, as if they were never put forward or back
             if enough and local > enough:
                 break
             found |= {each for each in _times_shown(local, zone) if each > moment}
             if len(found) >= count and enough is None:
-                enough = local + _MOST_SHIFT  # what the clocks show twice may come between
+                enough = local + _MAX_SHIFT  # what the clocks show twice may come between
         return sorted(found)[:count]
 
 

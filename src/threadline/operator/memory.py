@@ -21,12 +21,12 @@ from threadline.tools.registry import wire_name
 _QUESTION = 5_000
 """Characters of a question, of which there are no more."""
 _REMEMBER = re.compile(r"\s*(?:please,?\s+)?remember(?:\s+that\b|\s*:)[\s,:]*(?P<what>\S.*)", re.IGNORECASE | re.DOTALL)
-MOST_FAILURES = 5
+MAX_FAILURES = 5
 MAX_PATTERNS = 5
 ARROW = " → "
 _PATTERN = 300
 """Bytes of a pattern as it is told."""
-MOST_TOOLS = 12
+MAX_TOOLS = 12
 """Of a pattern; a longer one is told by its beginning."""
 _REQUEST, _ANSWER, _FACT = 500, 400, 1_000
 """Characters of what was said that are kept."""
@@ -93,9 +93,9 @@ _WORDS = {
 }
 """The words that say the kind of a request, each with the beginnings of the words that it stands for."""
 _KINDS = {beginning: word for word, beginnings in _WORDS.items() for beginning in beginnings.split()}
-_LONGEST_BEGINNING = max(map(len, _KINDS))
+_MAX_BEGINNING = max(map(len, _KINDS))
 _LOOKED_AT = 2_000
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,12 @@ def request_kind(request: str) -> str:
     """The words of the list that a request has, in its order, such as "update status rfp"; never any other word."""
     found = dict[str, None]()
     for word in re.findall(r"[a-z]+", request[:_LOOKED_AT].lower()):
-        for length in range(min(len(word), _LONGEST_BEGINNING), 1, -1):
+        for length in range(min(len(word), _MAX_BEGINNING), 1, -1):
             if kind := _KINDS.get(word[:length]):
                 if len(word) - length <= 5:  # an ending, and not another word that begins alike
                     found[kind] = None
                 break
-    return " ".join(list(found)[:_MOST_WORDS]) or "request"
+    return " ".join(list(found)[:_MAX_WORDS]) or "request"
 
 
 def fact_to_remember(question: str) -> str:
@@ -192,14 +192,14 @@ def _pattern(end: EndedTurn) -> NewMemory | None:
     for each in done:
         if names[-1:] != [wire_name(each.tool)]:
             names.append(wire_name(each.tool))
-    return _procedural(end, ARROW.join(names[:MOST_TOOLS]), " ".join(dict.fromkeys(names)))
+    return _procedural(end, ARROW.join(names[:MAX_TOOLS]), " ".join(dict.fromkeys(names)))
 
 
 def _failures(end: EndedTurn) -> list[NewMemory]:
     """Each way in which a tool failed, once."""
     failed = dict.fromkeys((each.tool, each.status, each.code) for each in end.used if not each.succeeded)
     made = []
-    for tool, status, code in list(failed)[:MOST_FAILURES]:
+    for tool, status, code in list(failed)[:MAX_FAILURES]:
         name = wire_name(tool) if tool else "a tool that does not exist"
         fault = code or (
             ErrorCode.OUTCOME_UNKNOWN if status is ExecutionStatus.UNKNOWN else ErrorCode.TOOL_EXECUTION_FAILED
@@ -235,7 +235,7 @@ def _episode(end: EndedTurn) -> NewMemory:
             if each.succeeded and not each.kind.read_only and each.kind is not ToolKind.SPEAK
         )
     )
-    done = f"Changed by {', '.join(changes[:MOST_TOOLS])}." if changes else "Nothing was changed."
+    done = f"Changed by {', '.join(changes[:MAX_TOOLS])}." if changes else "Nothing was changed."
     text = f"{_asked_by(end)} {done} {_ENDED.get(end.kind, 'Answered')}: {answered}"
     return NewMemory(MemoryKind.EPISODIC, asked, text, end.user_id, end.thread.channel, end.rfp_id)
 

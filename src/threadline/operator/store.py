@@ -14,9 +14,9 @@ from threadline.db.text_search import any_word, words_shared
 from threadline.db.values import storable, storable_key
 from threadline.operator.tables import memories
 
-MOST_FACTS = 10
+MAX_FACTS = 10
 """That are remembered of one turn."""
-LONGEST_CUE, LONGEST_TEXT = 1_000, 4_000
+MAX_CUE, MAX_MEMORY_TEXT = 1_000, 4_000
 """Characters; the rest is cut off."""
 
 _ASKED = any_word(":question")
@@ -90,7 +90,7 @@ class Memory:
 
 def fact_keys(key: str) -> list[str]:
     """Under which a turn's facts are kept, one for each that somebody wanted to have remembered in it."""
-    return [key, *(f"{key}:said:{number}" for number in range(2, MOST_FACTS + 1))]
+    return [key, *(f"{key}:said:{number}" for number in range(2, MAX_FACTS + 1))]
 
 
 class MemoryStore:
@@ -109,10 +109,10 @@ class MemoryStore:
         when = datetime.fromtimestamp(now, UTC)
         rows = [
             vars(memory)
-            | {"cue": storable(memory.cue).strip()[:LONGEST_CUE], "text": told}
+            | {"cue": storable(memory.cue).strip()[:MAX_CUE], "text": told}
             | {"team": team, "key": storable_key(key), "at": when}
             for key, memory in new
-            if (told := storable(memory.text).strip()[:LONGEST_TEXT])
+            if (told := storable(memory.text).strip()[:MAX_MEMORY_TEXT])
         ]
         if rows:
             await self._connection.execute(insert(memories).values(rows).on_conflict_do_nothing())

@@ -17,9 +17,9 @@ from threadline.tools.model import ToolResult
 from threadline.tools.output import counted, moment
 from threadline.tools.registry import tool
 
-MOST = 10
+MAX_MEMORIES = 10
 """Memories of each kind in one answer."""
-LONGEST_WORDS = 5_000
+MAX_WORDS = 5_000
 """Characters; longer words are refused, and nothing is said."""
 _ACCEPTED = "This is posted into the thread now, and the turn is over."
 
@@ -34,7 +34,7 @@ async def search(
     *,
     question: Annotated[str, Field(min_length=1, max_length=1_000, description="What it should be about.")],
     kind: Annotated[MemoryKind | None, Field(description="Null: of all kinds.")] = None,
-    limit: Annotated[int, Field(ge=1, le=MOST, description="Of each kind.")] = 5,
+    limit: Annotated[int, Field(ge=1, le=MAX_MEMORIES, description="Of each kind.")] = 5,
 ) -> ToolResult:
     kinds = [kind] if kind else list(MemoryKind)
     found = await MemoryStore(context.tx).recall(context.team, question, kinds, channel=context.channel, limit=limit)
@@ -65,7 +65,7 @@ def _words(text: str) -> str:
     return text.strip()
 
 
-Words = Annotated[str, AfterValidator(_words), Field(min_length=1, max_length=LONGEST_WORDS)]
+Words = Annotated[str, AfterValidator(_words), Field(min_length=1, max_length=MAX_WORDS)]
 
 
 class Summary(BaseModel):
@@ -73,7 +73,7 @@ class Summary(BaseModel):
         Words,
         Field(
             description="What was done, found or decided, for people: short, in Slack's mrkdwn, at most "
-            f"{LONGEST_WORDS:,} characters."
+            f"{MAX_WORDS:,} characters."
         ),
     ]
     rfp_id: Annotated[RfpId | None, Field(description="The RFP that it is about, if any.")] = None
@@ -85,7 +85,7 @@ class ClarifyingQuestion(BaseModel):
         Words,
         Field(
             description="One question that its reader can answer without asking back, at most "
-            f"{LONGEST_WORDS:,} characters."
+            f"{MAX_WORDS:,} characters."
         ),
     ]
 

@@ -1,8 +1,9 @@
 """The rules for secrets: some are known by their shape, others only by the words around them.
 
 The shapes are those of the detector, https://github.com/Yelp/detect-secrets, and our own. The detector's plugins give
-the patterns; what it does with files, lines and networks is not used. People write about passwords and tokens far more
-often than they write them down, so what stands beside such a word has to look like a secret.
+the patterns; what it does with files, lines and networks is not used, and of twelve plugins nothing: see
+tests/privacy/test_redaction_rules.py. People write about passwords and tokens far more often than they write them down,
+so what stands beside such a word has to look like a secret.
 """
 
 import base64
@@ -120,22 +121,6 @@ _DETECTOR: tuple[tuple[type[Any], str, tuple[str, ...], Callable[[str], bool]], 
     (telegram_token.TelegramBotTokenDetector, "Telegram token", (":",), has_letters_and_digits),
     (twilio.TwilioKeyDetector, "Twilio key", ("AC", "SK"), has_letters_and_digits),
 )
-NOT_USED = {
-    "Base64HighEntropyString": "hits hashes, identifiers and the names of images, which a bug report is full of",
-    "HexHighEntropyString": "hits commits, digests and trace ids",
-    "IPPublicDetector": "an address is no secret, and often what the bug is about",
-    "KeywordDetector": "hits labels of forms and lines of code, one a line; the rules by words have its keywords",
-    "JwtTokenDetector": "takes quadratic time on a hostile text; ours finds the same",
-    "OpenAIDetector": "takes quadratic time on a hostile text; ours finds the same",
-    "NpmDetector": "takes quadratic time on a hostile text; ours finds the same, and the bare token",
-    "PrivateKeyDetector": "finds the first line of a key alone; ours takes the key",
-    "CloudantDetector": "takes quadratic time on spaces; the words around such a key say the same",
-    "IbmCloudIamDetector": "takes quadratic time on spaces; the words around such a key say the same",
-    "IbmCosHmacDetector": "takes quadratic time on spaces; the words around such a key say the same",
-    "SoftlayerDetector": "takes quadratic time on spaces; the words around such a key say the same",
-}
-"""The detector's other plugins, and why their rules are not used."""
-
 _AROUND = re.compile(r'[\s=:"]*(?:AccountKey=)?')
 """What some patterns of the detector take along before the secret."""
 

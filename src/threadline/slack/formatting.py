@@ -15,7 +15,7 @@ from typing import Any
 
 from threadline.privacy.redaction import redact
 from threadline.slack.model import FileRef
-from threadline.slack.text_splitting import split
+from threadline.slack.text import split_markdown
 
 PART_LIMIT = 11_000
 """Characters of Markdown in one message."""
@@ -128,7 +128,7 @@ def notice(text: str, *, mentions: Sequence[str] = (), headline: str = "") -> tu
         headline: plain text, set in bold before the text.
     """
     # Before it is cut: a key that is spread over two messages would be recognised in neither.
-    parts = split(escape_mentions(redact(text), mentions), PART_LIMIT) or [""]
+    parts = split_markdown(escape_mentions(redact(text), mentions), PART_LIMIT) or [""]
     headline = redact(headline)
     called = " ".join(mention(identity) for identity in mentions)
     bold = f"*{one_line(headline)}*" if headline else ""

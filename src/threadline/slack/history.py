@@ -45,9 +45,9 @@ class RateLimiter:
 class History:
     """Every method raises `Permanent` or `Transient`, translated by `slack.errors`."""
 
-    def __init__(self, slack: SlackClient, limiter: RateLimiter | None = None) -> None:
+    def __init__(self, slack: SlackClient) -> None:
         self._slack = slack
-        self._limiter = limiter or RateLimiter()
+        self._limiter = RateLimiter()
 
     async def channel_page(self, channel: str, oldest: str, latest: str) -> tuple[list[RawMessage], bool]:
         """What a channel itself shows between two moments, both exclusive: at most a page, the newest first.

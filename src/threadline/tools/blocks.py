@@ -16,17 +16,17 @@ from threadline.privacy.redaction import redact
 from threadline.slack.formatting import Block, context, defuse_mentions, escape_all, link, section
 from threadline.slack.text import is_blank
 
-MOST_GROUPS = 10
+MAX_GROUPS = 10
 """Of one answer; of those behind them only the number is told."""
-MOST_ROWS, MOST_COLUMNS, MOST_FIELDS = 99, 20, 10
+MAX_TABLE_ROWS, MOST_COLUMNS, MOST_FIELDS = 99, 20, 10
 """A table's rows without its head, its columns, and the fields of a section."""
-MOST_CHARACTERS = 9_000
+MAX_TABLE_CHARACTERS = 9_000
 """In the cells of a table."""
-COMPACT_ROWS, MOST_TEXT = 10, 3_000
+COMPACT_ROWS, MAX_COLUMN_TEXT = 10, 3_000
 """Records that may also be shown as lines of one section, and the characters that it holds."""
 
-LONGEST_CELL = 300
-LONGEST_LABEL = 60
+MAX_CELL = 300
+MAX_LABEL = 60
 EMPTY = "–"
 """Where there is no value: Slack refuses a cell or a field without a character."""
 
@@ -39,12 +39,12 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2
 """Control characters, those that turn the order of a line around, and halves of a pair."""
 _ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 _NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+|[A-Z]")
-_LOOKED_AT = MOST_ROWS + 1
+_LOOKED_AT = MAX_TABLE_ROWS + 1
 """Records of one group that are read; the others are counted."""
-_LONGEST_TEXT = 1_000
-_LONGEST_URL = 1_000
+_MAX_TEXT = 1_000
+_MAX_URL = 1_000
 _URLS = ("url", "html_url", "web_url", "permalink", "link")
-_URL = re.compile(rf"https?://[^\s<>]{{1,{_LONGEST_URL}}}")
+_URL = re.compile(rf"https?://[^\s<>]{{1,{_MAX_URL}}}")
 _NUMBER = re.compile(r"[+-]?[\d.,' ]*\d(?: ?%)?")
 
 
@@ -152,9 +152,9 @@ def render_records(groups: Iterable[tuple[str, Sequence[object]]]) -> tuple[Rend
         if records:
             new = _group(name, records)
             merged[new.key] = merged[new.key].joined(new) if new.key in merged else new
-    each = [_shown(group) for group in islice(merged.values(), MOST_GROUPS)]
-    if len(merged) > MOST_GROUPS:
-        more = f"{len(merged) - MOST_GROUPS} more results are not shown. Ask me for one of them."
+    each = [_shown(group) for group in islice(merged.values(), MAX_GROUPS)]
+    if len(merged) > MAX_GROUPS:
+        more = f"{len(merged) - MAX_GROUPS} more results are not shown. Ask me for one of them."
         each.append(RenderedRecords(more, (context(more),)))
     return tuple(each)
 
@@ -241,7 +241,7 @@ def _lines(title: str, values: Sequence[Sequence[str]], rows: Sequence[_Row]) ->
         for (first, *others), row in zip(values, rows, strict=True)
     ]
     text = "\n".join([f"*{escape_all(title)}*", *lines])
-    return (section(text),) if len(text) <= MOST_TEXT else ()
+    return (section(text),) if len(text) <= MAX_COLUMN_TEXT else ()
 
 
 def _fields(columns: Sequence[str], values: Sequence[str]) -> list[Block]:
@@ -258,9 +258,9 @@ def _table(columns: Sequence[str], rows: Sequence[_Row], count: int) -> tuple[li
     if not columns:
         return [], 0
     labels = [defuse_mentions(format_label(name)) for name in columns]
-    room = MOST_CHARACTERS - sum(map(len, labels))
+    room = MAX_TABLE_CHARACTERS - sum(map(len, labels))
     table = [[_cell(each, bold=True) for each in labels]]
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:MAX_TABLE_ROWS]:
         values = [defuse_mentions(text) for text in _values(columns, row)]
         room -= sum(map(len, values))
         if room < 0:
@@ -289,10 +289,10 @@ def _cuts(rows: int, columns: int) -> str:
 
 def _text(lines: Sequence[str]) -> str:
     whole = "\n".join(lines)
-    return whole if len(whole) <= _LONGEST_TEXT else whole[: _LONGEST_TEXT - 1].rpartition("\n")[0] + "\n…"
+    return whole if len(whole) <= _MAX_TEXT else whole[: _MAX_TEXT - 1].rpartition("\n")[0] + "\n…"
 
 
-def format_cell(value: object, longest: int = LONGEST_CELL) -> str:
+def format_cell(value: object, longest: int = MAX_CELL) -> str:
     """A value of any kind as one line of 1 to `longest` characters."""
     return _to_line(redact(_cell_text(value, _MAX_DEPTH)[:_SEARCHED]), longest)
 
@@ -312,7 +312,7 @@ def _is_shallow(value: object, depth: int) -> bool:
 def format_label(name: object) -> str:
     """A field's name in words: `dayRate` and `day_rate` are both "Day rate"."""
     words = " ".join(each if each.isupper() else each.lower() for each in _NAME_PARTS.findall(str(name)[:_SEARCHED]))
-    return _to_line(redact(words[:1].upper() + words[1:]), LONGEST_LABEL)
+    return _to_line(redact(words[:1].upper() + words[1:]), MAX_LABEL)
 
 
 def _cell_text(value: object, depth: int) -> str:

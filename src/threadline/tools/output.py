@@ -30,8 +30,8 @@ _LOOKED_AT = 20_000
 _CUTS = 10
 """Cuts that are told; of more only the number is."""
 _HALF_A_TOKEN = 400
-_LONGEST_KEY = 200
-_LONGEST_CUTS = 600
+_MAX_KEY = 200
+_MAX_CUTS = 600
 _EXACT, _READABLE = 10**18, 10**300
 """Whole numbers beyond the first become texts, which can be cut; beyond the second Python refuses to print some."""
 
@@ -76,7 +76,7 @@ def render_result(result: ToolResult, limit: int = MODEL_LIMIT) -> str:
         ("data", result.data, limit),
     ):
         if given not in (None, "", []):
-            part = _part(name, given, min(most, room - _LONGEST_CUTS - 100))
+            part = _part(name, given, min(most, room - _MAX_CUTS - 100))
             shown |= part
             room -= _size(part) + 2
     return _json(shown)
@@ -106,7 +106,7 @@ def _part(name: str, given: Any, limit: int) -> dict[str, Any]:
     fits = fit_json(given, limit)
     if not fits.cuts:
         return {name: fits.value}
-    return {name: fits.value, f"{name}_cut": _first_bytes("; ".join(fits.cuts), _LONGEST_CUTS)}
+    return {name: fits.value, f"{name}_cut": _first_bytes("; ".join(fits.cuts), _MAX_CUTS)}
 
 
 class _Fitting:
@@ -165,7 +165,7 @@ class _Fitting:
 
     def _key(self, key: str) -> str:
         if key not in self._keys:
-            self._keys[key] = _storable(redact(key[:_LONGEST_KEY]))
+            self._keys[key] = _storable(redact(key[:_MAX_KEY]))
         return self._keys[key]
 
     def _text(self, text: str, room: int, path: str, name: str) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from threadline.slack.model import Thread
 from threadline.tools.model import CallIdReused, ErrorCode, Operation, ToolResult, ToolStatus, error_result
 from threadline.tools.tables import agent_tool_executions
 
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 _OPEN_INTENT = 3600.0
 """Seconds for which a change without a result keeps its toolset's answers from being given again."""
 
@@ -293,7 +293,7 @@ def _values(call: LoggedCall) -> dict[str, object]:
         "request_id": call.request_id,
         "user_id": call.user_id,
         # A model may make a name up, of any length.
-        "tool_name": storable(call.tool_name)[:_LONGEST_NAME],
+        "tool_name": storable(call.tool_name)[:_MAX_NAME],
         "fingerprint": call.fingerprint,
         "cacheable": call.cache_seconds > 0,
         "parameters": call.parameters,

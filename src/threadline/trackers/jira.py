@@ -28,7 +28,7 @@ TIMEOUT = 8.0
 """Seconds for one request; two of them fit into a tool's own limit."""
 COMMENTS = 10
 """Newest comments that are read with a ticket."""
-_LARGEST_ANSWER = 32 << 20
+_MAX_ANSWER = 32 << 20
 """Bytes; a hundred comments of the greatest length need less."""
 _CHUNK = 1 << 16
 _LOOK_BACK_DAYS = 2
@@ -397,7 +397,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     content = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK):
         content += chunk
-        if len(content) > _LARGEST_ANSWER:
+        if len(content) > _MAX_ANSWER:
             raise ValueError("the answer is too large")
     return bytes(content)
 

@@ -16,8 +16,8 @@ from threadline.tools.registry import tool
 from threadline.trackers.jira import JiraClient
 from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketQuery
 
-MOST_FOUND = 25
-_LONGEST_TEXT = 30_000
+MAX_FOUND = 25
+_MAX_TEXT = 30_000
 """Characters; Jira takes 32,767."""
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
@@ -40,7 +40,7 @@ class Search(BaseModel):
     assignee: Annotated[str, Field(max_length=200, description="A name, or nobody.")] = ""
     open_only: Annotated[bool, Field(description="Without what is done.")] = False
     updated_within_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_FOUND)] = 10
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 10
 
 
 class Create(BaseModel):
@@ -49,7 +49,7 @@ class Create(BaseModel):
     project: Project
     type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
     summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]
-    description: Annotated[str, Field(max_length=_LONGEST_TEXT)] = ""
+    description: Annotated[str, Field(max_length=_MAX_TEXT)] = ""
     priority: Annotated[str, Field(max_length=100, description="Its name, such as High.")] = ""
     labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
 
@@ -58,7 +58,7 @@ class AddComment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     key: Key
-    text: Annotated[str, Field(min_length=1, max_length=_LONGEST_TEXT)]
+    text: Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
 
 
 class MoveTicket(BaseModel):

@@ -123,7 +123,6 @@ def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayCon
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
     host, port = address or ("127.0.0.1", 0)
     return GatewayConfig(
-        mode="socket" if slack.app_token else "http",
         signing_secret=slack.signing_secret.get_secret_value() if slack.signing_secret else "",
         app_token=slack.app_token.get_secret_value() if slack.app_token else "",
         host=host,

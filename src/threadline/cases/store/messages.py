@@ -15,10 +15,8 @@ from threadline.cases.model import (
     CaseSnapshot,
     CaseStatus,
     ConversationPage,
-    Entry,
     Reason,
     case_owner,
-    entry_of,
     may_start_turn,
     page_of,
     parse_cursor,
@@ -181,18 +179,13 @@ class CaseMessageStore:
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
         return page_of((await self._tx.execute(_ENTRIES, given)).mappings().all(), limit)
 
-    async def report(self, bug_id: str) -> Entry | None:
-        """What opened the case, as it reads now."""
-        row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).mappings().one_or_none()
-        return entry_of(row) if row else None
-
     async def parse_report(self, bug_id: str) -> ParsedReport | None:
         """Title, severity and components by rule, until the agent knows better; None before anything is reported."""
-        report = await self.report(bug_id)
-        if report is None:
+        row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).one_or_none()
+        if row is None:
             return None
         services = [service.name for service in await self._cases.services()]
-        return parse_bug_report(report.text, services)
+        return parse_bug_report(row.message_text, services)
 
     async def reporter_words(self, bug_id: str) -> str:
         """All that the reporter has written, with the names of what they attached."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, OutcomeKind
 from threadline.decisions.model import ERROR_REPLY, DecisionRound, DecisionType, EscalationReason, NextStep, Source
 from threadline.knowledge.model import SECTION
-from threadline.slack import text_splitting as splitting
-from threadline.slack.text import is_blank
+from threadline.slack.text import is_blank, split_markdown
 
 NO_REPLY = "NO_REPLY"
 """All that the model writes when a message was not for it."""
@@ -90,7 +89,7 @@ def split_answer(text: str, *, detail: bool = False, limit: int = LIMIT) -> list
     if is_blank(text):
         return []
     if detail:
-        return [part for part in splitting.split(text, limit) if not is_blank(part)]
+        return [part for part in split_markdown(text, limit) if not is_blank(part)]
     return [shorten(text, limit)]
 
 
@@ -98,7 +97,7 @@ def shorten(text: str, limit: int = LIMIT) -> str:
     """The text, or as many of its paragraphs as `limit` characters hold, with a line that says there is more."""
     if len(text) <= limit:
         return text
-    visible = [piece for piece in splitting.split(text, limit - len(_MORE)) if not is_blank(piece)]
+    visible = [piece for piece in split_markdown(text, limit - len(_MORE)) if not is_blank(piece)]
     return visible[0] + (_MORE if len(visible) > 1 else "") if visible else ""
 
 

@@ -13,7 +13,7 @@ from threadline.models.model import ToolKind
 
 MAX_STEPS = 8
 """Replies of the model in one turn that may ask for tools; then it is asked once more, and only for words."""
-MOST_LOADED = 20
+MAX_LOADED = 20
 """RFPs that a turn without a scope can load; the state travels with every call, so it is to stay small."""
 _NAMED = 5
 """RFPs that a sentence names at most."""
@@ -120,8 +120,8 @@ def check(state: ProtocolState, call: ToolRequest) -> ProtocolRefusal | None:
         return _scoped(state, call.rfp_id)
     if call.kind is ToolKind.SPEAK:
         return _speech(state)
-    if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MOST_LOADED:
-        return _too_many_loaded(MOST_LOADED)
+    if call.kind is ToolKind.LOAD and not state.scope and len({*state.loaded, call.rfp_id}) > MAX_LOADED:
+        return _too_many_loaded(MAX_LOADED)
     return None
 
 
