@@ -177,7 +177,7 @@ async def test_operator_begins_in_seven_transactions(talk: ConversationActivityS
     await begun(talk)
     async with counted(talk.database) as run:
         await think(talk)
-    (plan,) = await talk.rows("SELECT context FROM turn_plans")
+    (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert "rfp_abc123" in plan["context"]
     assert run.count("COMMIT") == 7
 
@@ -225,7 +225,7 @@ async def test_analysis_of_words_that_were_deleted_meanwhile_is_not_kept(talk: C
     model.ask = delete_first  # type: ignore[method-assign]
     asks(talk, model)
     await think(talk)
-    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": "Nothing is left of it."}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": "Nothing is left of it."}]
     paid = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'analyse'")
     assert len(paid) == 2, "both were paid for"
 
@@ -278,7 +278,7 @@ async def test_analysis_is_paid_for_once_and_accounted(talk: ConversationActivit
     model = asks(talk, Answering("They want it changed. Load it first."))
     for _ in range(2):
         await think(talk)
-    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": model.text}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": model.text}]
     calls = await talk.rows(
         "SELECT turn, step, purpose, input_tokens, cost_usd FROM model_calls WHERE purpose = 'analyse'"
     )
@@ -298,7 +298,7 @@ async def test_analysis_may_be_absent(talk: ConversationActivityScene) -> None:
 
     model.ask = broken  # type: ignore[method-assign]
     assert (await think(talk)).reply.text == "Done."
-    assert await talk.rows("SELECT analysis FROM turn_plans") == [{"analysis": ""}]
+    assert await talk.rows("SELECT analysis FROM conversation_turns") == [{"analysis": ""}]
 
 
 async def test_slack_is_not_asked_when_the_root_called_the_bot(database: Database) -> None:

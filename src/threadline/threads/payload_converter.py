@@ -29,8 +29,7 @@ from temporalio.converter import (
 _PACKAGE = Path(__file__).parents[1]
 _MODELS = (path for each in ("model.py", "model/[!_]*.py", "contract.py") for path in _PACKAGE.glob(f"*/{each}"))
 _OTHERS = """
-    cases.audience conversations.call_pairing conversations.operator_contract errors
-    jobs.times privacy.redaction privacy.secret_rules slack.text threads.activity_options
+    cases.audience errors jobs.times privacy.redaction privacy.secret_rules slack.text threads.activity_options
     threads.payload_converter threads.phrases threads.retrying tools.public_text
 """
 SHARED_MODULES = frozenset(
