@@ -125,14 +125,14 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "patches: git makes any number of copies of big files before anybody counts them",
         "threadline/forge/pull_requests.py",
-        "        patches.check_size(size, self._limits)\n",
+        "        patches.check_size(size)\n",
         "",
         ("tests/forge/test_patches.py::test_other_than_a_plain_change_of_text_is_refused[many copies]",),
     ),
     Mutant(
         "patches: git inflates binary data before anybody refuses it",
         "threadline/forge/pull_requests.py",
-        "        patches.check_diff(request.diff, self._limits)\n",
+        "        patches.check_diff(request.diff)\n",
         "",
         ("tests/forge/test_pull_requests.py::test_binary_data_is_refused_before_git_reads_it",),
     ),
