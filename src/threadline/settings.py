@@ -429,7 +429,7 @@ class CodecSettings(SettingsGroup):
 
 
 LONGEST_ANSWER = 150.0
-"""Seconds; a call that took longer would be broken off by the workflow, which gives it 180."""
+"""Seconds for a call. The activity that makes it ends after 600: two calls, a summary and the context before them."""
 
 
 class OpenAISettings(SettingsGroup):

@@ -167,7 +167,10 @@ def _passwords(path: Path) -> dict[str, str]:
         if (path.parent / "data").exists():
             raise Permanent(f"{path} is missing, so the database beside it cannot be opened: remove {path.parent}.")
         _write_private(path, json.dumps({login: secrets.token_urlsafe(24) for login in (OWNER, AGENT)}))
-    return dict(json.loads(path.read_text()))
+    passwords: dict[str, str] = json.loads(path.read_text())
+    if not passwords.keys() >= {OWNER, AGENT}:
+        raise Permanent(f"{path} is of an older version, as is the database beside it: remove {path.parent}.")
+    return passwords
 
 
 def _write_private(path: Path, text: str) -> None:

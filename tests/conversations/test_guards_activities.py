@@ -13,6 +13,7 @@ from threadline.conversations.contract import ConversationTurn, FinishRequest
 from threadline.conversations.model.conversation import OutcomeKind, Refusal
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnStore
+from threadline.errors import Transient
 from threadline.slack.model import FileRef
 from threadline.threads.activity_options import MAX_UNEXPECTED
 from threadline_devstack.slack.identity import BYSTANDER, GENERAL, REPORTER
@@ -215,3 +216,15 @@ async def test_secret_in_a_message_reaches_neither_database_nor_model(talk: Conv
     await talk.think()
     assert token not in str(talk.sent())
     assert token not in str(await talk.rows("SELECT * FROM conversation_messages"))
+
+
+async def test_turn_that_slack_does_not_take_is_in_the_transcript_all_the_same(talk: ConversationActivityScene) -> None:
+    """A run that begins anew posts the answer, and looks at nothing else."""
+    await talk.said("How many lamps are there?")
+    await talk.begin()
+    talk.slack.faults.fail_before("chat.postMessage")
+    with pytest.raises(Transient):
+        await talk.run(talk.activities.finish_turn, FinishRequest(talk.thread, 1, OutcomeKind.STOPPED, "I stopped."))
+    told = dict(await talk.transcript())
+    assert "I stopped." in told["f:1"].content
+    assert any(key.startswith("u:") for key in told)

@@ -34,7 +34,7 @@ from threadline.slack.history import History, RawMessage
 from threadline.slack.model import Thread, User, UserProfile
 from threadline.slack.users import UserDirectory, UserProfiles
 from threadline.threads.authors import AuthorPolicy
-from threadline.threads.model import IncomingMessage, message_id, turn_id
+from threadline.threads.model import IncomingMessage, MessageKind, message_id, turn_id
 from threadline_devstack.slack.identity import GENERAL
 
 __all__ = ["make_talk", "talk"]
@@ -198,6 +198,23 @@ async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: C
     (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert plan["context"]
     assert "SECRETWORD" not in plan["context"]
+    asked = await talk.rows("SELECT 1 AS one FROM model_calls WHERE purpose = 'think'")
+    assert asked == [], "nothing is left that the model could be asked about"
+
+
+async def test_stop_while_the_context_is_gathered_asks_no_model(talk: ConversationActivityScene) -> None:
+    await begun(talk)
+    read = talk.activities.deps.operator_slack.profile
+
+    async def stop_first(request: ContextRequest) -> UserProfile:
+        await talk.said(talk.message("stop", kind=MessageKind.STOP))
+        return await read(request)
+
+    talk.activities.deps.operator_slack.profile = stop_first  # type: ignore[method-assign]
+    thought = await think(talk)
+    assert thought.marks.stop_due
+    assert (thought.reply.text, thought.reply.calls) == ("", ())
+    assert await talk.rows("SELECT 1 FROM model_calls WHERE purpose = 'think'") == []
 
 
 async def test_deletion_of_a_message_from_before_the_bot_was_called_clears_the_context(

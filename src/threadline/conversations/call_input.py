@@ -48,6 +48,7 @@ from threadline.operator.model.routing import Agent
 from threadline.slack.model import Thread, name_with_id
 from threadline.slack.text import is_blank
 from threadline.slack.users import display_name, time_zone
+from threadline.threads.activity import LONG_WAIT
 from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import ErrorCode, Operation, error_result
@@ -139,6 +140,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
             raise Permanent(_OVER)
         # Read once more: somebody may have deleted a message while Slack was asked for names.
         taken = await MessageStore(tx).take_up(thread, turn, found.step)
+        found = replace(found, plan=await TurnStore(tx).plan(thread, turn)) if found.plan else found
         return await _write_call(deps, tx, request, found, brief, names, taken)
 
 
@@ -228,7 +230,7 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
     names = await _names_of(deps, unread, several=_several(unread, parse_note(last)))
     own = [(f"f:{turn}", Message(Role.ASSISTANT, words))] if words else []
     async with deps.database.begin() as tx:
-        unread = await MessageStore(tx).unread(thread, turn)  # as in `question`
+        unread = await MessageStore(tx).unread(thread, turn)  # somebody may have deleted one meanwhile
         entries = _keyed(unread, _as_messages(deps, unread, names))
         await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
@@ -420,7 +422,7 @@ async def summarise(deps: ConversationDeps, turn: ConversationTurn, attempt: int
         async with asyncio.timeout(LONGEST_SUMMARY):
             await _summarise_pieces(deps, turn)
     except Exception as error:
-        if isinstance(error, Transient) and attempt < _SUMMARY_ATTEMPTS:
+        if isinstance(error, Transient) and attempt < _SUMMARY_ATTEMPTS and (error.retry_after or 0) <= LONG_WAIT:
             raise
         _log.warning("summary_failed", slack_thread=turn.thread.key, turn=turn.turn, exc_info=error)
 

@@ -31,10 +31,10 @@ from threadline.threads.model import INCOMING_MESSAGE, IncomingMessage
 from threadline.threads.workflow_client import WorkflowStart
 
 THINK = ActivityOptions(
-    start_to_close=420, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
+    start_to_close=600, retry=retry_policy(2, 60, attempts=4), heartbeat=20, long_wait_in_workflow=True
 )
-"""Longer than the model's own limit (120 s) behind a summary and the operator's context; an error's `retry_after`
-counts. After these the workflow waits."""
+"""Longer than two calls of the model (150 s each) behind a summary and the operator's context (260 s); an error's
+`retry_after` counts. After these the workflow waits."""
 DECIDE = ActivityOptions(
     start_to_close=1020,
     retry=retry_policy(2, 20, attempts=3),

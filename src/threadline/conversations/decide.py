@@ -357,7 +357,8 @@ async def _describe_asker(
         whatever: a fault of the lookup itself is no error either.
     """
     try:
-        async with asyncio.timeout(LOOKUP_SECONDS):
+        # A timeout in the midst of a statement would break a transaction off that others read in.
+        async with asyncio.timeout(None if tx else LOOKUP_SECONDS):
             user = await deps.users.get(user_id)
             if tx is None:
                 async with deps.database.begin() as own:

@@ -84,10 +84,12 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
     thread, turn = request.thread, request.turn
     settled = await _settle(deps, request)
     finished = settled.finished
-    if settled.claim:  # at once: a claim holds for its lease
-        finished = await _post(deps, settled, settled.claim, attempt)
-    if settled.unread or settled.own:
-        await append_unread(deps, thread, turn, settled.own)
+    try:
+        if settled.claim:  # at once: a claim holds for its lease
+            finished = await _post(deps, settled, settled.claim, attempt)
+    finally:  # also while Slack is away: a run that begins anew posts the answer and looks at nothing else
+        if settled.unread or settled.own:
+            await append_unread(deps, thread, turn, settled.own)
     if settled.remembers and not (settled.claim and finished.posted):
         async with deps.database.begin() as tx:
             await _remember(deps, tx, thread, turn)

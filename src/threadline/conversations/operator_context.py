@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 import structlog
 
 from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.model.conversation import ConversationSnapshot
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore
 from threadline.db.engine import Transaction
-from threadline.errors import Permanent
+from threadline.errors import Permanent, Transient
 from threadline.operator.context import (
     LAYER_TIMEOUT,
     Context,
@@ -44,31 +45,38 @@ class OperatorQuestion:
 
 
 async def gather_context(
-    deps: ConversationDeps, turn: int, plan: TurnPlan, asked: OperatorQuestion, *, analyse: bool
-) -> TurnPlan:
+    deps: ConversationDeps, turn: int, plan: TurnPlan, asked: OperatorQuestion, attempt: int
+) -> tuple[TurnPlan, ConversationSnapshot | None]:
     """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
 
-    Args:
-        analyse: have the model say what is asked for, before it is asked to do it.
+    Only the first attempt has the model say what is asked for, before it is asked to do it.
+
+    Returns:
+        the plan, and the snapshot; None where words that were read before may have been deleted.
+
+    Raises:
+        Transient: the first attempt could not keep it.
     """
     thread = asked.request.thread
     try:
         async with asyncio.timeout(LONGEST_CONTEXT):
-            for _ in range(_READINGS):
+            for reading in range(_READINGS):
                 made = await _build(deps, asked)
                 analysis = RequestAnalysis()
-                if analyse:
+                if attempt == 1:
                     analysis = await analyse_request(
                         deps.model, asked.request.question, made.text, deps.operator_profile.tools
                     )
                 async with deps.database.begin() as tx:
                     if kept := await _keep(deps, tx, turn, asked, made, analysis):
-                        return kept
+                        return kept, None if reading else await ConversationStore(tx).snapshot(thread)
                     asked = await read_question(tx, thread, turn, plan)
                 _log.info("context_read_again", slack_thread=thread.key, turn=turn)
-    except Exception as error:  # noqa: BLE001 - it is a help, without which the turn goes on
+    except Exception as error:  # it is a help, without which the turn goes on
+        if isinstance(error, Transient) and attempt == 1:
+            raise
         _log.warning("context_not_gathered", slack_thread=thread.key, turn=turn, exc_info=error)
-    return plan
+    return plan, None
 
 
 async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:

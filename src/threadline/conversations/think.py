@@ -46,14 +46,19 @@ _log = structlog.get_logger(__name__)
 async def think(deps: ConversationDeps, request: ThinkRequest, attempt: int) -> Thought:
     """See `ConversationActivities.think`; `attempt` counts from 1."""
     question = await prepare_call(deps, request, attempt)
+    request = replace(request, step=question.step)
+    if question.plan and question.asked and not (question.marks.stop_due or _without_model(request, question)):
+        plan, marks = await gather_context(deps, request.turn, question.plan, question.asked, attempt)
+        if marks is None:  # something may have been deleted meanwhile: its words are not asked about
+            question = await prepare_call(deps, request, attempt)
+            marks = question.marks
+        question = replace(question, plan=plan, marks=marks)
     if question.kept:
         return Thought(reply_for_workflow(question.kept), question.marks, question.step)
-    request = replace(request, step=question.step)
+    if question.marks.stop_due:  # somebody said so while the question was prepared
+        return Thought(ModelReply(), question.marks, question.step)
     if text := _without_model(request, question):
         return await _keep(deps, request, ModelReply(text))
-    if question.plan and question.asked:
-        gathered = gather_context(deps, request.turn, question.plan, question.asked, analyse=attempt == 1)
-        question = replace(question, plan=await gathered)
     begun = time.monotonic()
     answer = await _ask(deps, request, question, attempt)
     took = round((time.monotonic() - begun) * 1000)

@@ -622,7 +622,15 @@ class Turn:
         try:
             return await call(ConversationActivities.act, request, summary=f"tool {name[:_MAX_TOOL_NAME]}{more}")
         except FailureError as error:
-            return [lost_call(each, public_message(error), self._protocol) for each in group]
+            if len(group) == 1 or is_cancelled_exception(error):
+                return [lost_call(each, public_message(error), self._protocol) for each in group]
+        # Each by itself: those that are on record return at once, and one that takes its worker down is lost alone.
+        ran: list[Execution] = []
+        for each in group:
+            if self._conversation.stop_requested:
+                break
+            ran += await self._execute([each], "")
+        return ran
 
 
 async def start_handover(turn: ConversationTurn) -> None:

@@ -249,8 +249,7 @@ class EmailDraftStore:
         """Claim a draft to send it; of any number of operations that do, one succeeds.
 
         Raises:
-            DraftRefused: nothing is claimed.
-            DraftRefused: it was claimed before, be it by the same operation.
+            DraftRefused: nothing is claimed, also where it was claimed before, be it by the same operation.
         """
         claim = {"status": DraftStatus.SENDING.value, "operation_key": storable_key(operation_key)}
         is_free = email_drafts.c.status == DraftStatus.DRAFT.value

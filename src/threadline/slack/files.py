@@ -48,8 +48,8 @@ class DownloadedFile:
 class SharedFile:
     """A file as Slack tells of it before anybody loads it; see https://docs.slack.dev/reference/objects/file-object.
 
-    `name` is as in `Downloaded`. `size`: bytes, as announced. `channels`: where it is shared, be they channels, groups
-    or direct messages. `user` has uploaded it.
+    `name` is as in `DownloadedFile`. `size`: bytes, as announced. `channels`: where it is shared, be they channels,
+    groups or direct messages. `user` has uploaded it.
     """
 
     id: str
@@ -113,7 +113,7 @@ async def download_readable(client: AsyncWebClient, file_id: str, *, max_bytes: 
     """Look a file up that somebody attached, and fetch it, if it is of a kind that agents read.
 
     Raises:
-        Permanent: it is of another kind; and as `look` and `fetch`.
+        Permanent: it is of another kind; and as `file_info` and `fetch`.
         Transient: Slack did not answer.
     """
     file = await file_info(client, file_id)

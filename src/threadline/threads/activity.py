@@ -18,7 +18,7 @@ from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions,
 from threadline.threads.model import turn_id
 
 HEARTBEAT_INTERVAL = 5.0
-_LONG_WAIT = 60.0
+LONG_WAIT = 60.0
 """Seconds."""
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ class _ErrorTranslation(ActivityInboundInterceptor):
                 said,
                 wait,
                 type="Transient",
-                non_retryable=wait > _LONG_WAIT and options is not None and options.long_wait_in_workflow,
+                non_retryable=wait > LONG_WAIT and options is not None and options.long_wait_in_workflow,
                 next_retry_delay=timedelta(seconds=wait) if wait else None,
             )
         if isinstance(error, ClaimLost):

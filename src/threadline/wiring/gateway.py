@@ -119,7 +119,7 @@ async def run_gateway(address: tuple[str, int] | None, stop: asyncio.Event) -> N
 
 
 def _config(address: tuple[str, int] | None, slack: SlackSettings) -> GatewayConfig:
-    if not (address or slack.app_token):
+    if not (address or (slack.app_token and slack.app_token.get_secret_value().strip())):
         raise Permanent("SLACK_APP_TOKEN is not set: set it for Socket Mode, or serve events with --http HOST:PORT")
     host, port = address or ("127.0.0.1", 0)
     return GatewayConfig(

@@ -598,9 +598,7 @@ def record_of(row: Row[Any]) -> CaseRecord:
 
 
 def _turn(row: Row[Any]) -> TurnRecord:
-    return TurnRecord(
-        **_fields(TurnRecord, row, {"action": lambda name: Action(name) if name else None, "cost_usd": float})
-    )
+    return TurnRecord(**_fields(TurnRecord, row, _OF_TURN))
 
 
 _OF_CASE: Mapping[str, Callable[[Any], Any]] = {"status": CaseStatus, "severity": Severity, "cost_usd": float}
