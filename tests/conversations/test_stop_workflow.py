@@ -1,5 +1,7 @@
 """A turn that ends early: somebody says to stop, or an operator cancels the workflow."""
 
+import asyncio
+
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
@@ -93,15 +95,21 @@ async def test_a_stop_while_the_model_is_away_ends_the_turn_at_once(database: Da
         assert len(scene.asked) == 1
 
 
-async def test_stop_cancels_a_summary(database: Database) -> None:
-    async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
+async def test_no_model_is_asked_after_a_stop_during_the_summary(database: Database) -> None:
+    summarised = asyncio.Event()
+
+    async def summarise() -> None:
+        scene.hanging.set()
+        await summarised.wait()
+
+    async with conversation(database, ModelReply("Hello.")) as scene:
         await scene.ask("hello")
         await scene.crowd()
-        scene.model.summaries = [scene.hang]
+        scene.model.summaries = [summarise]
         await scene.say("and now?")
         await scene.hanging.wait()
         await scene.stop_heard()
-        await scene.later(seconds=31)
+        summarised.set()
         assert await scene.until_said(2) == NOTHING_DONE
         assert len(scene.asked) == 1
 

@@ -55,7 +55,7 @@ class ScriptedModel(ChatModel):
     async def ask(self, prompt: Prompt, *, attempt: int = 1) -> Completion:
         if prompt.instructions == SUMMARY_INSTRUCTIONS:
             return Completion(await self._summarise())
-        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS:
+        if prompt.max_output_tokens == MAX_ANALYSIS_TOKENS and prompt.form is None:
             return Completion(await self._analyse())
         if activity.info().activity_type == "decide":
             return Completion(self._decide(REQUEST.get()))

@@ -309,7 +309,7 @@ async def test_look_up_that_is_given_up_reads_no_further_numbers() -> None:
 
 
 async def test_answer_without_end_is_not_read(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("threadline.trackers.jira._LARGEST_ANSWER", 100)
+    monkeypatch.setattr("threadline.trackers.jira._MAX_ANSWER", 100)
     with pytest.raises(Transient, match="could not be read"):
         await office.jira.ticket("SHOP-1")
 

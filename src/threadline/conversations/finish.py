@@ -62,6 +62,8 @@ _RESULTS = {
     OutcomeKind.SPEECHLESS: DecisionOutcome.FAILED,
 }
 _LEFT = "(This was not said: a person had taken the thread over.)"
+_CLAIM_GOOD_FOR = 10.0
+"""Seconds between the claim on a post and its use: less than its lease by more than one call of Slack."""
 _log = structlog.get_logger(__name__)
 
 
@@ -84,12 +86,13 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
     thread, turn = request.thread, request.turn
     settled = await _settle(deps, request)
     finished = settled.finished
-    try:
-        if settled.claim:  # at once: a claim holds for its lease
-            finished = await _post(deps, settled, settled.claim, attempt)
-    finally:  # also while Slack is away: a run that begins anew posts the answer and looks at nothing else
-        if settled.unread or settled.own:
-            await append_unread(deps, thread, turn, settled.own)
+    # Before the post: while Slack is away, a run that begins anew posts the answer and looks at nothing else. What is
+    # remembered with the post is read there.
+    if settled.unread or settled.own:
+        await append_unread(deps, thread, turn, settled.own)
+    if settled.claim:
+        fresh = deps.clock() - settled.claim.claimed_at < _CLAIM_GOOD_FOR
+        finished = await _post(deps, settled, settled.claim if fresh else None, attempt)
     if settled.remembers and not (settled.claim and finished.posted):
         async with deps.database.begin() as tx:
             await _remember(deps, tx, thread, turn)
@@ -98,7 +101,7 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest, attempt: i
     return finished
 
 
-async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim, attempt: int) -> FinishedTurn:
+async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | None, attempt: int) -> FinishedTurn:
     """Post the answer. One that Slack refuses for good, or that cannot be rendered, keeps nobody waiting."""
     finished, answer = settled.finished, settled.answer
 
