@@ -102,7 +102,7 @@ def test_named_files_exist(page: Path) -> None:
     missing = [text for text in named if not (ROOT / text).exists() and not (page.parent / text).exists()]
     # In the table of the designs: from the product's folder, and without code marks.
     below = set(re.findall(r"(?<![\w/.`-])(?:[a-z_]+/)+[a-z_]+\.py\b", prose(page)))
-    missing += [text for text in below if not (ROOT / "src" / "threadline" / text).exists()]
+    missing += [text for text in below if not any((ROOT / each / text).exists() for each in ("", "src/threadline"))]
     alone = {text for text in code(page) if re.fullmatch(r"[\w-]+\.(?:py|md|sql|ya?ml|toml|lock|ini)", text)}
     assert sorted([*missing, *(alone - file_names())]) == []
 
