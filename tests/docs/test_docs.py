@@ -97,9 +97,10 @@ def test_named_make_targets_exist(page: Path) -> None:
 
 @of_each_page
 def test_named_files_exist(page: Path) -> None:
-    """A path from the root or from the page; a name alone, such as `model.py`, of any file."""
+    """A path from the root, the page or the product's folder; a name alone, such as `model.py`, of any file."""
     named = {text for text in code(page) if re.fullmatch(r"(?:[\w.-]+/)+[\w.-]*", text)}
-    missing = [text for text in named if not (ROOT / text).exists() and not (page.parent / text).exists()]
+    roots = (ROOT, page.parent, ROOT / "src" / "threadline")
+    missing = [text for text in named if not any((root / text).exists() for root in roots)]
     # In the table of the designs: from the product's folder, and without code marks.
     below = set(re.findall(r"(?<![\w/.`-])(?:[a-z_]+/)+[a-z_]+\.py\b", prose(page)))
     missing += [text for text in below if not any((ROOT / each / text).exists() for each in ("", "src/threadline"))]

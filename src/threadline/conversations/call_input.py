@@ -94,7 +94,7 @@ class ModelCallInput:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundForCall:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
@@ -146,7 +146,7 @@ async def prepare_call(deps: ConversationDeps, request: ThinkRequest, attempt: i
 
 async def _read_call(
     deps: ConversationDeps, request: ThinkRequest, *, summarises: bool
-) -> tuple[_Found, ModelCallInput | None]:
+) -> tuple[_FoundForCall, ModelCallInput | None]:
     """What is found, and what is asked where nothing else is needed for it.
 
     Args:
@@ -162,7 +162,7 @@ async def _read_call(
         return found, await _write_call(deps, tx, request, found, brief, names, found.taken)
 
 
-def _knows_people(deps: ConversationDeps, found: _Found) -> bool:
+def _knows_people(deps: ConversationDeps, found: _FoundForCall) -> bool:
     """Whether Slack need not be asked for anybody's name or time zone."""
     if found.briefing and not (found.several and found.taken):
         return True
@@ -170,13 +170,15 @@ def _knows_people(deps: ConversationDeps, found: _Found) -> bool:
     return all(deps.users.is_cached(each) for each in people if each)
 
 
-def _has_too_much(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> bool:
+def _has_too_much(deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall) -> bool:
     """Whether a turn that begins has more past than the model is sent."""
     said = _as_messages(deps, found.taken, {}, request.agent)
     return found.briefing is None and bool(_choose_past(deps, request, found, said).older)
 
 
-async def _name_people(deps: ConversationDeps, request: ThinkRequest, found: _Found) -> tuple[dict[str, str], TurnNote]:
+async def _name_people(
+    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall
+) -> tuple[dict[str, str], TurnNote]:
     """The names of who wrote, and the turn's context."""
     names = await _names_of(deps, found.taken, several=found.several)
     if found.briefing:
@@ -188,7 +190,7 @@ async def _write_call(
     deps: ConversationDeps,
     tx: Transaction,
     request: ThinkRequest,
-    found: _Found,
+    found: _FoundForCall,
     brief: TurnNote,
     names: Mapping[str, str],
     taken: Sequence[TurnMessage],
@@ -235,13 +237,13 @@ async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words
         await TranscriptStore(tx).append(thread, turn, 0, [*entries, *own])
 
 
-async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _Found:
+async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) -> _FoundForCall:
     """A step in which the model was away has no reply: a run that begins the turn anew goes on behind it."""
     thread, turn = request.thread, request.turn
     step = await ConversationStore(tx).current_step(thread, turn, request.step)
     mine = await TranscriptStore(tx).entries_of(thread, turn)
     if kept := _reply(mine, request.step):
-        return _Found(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
+        return _FoundForCall(await ConversationStore(tx).snapshot(thread), kept.step, kept.message)
     if not step:
         raise Permanent(_OVER)
     plan = await TurnStore(tx).plan(thread, turn)
@@ -250,10 +252,10 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     marks = await ConversationStore(tx).snapshot(thread)
     begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
     if begun := parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")):
-        return _Found(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
+        return _FoundForCall(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
     previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
-    return _Found(
+    return _FoundForCall(
         marks=marks,
         step=step,
         taken=tuple(taken),
@@ -305,13 +307,15 @@ async def _clocks(deps: ConversationDeps, users: Sequence[str]) -> tuple[tuple[s
     return tuple((zone, tuple(people)) for zone, people in by_zone.items())
 
 
-def _choose_past(deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]) -> Window:
+def _choose_past(
+    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall, fresh: Sequence[Message]
+) -> Window:
     before, _ = split_at_turn(_entries(found.placed), request.turn)
     return choose_window(Past(found.summary, tuple(before)), fresh, deps.budget)
 
 
 async def _write_note(
-    deps: ConversationDeps, request: ThinkRequest, found: _Found, fresh: Sequence[Message]
+    deps: ConversationDeps, request: ThinkRequest, found: _FoundForCall, fresh: Sequence[Message]
 ) -> TurnNote:
     """The turn's context; it decides what of the past is sent: where no summary has made room, the end of it."""
     cut = _choose_past(deps, request, found, fresh)
@@ -346,7 +350,7 @@ def _entries(placed: Sequence[TranscriptEntry]) -> list[PlacedMessage]:
     return [(each.position, each.message) for each in placed]
 
 
-def _begun_late(thread: Thread, found: _Found) -> bool:
+def _begun_late(thread: Thread, found: _FoundForCall) -> bool:
     """Whether something was said in the thread, its root at least, before what was the first to be stored of it."""
     if found.previous:
         return found.previous.joined_late

@@ -71,7 +71,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundForDecision:
     """What one transaction found: the situation of the turn, and the rounds that are on record.
 
     `deletions`: how often something had been deleted in the thread before any of it was read.
@@ -154,7 +154,12 @@ async def escalate_turn(
 
 
 async def _run_round(
-    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
+    deps: ConversationDeps,
+    model: ChatModel,
+    request: DecideRequest,
+    found: _FoundForDecision,
+    number: int,
+    attempt: int,
 ) -> Rounds:
     """One round, behind those before it: what is on record of it is not done again."""
     rounds = tuple(each for each in found.rounds if each.round <= number)
@@ -168,7 +173,12 @@ async def _run_round(
 
 
 async def _ask_model(
-    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, number: int, attempt: int
+    deps: ConversationDeps,
+    model: ChatModel,
+    request: DecideRequest,
+    found: _FoundForDecision,
+    number: int,
+    attempt: int,
 ) -> Rounds:
     """Have the model decide. The first decision of a round stands."""
     thread, turn = request.thread, request.turn
@@ -191,7 +201,7 @@ async def _ask_model(
     return rounds
 
 
-async def _search(deps: ConversationDeps, request: DecideRequest, found: _Found, rounds: Rounds) -> Rounds:
+async def _search(deps: ConversationDeps, request: DecideRequest, found: _FoundForDecision, rounds: Rounds) -> Rounds:
     """Look up what the decision wants to know, and judge it unless passages have to be compared first."""
     thread, decided = request.thread, rounds[-1].decision
     try:
@@ -224,7 +234,12 @@ async def _keep_sources(
 
 
 async def _compare(
-    deps: ConversationDeps, model: ChatModel, request: DecideRequest, found: _Found, rounds: Rounds, attempt: int
+    deps: ConversationDeps,
+    model: ChatModel,
+    request: DecideRequest,
+    found: _FoundForDecision,
+    rounds: Rounds,
+    attempt: int,
 ) -> Rounds:
     """Have the model compare passages that may contradict each other, and judge the evidence."""
     made = last_round(rounds)
@@ -241,7 +256,13 @@ async def _compare(
 
 
 async def _judge_round(
-    deps: ConversationDeps, tx: Transaction, request: DecideRequest, found: _Found, rounds: Rounds, *, conflict: bool
+    deps: ConversationDeps,
+    tx: Transaction,
+    request: DecideRequest,
+    found: _FoundForDecision,
+    rounds: Rounds,
+    *,
+    conflict: bool,
 ) -> Rounds:
     """Judge the last round. The evidence is what is on record now; the first verdict stands."""
     thread, turn, made = request.thread, request.turn, last_round(rounds)
@@ -289,7 +310,9 @@ async def _judge_round(
 
 
 @asynccontextmanager
-async def _writing(deps: ConversationDeps, request: DecideRequest, found: _Found) -> AsyncIterator[Transaction]:
+async def _writing(
+    deps: ConversationDeps, request: DecideRequest, found: _FoundForDecision
+) -> AsyncIterator[Transaction]:
     """A transaction that records something about words that are still there.
 
     Raises:
@@ -313,7 +336,9 @@ async def _paying(deps: ConversationDeps, request: DecideRequest, purpose: str) 
                 await bill.store(tx)
 
 
-async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False) -> _Found:
+async def _read_situation(
+    deps: ConversationDeps, request: DecideRequest, *, without_model: bool = False
+) -> _FoundForDecision:
     """The turn's situation; its query is empty where nothing was said, or all of it was deleted.
 
     Args:
@@ -344,7 +369,7 @@ async def _read_situation(deps: ConversationDeps, request: DecideRequest, *, wit
         sensitive_topics(query, deps.sensitive_words),
         tuple(DocumentType),
     )
-    return _Found(situation, tuple(rounds), deletions)
+    return _FoundForDecision(situation, tuple(rounds), deletions)
 
 
 async def _describe_asker(

@@ -163,7 +163,7 @@ def _head_and_tail(query: str) -> str:
 # -- The form of a decision ----------------------------------------------------------------------------------------
 
 
-class _Answer(BaseModel):
+class _DecisionAnswer(BaseModel):
     """Strict: what a word means is not guessed."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -213,7 +213,7 @@ def parse_decision(text: str) -> Decision | InvalidDecision:
     """Read the model's answer, whatever it is, without an exception. Whether the decision makes sense: `validate`."""
     found = _FENCED.match(text)
     try:
-        answer = _Answer.model_validate(json.loads(found[1] if found else text))
+        answer = _DecisionAnswer.model_validate(json.loads(found[1] if found else text))
         type_ = DecisionType(answer.decision.strip().upper())
         sensitivity = Sensitivity(answer.sensitivity.strip().lower())
     except ValidationError as error:

@@ -48,7 +48,7 @@ class UnreadableDocument(Permanent):
     """A document that is not taken; the message says why, and what to upload instead."""
 
 
-class _Answer(BaseModel):
+class _ReaderAnswer(BaseModel):
     document: DocumentText | None = None
     rejected: str = ""
 
@@ -73,7 +73,7 @@ class DocumentReader:
         async with self._slots:
             answered = await self._run_child(suffix[:20], content)
         try:
-            answer = _Answer.model_validate(json.loads(answered))
+            answer = _ReaderAnswer.model_validate(json.loads(answered))
         except (ValueError, ValidationError) as exc:
             raise _too_costly() from exc
         if answer.document is None:

@@ -313,7 +313,7 @@ def _has(name: str, pattern: str, values: Values) -> bool:
 
 
 @dataclass(frozen=True)
-class CaseMessage:
+class PromptMessage:
     """One fenced message of a bug case; `sender` is reporter, developer or bot, `text` is in one line."""
 
     place: tuple[int, str]
@@ -339,7 +339,7 @@ def facts_of(request: ModelRequest) -> dict[str, str]:
 
 def case_facts(texts: Iterable[str]) -> dict[str, str]:
     """`said` and `headline` of the messages that are fenced in a turn's prompt and in what its tools returned."""
-    known: dict[tuple[int, str], CaseMessage] = {}
+    known: dict[tuple[int, str], PromptMessage] = {}
     for text in texts:
         known |= {message.place: message for message in _messages(text)}
     people = [known[place] for place in sorted(known) if known[place].sender != "bot"]
@@ -368,11 +368,11 @@ def _bug_case(prompts: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _messages(text: str) -> list[CaseMessage]:
+def _messages(text: str) -> list[PromptMessage]:
     """The fenced messages of a text; a prompt without any is one message of the reporter."""
     found = [(dict(_ATTRIBUTE.findall(each["attributes"])), each["text"]) for each in _MESSAGE.finditer(text)]
     return [
-        CaseMessage(
+        PromptMessage(
             (int(given["number"]) if given.get("number", "").isdecimal() else 0, given.get("part", "")),
             given.get("from", "reporter"),
             " ".join(words.split()),
@@ -382,7 +382,7 @@ def _messages(text: str) -> list[CaseMessage]:
     ]
 
 
-def _lines(messages: Iterable[CaseMessage]) -> str:
+def _lines(messages: Iterable[PromptMessage]) -> str:
     return "\n".join(message.text for message in messages)
 
 

@@ -21,12 +21,11 @@ from threadline.threads.model import SenderType
 from threadline_devstack.filling import fill
 from threadline_devstack.sample_repository import check_fix
 from threadline_devstack.slack.identity import ESCALATIONS, REPORTS, SUMMARIES
-from threadline_devstack.slack.workspace import CHANNELS, PEOPLE
+from threadline_devstack.slack.workspace import PEOPLE
 from threadline_devstack.stories.scene import Scene, contains_all, message_text
 
 Steps = list[dict[str, dict[str, Any]]]
 _PEOPLE = {person.name.replace(" ", "-"): person.id for person in PEOPLE}
-_CHANNELS = {name: channel for channel, name, _ in CHANNELS}
 _BUTTONS = {"take over": TAKE, "close": CLOSE}
 
 
