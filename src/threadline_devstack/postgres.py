@@ -163,13 +163,11 @@ def _open_way(folder: Path) -> None:
 
 def _passwords(path: Path) -> dict[str, str]:
     """By login; made on first use."""
-    if not path.exists():
-        if (path.parent / "data").exists():
-            raise Permanent(f"{path} is missing, so the database beside it cannot be opened: remove {path.parent}.")
+    if not (path.exists() or (path.parent / "data").exists()):
         _write_private(path, json.dumps({login: secrets.token_urlsafe(24) for login in (OWNER, AGENT)}))
-    passwords: dict[str, str] = json.loads(path.read_text())
+    passwords: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     if not passwords.keys() >= {OWNER, AGENT}:
-        raise Permanent(f"{path} is of an older version, as is the database beside it: remove {path.parent}.")
+        raise Permanent(f"{path} does not fit the database beside it, which cannot be opened: remove {path.parent}.")
     return passwords
 
 
