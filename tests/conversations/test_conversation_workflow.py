@@ -322,3 +322,17 @@ async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Databas
         await scene.send(scene.edit(said, "the account is 71"))
         await scene.until(lambda: any("is 71" in each for each in scene.posted(HANDOVERS)), "the edit is shown")
         assert not any("is 17" in each for each in scene.posted(HANDOVERS))
+
+
+async def test_calls_of_a_group_that_fails_as_a_whole_are_run_each_by_itself(database: Database) -> None:
+    """Nine calls that work are not told as failed because of one that takes its worker down."""
+
+    async def lost() -> None:
+        raise Permanent("The worker was lost with one of these.")
+
+    async with conversation(database, calls("look:1", "look:2"), ModelReply("Both are there.")) as scene:
+        scene.steps.before["act"] = [lost]
+        assert await scene.ask("look at both") == "Both are there."
+        assert [len(each.calls) for each in scene.requests("act")] == [2, 1, 1]
+        kept = await scene.rows("SELECT status FROM agent_tool_executions")
+        assert [each.status for each in kept] == ["ok", "ok"]
