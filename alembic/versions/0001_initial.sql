@@ -693,7 +693,7 @@ CREATE TABLE conversation_turns (
 CREATE INDEX conversation_turns_unposted_idx ON conversation_turns (conversation_id, turn)
     WHERE posted_at IS NULL AND answer <> '';
 
--- Each model call and its cost; `purpose` is think or summarise.
+-- Each model call and its cost; `purpose` is decide, compare, think, analyse or summarise.
 CREATE TABLE model_calls (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     conversation_id bigint NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
