@@ -171,15 +171,15 @@ async def think(talk: ConversationActivityScene) -> Thought:
     return await talk.run(talk.activities.think, request)
 
 
-async def test_operator_begins_in_seven_transactions(talk: ConversationActivityScene) -> None:
+async def test_operator_begins_in_eight_transactions(talk: ConversationActivityScene) -> None:
     """They read and take up what is asked, once more when Slack has said who asks, read the records, read and keep the
-    profile of who asks, keep the context with the analysis, and keep the reply."""
+    profile of who asks, keep the context, keep the analysis, and keep the reply."""
     await begun(talk)
     async with counted(talk.database) as run:
         await think(talk)
     (plan,) = await talk.rows("SELECT context FROM conversation_turns")
     assert "rfp_abc123" in plan["context"]
-    assert run.count("COMMIT") == 7
+    assert run.count("COMMIT") == 8
 
 
 async def test_words_deleted_while_the_context_is_gathered_are_not_in_it(talk: ConversationActivityScene) -> None:

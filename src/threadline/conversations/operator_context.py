@@ -49,7 +49,8 @@ async def gather_context(
 ) -> tuple[TurnPlan, ConversationSnapshot | None]:
     """The plan with what the operator is told. Whatever fails, the operator goes on with its tools alone.
 
-    Only the first attempt has the model say what is asked for, before it is asked to do it.
+    The model says once what is asked for, before it is asked to do it: an attempt behind a lost one finds the context
+    on record, and does without.
 
     Returns:
         the plan, and the snapshot; None where words that were read before may have been deleted.
@@ -62,14 +63,18 @@ async def gather_context(
         async with asyncio.timeout(LONGEST_CONTEXT):
             for reading in range(_READINGS):
                 made = await _build(deps, asked)
-                analysis = RequestAnalysis()
-                if attempt == 1:
-                    analysis = await analyse_request(
-                        deps.model, asked.request.question, made.text, deps.operator_profile.tools
-                    )
+                async with deps.database.begin() as tx:  # before the analysis, which is asked for once
+                    if kept := await _keep(tx, turn, asked, made):
+                        marks = None if reading else await ConversationStore(tx).snapshot(thread)
+                if kept:
+                    question = asked.request.question
+                    analysis = await analyse_request(deps.model, question, made.text, deps.operator_profile.tools)
+                    if not analysis.usage:
+                        return kept, marks
+                    async with deps.database.begin() as tx:
+                        if kept := await _keep_analysis(tx, turn, asked, analysis):
+                            return kept, None if reading else await ConversationStore(tx).snapshot(thread)
                 async with deps.database.begin() as tx:
-                    if kept := await _keep(deps, tx, turn, asked, made, analysis):
-                        return kept, None if reading else await ConversationStore(tx).snapshot(thread)
                     asked = await read_question(tx, thread, turn, plan)
                 _log.info("context_read_again", slack_thread=thread.key, turn=turn)
     except Exception as error:  # it is a help, without which the turn goes on
@@ -91,27 +96,30 @@ async def _build(deps: ConversationDeps, asked: OperatorQuestion) -> Context:
     return await build_context(asked.request, records, deps.operator_slack, names, deps.operator_tokens)
 
 
-async def _keep(
-    deps: ConversationDeps,
-    tx: Transaction,
-    turn: int,
-    asked: OperatorQuestion,
-    made: Context,
-    analysis: RequestAnalysis,
+async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Context) -> TurnPlan | None:
+    """Keep what the operator is told; what was kept first stands. None, and no word is kept, where something was
+    deleted in the thread meanwhile."""
+    thread = asked.request.thread
+    if await MessageStore(tx).deletion_count(thread) != asked.deletions:
+        return None
+    await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    sizes = {each.name: each.tokens for each in made.layers if not each.missing}
+    _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
+    return await TurnStore(tx).plan(thread, turn)
+
+
+async def _keep_analysis(
+    tx: Transaction, turn: int, asked: OperatorQuestion, analysis: RequestAnalysis
 ) -> TurnPlan | None:
-    """Keep what the operator is told, and what the analysis cost; what was kept first stands. None, and no word is
-    kept, where something was deleted in the thread meanwhile."""
+    """Keep the analysis, and what it cost in any case. None where something was deleted meanwhile."""
     thread = asked.request.thread
     if analysis.usage:
         spent = (turn, 0, "analyse", analysis.usage, analysis.milliseconds)
         await ConversationStore(tx).add_usage(thread, *spent)
     if await MessageStore(tx).deletion_count(thread) != asked.deletions:
         return None
-    await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
     if analysis.text:
         await TurnStore(tx).set_analysis(thread, turn, analysis.text)
-    sizes = {each.name: each.tokens for each in made.layers if not each.missing}
-    _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
     return await TurnStore(tx).plan(thread, turn)
 
 
