@@ -1,11 +1,12 @@
 """A turn of the operator in its workflow: prepared, run under the protocol, and remembered."""
 
+import asyncio
+
 import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.support.conversation_scene import BEN, ConversationScene, conversation
 from tests.support.scripted_model import SILENT, calls
-from tests.support.temporal import skipping_time
 from threadline.conversations.model.conversation import ConversationLimits, OutcomeKind
 from threadline.db.engine import Database
 from threadline.models.model import ModelReply
@@ -97,13 +98,19 @@ async def test_ninth_step_of_the_operator_has_no_tools(database: Database) -> No
         assert [each.choice.value for each in scene.asked] == ["auto"] * 8 + ["none"]
 
 
-async def test_stop_ends_the_preparation(database: Database) -> None:
-    async with conversation(database, server=skipping_time) as scene:
-        scene.model.analyses = [scene.hang]
+async def test_no_model_is_asked_after_a_stop_during_the_preparation(database: Database) -> None:
+    analysed = asyncio.Event()
+
+    async def analyse() -> None:
+        scene.hanging.set()
+        await analysed.wait()
+
+    async with conversation(database) as scene:
+        scene.model.analyses = [analyse]
         await scene.say(f"submit {await scene.rfp()}")
         await scene.hanging.wait()
         await scene.stop_heard()
-        await scene.later(seconds=31)
+        analysed.set()
         await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.STOPPED
         assert not scene.asked
