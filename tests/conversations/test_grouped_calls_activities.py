@@ -1,10 +1,13 @@
 """The read-only calls of one reply in one activity: each is made once, and each fails for itself."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
+from tests.support.temporal import until
 from threadline.conversations import act
 from threadline.conversations.contract import ActRequest
 from threadline.conversations.model.conversation import Execution, ExecutionStatus
@@ -18,6 +21,8 @@ __all__ = ["make_talk"]
 
 READ: list[str] = []
 """What the tools below have read, across a test."""
+BEFORE_LOSS: list[Callable[[], Awaitable[None]]] = []
+"""What is waited for before the worker is lost."""
 
 
 @tool("papers.fine", "Read a paper.", remote=True)
@@ -45,7 +50,7 @@ async def stuck(context: ToolContext) -> str:
 async def dies(context: ToolContext) -> str:
     READ.append("dies")
     if READ.count("dies") == 1:
-        await asyncio.sleep(0.5)  # the others are done by then
+        await BEFORE_LOSS.pop()()
         raise asyncio.CancelledError
     return "It lives."
 
@@ -96,6 +101,11 @@ async def test_second_attempt_makes_only_the_call_that_failed(make_talk: Make) -
 
 async def test_calls_made_before_the_worker_was_lost_are_not_made_again(make_talk: Make) -> None:
     talk, request = await asked(make_talk, ("papers_fine", {"title": "a"}), ("papers_dies", {}))
+
+    async def kept() -> bool:
+        return await results(talk) == [request.calls[0].id]
+
+    BEFORE_LOSS.append(partial(until, kept, "the other call's result is kept"))
     with pytest.raises(asyncio.CancelledError):
         await run(talk, request)
     assert [each.status for each in await run(talk, request, 2)] == [ExecutionStatus.OK] * 2

@@ -46,7 +46,7 @@ SELECT c.*, s.channel AS summary_channel, s.thread_ts AS summary_ts, p.url, {REP
                  WHERE bug_id = c.bug_id AND turn <= c.turn), '[]') AS turns
 FROM cases c {SUMMARY_AND_FIX}
 WHERE c.team = :team AND c.bug_id = ANY(:bug_ids) ORDER BY array_position(CAST(:bug_ids AS text[]), c.bug_id)
-""")  # noqa: S608 - as above
+""")  # noqa: S608 - all of it is written here
 _CLOSING_UNPOSTED = """
 EXISTS (SELECT FROM threads place
         WHERE c.status = 'resolved' AND place.workflow_id = c.workflow_id AND place.kind <> 'case:escalation'
