@@ -61,8 +61,9 @@ test: quick ## before each commit: quick, and every test but the slow ones (some
 	$(BIN)/pytest -q -m "not slow" $(PARALLEL) $(or $(PYTEST),$(addprefix --ignore=,$(PURE)))
 
 .PHONY: test-rest
+# In the order of the folders: the journeys' sandboxes answer only while one of their tests runs.
 test-rest: setup ## the slow tests: crashes, chaos, journeys, limits, canary, benchmark smoke
-	$(BIN)/pytest -q -m "slow$(if $(PYTEST),, and not alone)" $(PARALLEL) $(PYTEST)
+	$(BIN)/pytest -q -m "slow$(if $(PYTEST),, and not alone)" $(PARALLEL) --no-loadscope-reorder $(PYTEST)
 	$(if $(PYTEST),,$(BIN)/pytest -q -m alone)
 
 .PHONY: test-all

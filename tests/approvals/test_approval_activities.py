@@ -305,7 +305,7 @@ async def test_service_that_is_away_is_retried_for_an_hour(desk: ApprovalScene, 
     async def away() -> None:
         raise Transient("The journal is away.")
 
-    given = {"rfp_id": "rfp_abc", "text": "hello"}
+    given = {"rfp_id": "rfp_abc", "text": "any news"}
     await desk.propose("journal_append", given, state=LOADED, risk="high", rfp_id="rfp_abc")
     await click(desk, APPROVER)
     desk.works.hooks.append(away)
@@ -326,7 +326,7 @@ async def test_action_expires_by_the_clock_of_the_workflow(desk: ApprovalScene) 
 
 
 async def test_low_risk_action_is_not_executed_again_by_a_click(desk: ApprovalScene) -> None:
-    await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
+    await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED)
     assert (await click(desk, APPROVER)).state.finished
     with pytest.raises(Permanent):
         await execute_action(desk)

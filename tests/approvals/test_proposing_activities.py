@@ -53,7 +53,7 @@ async def test_medium_risk_is_recorded_and_waits(desk: ApprovalScene) -> None:
 
 async def test_low_risk_is_executed_at_once(make_desk: MakeDesk) -> None:
     desk = make_desk(approvers=())
-    result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED)
+    result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED)
     assert result.success, result.error
     assert result.display_text.endswith("low risk (ACT-1): It is written down.")
     assert (desk.works.done, desk.started) == (["journal rfp_abc hello"], [])
@@ -66,7 +66,7 @@ async def test_low_risk_is_executed_at_once(make_desk: MakeDesk) -> None:
 
 async def test_model_may_raise_the_risk_and_not_lower_it(desk: ApprovalScene) -> None:
     raised = await desk.propose(
-        "journal_append", {"rfp_id": "rfp_abc", "text": "hello"}, state=LOADED, risk="high", rfp_id="rfp_abc"
+        "journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED, risk="high", rfp_id="rfp_abc"
     )
     lowered = await desk.propose("opportunity_patch", patch("won"), state=LOADED, risk="low")
     assert [raised.data["risk"], lowered.data["risk"]] == ["high", "high"]
@@ -95,7 +95,7 @@ async def test_risk_on_record_decides_whether_a_repeated_proposal_waits(
         ("jira_create", "[]", ErrorCode.INVALID_ARGUMENTS, "one JSON object"),
         ("jira_destroy", {}, ErrorCode.UNKNOWN_TOOL, "no tool of this name"),
         ("rfp_list", {}, ErrorCode.REFUSED, "only reads"),
-        ("slack_post_summary", {"text": "hello"}, ErrorCode.REFUSED, "cannot be proposed"),
+        ("slack_post_summary", {"text": "any news"}, ErrorCode.REFUSED, "cannot be proposed"),
         ("propose_action", {}, ErrorCode.REFUSED, "cannot be proposed"),
         ("opportunity_patch", patch("won"), ErrorCode.PROTOCOL, "proposed call would fail"),
     ],
@@ -194,7 +194,7 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
     async with desk.talk.database.begin() as tx:
         made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
         await RfpStore(tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
-    given = {"rfp_id": "rfp_abc", "text": "hello"}
+    given = {"rfp_id": "rfp_abc", "text": "any news"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error
     assert str(fault) in failed.error.message

@@ -178,7 +178,7 @@ async def test_running_turn_is_shown_as_far_as_it_is(talk: ConversationActivityS
 
 
 async def test_turn_without_a_stored_route_is_shown(talk: ConversationActivityScene, explain: Explain) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     outcome = await talk.answer()
     assert outcome.kind in tuple(OutcomeKind)
     told = explain.told(link(answer_of(talk), talk.thread.ts))
@@ -214,7 +214,7 @@ async def test_message_of_a_case_names_the_command_that_shows_it(database: Datab
 
 
 async def test_notice_of_the_bot_belongs_to_no_turn(talk: ConversationActivityScene, explain: Explain) -> None:
-    await talk.said("hello")
+    await talk.said("any news")
     await talk.run(talk.activities.post_thread_notice, ThreadNotice(talk.thread, NoticeReason.MODEL_AWAY, "1"))
     assert "a notice of the bot's own" in explain.refused(link(answer_of(talk), talk.thread.ts))
 
@@ -228,7 +228,7 @@ async def test_waiting_message_belongs_to_no_turn_yet(talk: ConversationActivity
 @pytest.mark.parametrize(
     "address",
     [
-        "hello",
+        "any news",
         "C0123456789/17",
         "https://example.com/",
         "https://acme.slack.com/archives/C0123456789",

@@ -62,7 +62,7 @@ async def test_any_message_gets_one_visible_answer(talk: ConversationActivitySce
 
 
 async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     talk.slack.workspace.leave(GENERAL, BOT_USER)
     with pytest.raises(Permanent, match="/invite"):
         await talk.answer()
@@ -75,7 +75,7 @@ async def test_answer_is_kept_until_the_bot_is_back_in_the_channel(talk: Convers
 
 
 async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
     with pytest.raises(Permanent, match="somebody deleted its first message"):
         await talk.answer()
@@ -89,7 +89,7 @@ async def test_answer_in_a_deleted_thread_is_kept_and_the_error_says_why(talk: C
 
 
 async def test_thread_with_replies_goes_on_after_its_first_message_is_deleted(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     await talk.answer()
     talk.slack.workspace.delete(GENERAL, talk.thread.ts)
     await talk.said("are you still there?")

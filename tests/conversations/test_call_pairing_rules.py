@@ -16,7 +16,7 @@ ANYTHING = st.lists(
     st.builds(
         Message,
         role=st.sampled_from(Role),
-        content=st.sampled_from(["", " ", "hello", "[Side Effect] told"]),
+        content=st.sampled_from(["", " ", "any news", "[Side Effect] told"]),
         calls=st.just(()) | st.lists(CALLS, max_size=3).map(tuple),
         call_id=IDS,
         opaque=st.sampled_from(["", "{}"]),

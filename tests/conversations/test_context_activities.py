@@ -19,7 +19,7 @@ __all__ = ["make_talk", "talk"]
 
 
 async def test_each_model_call_of_a_turn_begins_like_the_one_before(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there, who are you")
+    await talk.said("any news there, who are you")
     await talk.answer()
     await talk.said('List the lamps, then create a lamp "Milk", then list the lamps.')
     await talk.answer(2)
@@ -80,17 +80,17 @@ async def test_prompt_that_the_model_finds_too_long_is_halved_once(talk: Convers
 
 
 async def test_second_person_in_the_thread_is_named(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there, who are you")
+    await talk.said("any news there, who are you")
     await talk.answer()
     await talk.said(talk.message("and me?", sender_id=BYSTANDER, addressed=False))
     await talk.think(2)
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
-    assert users == ["hello there, who are you", f"bystander ({BYSTANDER}): and me?"]
+    assert users == ["any news there, who are you", f"bystander ({BYSTANDER}): and me?"]
     assert any("You were not spoken to" in str(each.get("content")) for each in talk.sent())
 
 
 async def test_person_without_a_name_in_slack_goes_by_the_id(talk: ConversationActivityScene) -> None:
-    await talk.said(talk.message("hello", sender_id="U0NOBODY"), "and from me")
+    await talk.said(talk.message("any news", sender_id="U0NOBODY"), "and from me")
     await talk.think()
     users = [str(each["content"]) for each in talk.sent() if each.get("role") == "user"]
     assert users == ["U0NOBODY: hello", f"reporter ({REPORTER}): and from me"]
@@ -110,7 +110,7 @@ async def test_message_read_by_a_lost_model_call_is_in_the_transcript(talk: Conv
 
 
 async def test_text_that_ended_a_stopped_turn_is_sent_to_the_model(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     await talk.think()
     await talk.settle(ConversationOutcome(OutcomeKind.STOPPED, "I have stopped, as you asked."))
     await talk.said("go on")

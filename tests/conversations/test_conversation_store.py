@@ -81,7 +81,7 @@ async def test_first_verdict_on_a_message_is_kept(talk: StoredConversation) -> N
     marks = await talk.judge(dict.fromkeys(reversed(first), Refusal.THROTTLED) | {identity(2): None})
     assert flags(marks) == (True, True, False)
     assert (await talk.store(mention(1), says(2))).unjudged == ()
-    assert texts(await talk.take_up(1)) == ["hello"]
+    assert texts(await talk.take_up(1)) == ["any news"]
     again = await talk.store(mention(1), says(2), says(3), deletion(9))
     assert [(each.message_id, each.verdict) for each in again.messages] == [
         (identity(1), "ok"),

@@ -141,7 +141,7 @@ async def test_author_of_a_message_refused_in_an_earlier_run_is_told(database: D
         async with scene.database.begin() as tx:
             await MessageStore(tx).store(scene.thread, many)
         await scene.handle.terminate("by hand")
-        await scene.say("hello there")
+        await scene.say("any news there")
         last = many[-1].ts
         await scene.until(lambda: scene.words == [(NoticeReason.THROTTLED, last)], "who wrote too much is told")
         await scene.until(lambda: scene.marked.get("hourglass") == [last], "the message is marked")
@@ -239,7 +239,7 @@ async def test_silence_ends_the_run_and_the_next_message_starts_another(database
 
 async def test_message_that_needs_no_turn_postpones_the_end(database: Database) -> None:
     async with conversation(database, limits=ConversationLimits(quiet=3600), server=skipping_time) as scene:
-        said = await scene.say("hello")
+        said = await scene.say("any news")
         await scene.until_said(1)
         await scene.later(minutes=40)
         await scene.send(scene.edit(said, "hullo"))
@@ -256,7 +256,7 @@ async def test_unreadable_signal_is_quarantined_and_the_conversation_goes_on(dat
         return len(await scene.rows("SELECT 1 FROM quarantine")) == 2
 
     async with conversation(database) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.handle.signal(INCOMING_MESSAGE, args=["three", {"much": 1}, None])
         garbage = Payload(metadata={"encoding": b"json/plain"}, data=b"\xff{no json")
         await scene.handle.signal("nobody_knows_this", RawValue(payload=garbage))
@@ -270,7 +270,7 @@ async def test_unreadable_signal_is_quarantined_and_the_conversation_goes_on(dat
 @pytest.mark.records("talk_between_others")
 async def test_a_message_that_is_not_for_the_bot_is_recorded_and_not_answered(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), SILENT) as scene:
-        first = await scene.say("hello")
+        first = await scene.say("any news")
         await scene.until_said(1)
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
@@ -285,7 +285,7 @@ async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: D
         ]
 
     async with conversation(database, ModelReply("Hello."), server=skipping_time) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.thumb("+1", BEN)
         await scene.until(lambda: put(), "the thumb is stored")
         await scene.thumb("+1", BEN, MessageKind.REACTION_REMOVED)
@@ -301,7 +301,7 @@ async def test_thumb_is_stored_and_starts_no_turn_also_after_the_end(database: D
 
 async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Database) -> None:
     async with conversation(database) as scene:
-        first = await scene.say("hello there")
+        first = await scene.say("any news there")
         await scene.until_said(1)
         await scene.take_over()
         stop = scene.message("stop", kind=MessageKind.STOP)
@@ -314,7 +314,7 @@ async def test_stop_in_a_thread_that_a_person_has_taken_is_relayed(database: Dat
 @pytest.mark.records("relayed_edit")
 async def test_an_edit_of_what_a_person_was_shown_is_shown_too(database: Database) -> None:
     async with conversation(database) as scene:
-        await scene.ask("hello there")
+        await scene.ask("any news there")
         await scene.take_over()
         said = await scene.say("the account is 17")
         await scene.until(lambda: any("is 17" in each for each in scene.posted(HANDOVERS)), "the person is shown it")

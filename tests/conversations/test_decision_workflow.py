@@ -81,7 +81,7 @@ async def test_a_question_and_a_handover_end_the_turn_before_the_agent_is_asked(
 async def test_turn_goes_on_without_a_decision_that_cannot_be_made(database: Database) -> None:
     async with conversation(database, ModelReply("Still here."), decides=True, server=skipping_time) as scene:
         scene.model.decisions[1, 1] = Transient("The model cannot be reached.")
-        await scene.say("hello?")
+        await scene.say("any news?")
         await scene.later(minutes=1)
         assert await scene.until_said(1) == "Still here."
         assert steps(scene) == [*["decide"] * 3, "decide_without_model"]
@@ -150,7 +150,7 @@ async def test_only_questions_to_the_bot_are_decided(database: Database) -> None
     async with conversation(database, ModelReply("Hello."), SILENT, ModelReply("Done."), decides=True) as scene:
         rfp_id = await scene.rfp()
         scene.model.decisions[2, 1] = scene.model.decisions[3, 1] = ESCALATE
-        assert await scene.ask("hello") == "Hello."
+        assert await scene.ask("any news") == "Hello."
         assert steps(scene) == ["decide"], "for an easy question nothing is looked up"
         await scene.say("shall we do it, Anna?", BEN, addressed=False)
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
@@ -166,7 +166,7 @@ async def test_help_is_given_without_any_call_of_the_model(database: Database, b
         if bound:
             rfp_id = await scene.rfp()
             await scene.ask(f"link {rfp_id}")
-        for words in ("help", ":wave:"):
+        for words in ("help", ":wave:", "Good morning! :wave:"):
             assert "**use**: Does use" in await scene.ask(words)
         assert (scene.asked, steps(scene)) == ([], [])
         assert await scene.rows("SELECT 1 FROM model_calls") == []
@@ -191,7 +191,7 @@ async def with_handover(
 ) -> AsyncIterator[ConversationScene]:
     """A thread whose first turn waits for a person, or is theirs."""
     async with conversation(database, ModelReply("Hello."), *replies, tools=tools) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await (scene.take_over() if taken else scene.hand_over())
         yield scene
 

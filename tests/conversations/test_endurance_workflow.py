@@ -70,10 +70,10 @@ async def test_turn_of_a_terminated_run_goes_on_with_the_next_message(database: 
         await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         del scene.tools["look"]
-        assert await scene.ask("hello?") == "All is done."
+        assert await scene.ask("any news?") == "All is done."
         assert [request.step for request in scene.asked] == [1, 2, 3]
         assert Counter(scene.ran) == {"create:1": 1, "look:1": 2}
-        assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
+        assert await scene.prompts() == [(1, "create one"), (1, "any news?")]
 
 
 @pytest.mark.records("talk_left_unsaid")
@@ -167,7 +167,7 @@ async def test_two_megabytes_of_output_add_less_than_20_kb_to_the_history(databa
     long = ModelReply("A long story. " * 5_000)
     script = ModelReply("Hello."), calls("read:1"), calls("read:2"), long
     async with conversation(database, *script, tools={"read": much}) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.until_idle()
         before = await size()
         assert (await scene.ask("read it all")).startswith("A long story.")
@@ -189,5 +189,5 @@ async def test_fault_in_a_step_fails_the_task_and_never_the_run(database: Databa
 
     async with conversation(database) as scene:
         scene.steps.before["finish_turn"] = [broken]
-        await scene.say("hello")
+        await scene.say("any news")
         await scene.until(suspended, "the workflow's task fails")

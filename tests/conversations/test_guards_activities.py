@@ -24,7 +24,7 @@ __all__ = ["make_talk", "talk"]
 @pytest.mark.parametrize("text", ["NO_REPLY", "NO_REPLY: this is between Ann and Ben."])
 async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text: str) -> None:
     talk.replies(text)
-    await talk.said(talk.message("hello", sender_id=BYSTANDER), talk.message("not you", addressed=False))
+    await talk.said(talk.message("any news", sender_id=BYSTANDER), talk.message("not you", addressed=False))
     async with talk.database.begin() as tx:
         await tx.execute(sql("UPDATE conversation_messages SET addressed = false"))
     assert (await talk.answer(may_be_silent=True)).kind is OutcomeKind.SILENT
@@ -37,7 +37,7 @@ async def test_silent_reply_is_not_posted(talk: ConversationActivityScene, text:
 
 async def test_word_for_silence_is_never_posted(talk: ConversationActivityScene) -> None:
     talk.replies("NO_REPLY", "NO_REPLY")
-    await talk.said("hello there")
+    await talk.said("any news there")
     assert (await talk.answer()).kind is OutcomeKind.SPEECHLESS
     [posted] = talk.posted()
     assert "NO_REPLY" not in posted.text
@@ -65,7 +65,7 @@ async def test_answer_is_posted_whole_where_details_were_asked_for(talk: Convers
 
 
 async def test_duplicates_and_too_many_messages_are_refused(talk: ConversationActivityScene) -> None:
-    same = [talk.message("hello"), talk.message("hello")]
+    same = [talk.message("any news"), talk.message("any news")]
     stored = await talk.said(*same)
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     flood = []
@@ -90,7 +90,7 @@ async def test_same_answer_to_two_questions_is_no_duplicate(talk: ConversationAc
 
 async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationActivityScene) -> None:
     async with talk.database.begin() as tx:
-        await MessageStore(tx).store(talk.thread, [talk.message("hello"), again := talk.message("hello")])
+        await MessageStore(tx).store(talk.thread, [talk.message("any news"), again := talk.message("any news")])
     opened = await talk.opened()
     assert opened.marks.turn_due
     assert [(each.ts, each.why) for each in opened.refused] == [(again.ts, Refusal.DUPLICATE)]
@@ -100,7 +100,7 @@ async def test_unjudged_message_is_judged_when_a_run_begins(talk: ConversationAc
 
 
 async def test_message_that_was_deleted_and_sent_again_is_answered(talk: ConversationActivityScene) -> None:
-    first, again = talk.message("hello"), talk.message("hello")
+    first, again = talk.message("any news"), talk.message("any news")
     await talk.said(first)
     await talk.said(talk.deletion(first))
     stored = await talk.said(again)
@@ -111,9 +111,9 @@ async def test_message_that_was_deleted_and_sent_again_is_answered(talk: Convers
 async def test_same_words_are_a_duplicate_within_two_minutes(
     talk: ConversationActivityScene, apart: float, refused: bool
 ) -> None:
-    await talk.said("hello")
+    await talk.said("any news")
     talk.at += apart - 60
-    assert bool((await talk.said("hello")).refused) is refused
+    assert bool((await talk.said("any news")).refused) is refused
 
 
 async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate(
@@ -126,7 +126,7 @@ async def test_same_words_with_another_file_or_by_somebody_else_are_no_duplicate
 
 
 async def test_call_of_the_bot_in_the_words_of_an_aside_is_no_duplicate(talk: ConversationActivityScene) -> None:
-    await talk.said("hello", talk.message("what does it cost?", sender_id=BYSTANDER, addressed=False))
+    await talk.said("any news", talk.message("what does it cost?", sender_id=BYSTANDER, addressed=False))
     assert (await talk.said(talk.message("what does it cost?", sender_id=BYSTANDER))).refused == ()
 
 
@@ -188,7 +188,7 @@ async def test_turn_whose_answer_cannot_be_rendered_ends(
         raise KeyError("a record of another shape")
 
     monkeypatch.setattr("threadline.conversations.posting.answer_of", broken)
-    await talk.said("hello")
+    await talk.said("any news")
     request = FinishRequest(talk.thread, 1, OutcomeKind.FAILED, "It did not work.")
     for attempt in (1, MAX_UNEXPECTED - 1):
         with pytest.raises(KeyError):
@@ -204,7 +204,7 @@ async def test_guards_that_fail_let_messages_pass_and_are_logged(
     async with talk.database.begin() as tx:
         await tx.execute(sql("ALTER TABLE rate_limit_events RENAME TO away"))
     with capture_logs() as logs:
-        stored = await talk.said("hello")
+        stored = await talk.said("any news")
     assert stored.marks.turn_due
     assert stored.refused == ()
     assert [each["guard"] for each in logs if each["event"] == "guard_failed_open"] == ["duplicate", "user"]

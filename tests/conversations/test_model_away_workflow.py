@@ -27,7 +27,7 @@ PATIENCE = ConversationLimits(model_patience=600)
 @pytest.mark.records("talk_model_comes_back")
 async def test_a_model_that_is_away_for_long_is_waited_for_and_the_person_is_told_once(database: Database) -> None:
     async with conversation(database, *[AWAY] * 8, ModelReply("There I am."), server=skipping_time) as scene:
-        await scene.say("hello")
+        await scene.say("any news")
         await scene.until(lambda: scene.words, "the person is told")
         await scene.later(minutes=50)
         assert await scene.until_said(1) == "There I am."
@@ -75,7 +75,7 @@ async def test_short_fault_of_the_model_is_told_to_nobody(database: Database) ->
     """The activity's own attempts get over it."""
     script = Transient("busy"), Transient("busy", retry_after=3), ModelReply("There.")
     async with conversation(database, *script, server=skipping_time) as scene:
-        await scene.say("hello")
+        await scene.say("any news")
         await scene.later(seconds=20)
         assert await scene.until_said(1) == "There."
         assert scene.words == []
@@ -93,7 +93,7 @@ async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
     database: Database, fault: Exception, told: str
 ) -> None:
     async with conversation(database, *[fault] * 10, server=skipping_time) as scene:
-        await scene.say("hello")
+        await scene.say("any news")
         await scene.later(minutes=1)
         assert told in await scene.until_said(1)
         assert (await scene.until_settled(1)).kind is OutcomeKind.FAILED
@@ -103,7 +103,7 @@ async def test_a_fault_that_stays_ends_the_turn_in_words_for_people(
 
 async def test_model_call_that_loses_every_worker_is_given_up(database: Database) -> None:
     async with conversation(database, *[LOST] * 20, server=skipping_time) as scene:
-        await scene.say("hello")
+        await scene.say("any news")
         await scene.later(minutes=10)
         assert await scene.until_said(1) == answers.GENERIC_FAILURE
         assert len(scene.asked) == 3
@@ -120,9 +120,9 @@ async def test_terminated_run_goes_on_after_the_steps_without_a_model(database: 
         await scene.hanging.wait()
         await scene.handle.terminate("by hand")
         scene.steps.before["act"].clear()
-        assert await scene.ask("hello?") == "All is done."
+        assert await scene.ask("any news?") == "All is done."
         assert [request.step for request in scene.asked] == [1, 2, 3]
-        assert await scene.prompts() == [(1, "create one"), (1, "hello?")]
+        assert await scene.prompts() == [(1, "create one"), (1, "any news?")]
 
 
 async def test_long_transcript_is_summarised_before_the_turn(database: Database) -> None:
@@ -139,7 +139,7 @@ async def test_long_transcript_is_summarised_before_the_turn(database: Database)
 
 async def test_failed_summary_does_not_prevent_the_answer(database: Database) -> None:
     async with conversation(database, ModelReply("Hello."), ModelReply("There."), server=skipping_time) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.crowd()
         scene.model.summaries = [Transient("The model is overloaded.")] * 5
         await scene.say("and now?")

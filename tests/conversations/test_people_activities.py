@@ -31,7 +31,7 @@ def aside(talk: ConversationActivityScene, text: str) -> IncomingMessage:
 
 @pytest.mark.parametrize("text", [":tada:", "help"])
 async def test_help_is_not_given_to_people_who_talk_to_each_other(talk: ConversationActivityScene, text: str) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     await talk.answer()
     await talk.said(aside(talk, text))
     assert (await talk.answer(2, may_be_silent=True)).kind is OutcomeKind.SILENT
@@ -52,7 +52,7 @@ async def test_thumb_emoji_answers_an_open_question(talk: ConversationActivitySc
 async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivityScene, direct: bool) -> None:
     if direct:
         talk.thread = replace(talk.thread, channel="D0REPORTER")
-    await talk.said("hello there")
+    await talk.said("any news there")
     await talk.think()
     await talk.settle(ConversationOutcome(OutcomeKind.ANSWERED, "", 1))
     await talk.said(talk.message("🎉", addressed=direct))
@@ -61,7 +61,7 @@ async def test_emoji_to_nobody_is_left_to_the_model(talk: ConversationActivitySc
 
 
 async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     await talk.answer()
     for text, addressed in (("between us", False), ("for you", True)):
         said = talk.message(text, sender_id=BYSTANDER, addressed=addressed)
@@ -75,7 +75,7 @@ async def test_deletion_is_announced_only_for_messages_to_the_bot(talk: Conversa
 
 
 async def test_messages_between_people_are_not_judged(talk: ConversationActivityScene) -> None:
-    first = await talk.said("hello there", aside(talk, "hi"))
+    first = await talk.said("any news there", aside(talk, "hi"))
     assert len(first.overheard) == 1
     talk.at -= 100
     talked = [aside(talk, "ok") for _ in range(2)]
@@ -88,13 +88,13 @@ async def test_messages_between_people_are_not_judged(talk: ConversationActivity
     assert stored.marks.turn_due
     again = await talk.said(*talked)
     assert set(again.overheard) == {each.id for each in talked}
-    asked = await talk.said("hello there", "hello there")
+    asked = await talk.said("any news there", "any news there")
     assert Refusal.DUPLICATE in [each.why for each in asked.refused]
     assert asked.overheard == ()
 
 
 async def test_unaddressed_messages_of_a_single_person_are_judged(talk: ConversationActivityScene) -> None:
-    await talk.said("hello there")
+    await talk.said("any news there")
     stored = await talk.said(talk.message("more", addressed=False), talk.message("more", addressed=False))
     assert [each.why for each in stored.refused] == [Refusal.DUPLICATE]
     assert stored.overheard == ()

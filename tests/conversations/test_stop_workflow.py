@@ -58,7 +58,7 @@ async def test_a_stop_while_a_tool_runs_ends_the_turn_after_it_with_an_account(d
 async def test_stop_with_nothing_to_stop_gets_a_reaction(database: Database, begun: bool) -> None:
     async with conversation(database) as scene:
         if begun:
-            await scene.say("hello")
+            await scene.say("any news")
             await scene.until_said(1)
             await scene.until_idle()
         await scene.send(scene.message("stop", kind=MessageKind.STOP, addressed=False))
@@ -103,7 +103,7 @@ async def test_no_model_is_asked_after_a_stop_during_the_summary(database: Datab
         await summarised.wait()
 
     async with conversation(database, ModelReply("Hello.")) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.crowd()
         scene.model.summaries = [summarise]
         await scene.say("and now?")
@@ -194,7 +194,7 @@ async def test_message_in_the_inbox_of_a_cancelled_run_is_answered_by_the_next(d
 
 async def test_cancel_of_an_idle_run_says_nothing(database: Database) -> None:
     async with conversation(database) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.until_idle()
         await scene.handle.cancel()
         assert await scene.handle.result() == "cancelled"

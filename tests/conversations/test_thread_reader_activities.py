@@ -103,7 +103,7 @@ async def test_long_messages_are_shortened(reader: Reader) -> None:
 
 
 async def test_deleted_thread_is_empty(reader: Reader) -> None:
-    root = reader.say(REPORTER, "hello")
+    root = reader.say(REPORTER, "any news")
     reader.sandbox.workspace.delete(GENERAL, root)
     result = await reader.ask()
     assert result.success
@@ -118,7 +118,7 @@ async def test_deleted_thread_is_empty(reader: Reader) -> None:
     ],
 )
 async def test_invalid_argument_is_named(reader: Reader, arguments: dict[str, Any], says: str) -> None:
-    reader.say(REPORTER, "hello")
+    reader.say(REPORTER, "any news")
     result = await reader.ask(**arguments)
     assert result.error
     assert says in result.error.message

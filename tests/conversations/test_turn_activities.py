@@ -76,7 +76,7 @@ async def test_retry_uses_the_stored_reply_and_the_stored_result(talk: Conversat
 
 async def test_first_reply_of_two_parallel_attempts_is_kept(make_talk: Make) -> None:
     one, other = make_talk(), make_talk()
-    await one.said("hello there")
+    await one.said("any news there")
     replies = await asyncio.gather(one.think(), other.think())
     assert replies[0].reply == replies[1].reply
     assert [key for key, _ in await one.transcript() if key.startswith("a:")] == ["a:1:1"]
@@ -135,12 +135,12 @@ async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one
 ) -> None:
     """Neither the decision nor the answer is asked of the model."""
     engine = engine_of(talk)
-    first = talk.message("hello there")
+    first = talk.message("any news there")
     await talk.said(first)
     await talk.answer()
     asked = len(talk.model.log)
     second = talk.message("what is open?")
-    await talk.said(second, talk.message("hello here", kind=MessageKind.EDIT, correction_of=first.id, version="2"))
+    await talk.said(second, talk.message("any news here", kind=MessageKind.EDIT, correction_of=first.id, version="2"))
     await talk.begin(2)
     await talk.said(talk.deletion(second))
     assert not (await engine.decide(2)).made
@@ -161,7 +161,7 @@ async def test_question_without_a_configured_model_is_answered(make_talk: Make) 
 
 async def test_rate_limit_says_how_long_to_wait(talk: ConversationActivityScene) -> None:
     talk.model.fail_next(2, status=429, retry_after=9)
-    await talk.said("hello there")
+    await talk.said("any news there")
     for attempt, least in ((1, 9), (4, 16)):
         with pytest.raises(Transient) as raised:
             await talk.think(attempt=attempt)
@@ -173,7 +173,7 @@ async def test_refused_key_names_the_setting_and_alerts_operators_once(
     make_talk: Make,
 ) -> None:
     talk = make_talk(key="sk-proj-wrong-0123456789abcdefghijkl")
-    await talk.said("hello there")
+    await talk.said("any news there")
     for _ in range(5):
         with pytest.raises(Permanent, match="check OPENAI_API_KEY") as raised:
             await talk.think()

@@ -25,7 +25,7 @@ async def overhearing(database: Database, *replies: Reply) -> AsyncIterator[Conv
     """Two people talk in a thread in which the bot has answered; the model gives these replies from then on."""
     script = ModelReply("Hello."), *replies
     async with conversation(database, *script, limits=PATIENCE, server=skipping_time) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         yield scene
 
@@ -74,7 +74,7 @@ async def test_question_during_an_overheard_turn_gets_its_own_turn(database: Dat
         assert await scene.until_said(3) == "I say yes."
         assert (await scene.until_settled(2)).kind is OutcomeKind.SILENT
         assert await scene.prompts() == [
-            (1, "hello"),
+            (1, "any news"),
             (2, "Anna, did you see the match?"),
             (3, "bot, what do you say?"),
         ]
@@ -97,7 +97,7 @@ async def test_question_during_a_turn_for_somebody_else_is_answered_in_it(databa
 
     script = ModelReply("Hello."), calls("look"), silent, ModelReply("I say yes.")
     async with conversation(database, *script) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.say(TO_BEN, addressed=False)
         assert await scene.until_said(2) == "I say yes."
         assert [request.choice for request in scene.asked[1:]] == [ToolChoice.AUTO] * 3
@@ -107,7 +107,7 @@ async def test_question_during_a_turn_for_somebody_else_is_answered_in_it(databa
 async def test_author_of_a_question_is_told_that_the_model_is_away(database: Database) -> None:
     script = ModelReply("Hello."), AWAY, AWAY, ModelReply("I say yes.")
     async with conversation(database, *script, server=skipping_time) as scene:
-        await scene.ask("hello")
+        await scene.ask("any news")
         await scene.say(TO_BEN, addressed=False)
         await scene.until_known("waiting for the model")
         await scene.say("bot, what do you say?")

@@ -188,7 +188,7 @@ async def test_late_answer_is_said_after_a_handover_only_if_it_changed_something
 
 async def test_without_a_model_nothing_is_decided(make_talk: Callable[..., ConversationActivityScene]) -> None:
     engine = engine_of(make_talk(with_model=False))
-    assert await engine.decided("hello") == TurnDecision(made=False)
+    assert await engine.decided("any news") == TurnDecision(made=False)
     assert await engine.kept() == []
 
 
@@ -271,7 +271,7 @@ async def test_claim_during_a_turn_waits_for_its_own_decision(engine: Engine) ->
 
 async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: Engine) -> None:
     talk = engine.talk
-    await talk.said("hello")
+    await talk.said("any news")
     await talk.answer()
     aside = talk.message("shall we do it, Anna?", sender_id=BYSTANDER, addressed=False)
     await talk.said(aside)
@@ -291,7 +291,7 @@ async def test_question_while_the_bot_overhears_others_is_its_own_turn(engine: E
 
 async def test_only_author_is_answered_after_mentioning_somebody_else(engine: Engine) -> None:
     talk = engine.talk
-    await talk.said("hello")
+    await talk.said("any news")
     await talk.answer()
     await talk.said(talk.message(f"<@{BYSTANDER}> can you check?", addressed=False))
     assert not (await talk.begin(2)).overhears
@@ -304,7 +304,7 @@ async def test_only_author_is_answered_after_mentioning_somebody_else(engine: En
 @pytest.mark.parametrize("kind", [OutcomeKind.CLARIFIED, OutcomeKind.ANSWERED])
 async def test_reply_to_a_question_needs_no_mention_among_others(engine: Engine, kind: OutcomeKind) -> None:
     talk = engine.talk
-    await talk.said(talk.message("hello", sender_id=BYSTANDER))
+    await talk.said(talk.message("any news", sender_id=BYSTANDER))
     await talk.answer()
     engine.decides("CLARIFY", clarifying_question="Which plan do you mean?")
     await engine.decided("how much does it cost?", 2)

@@ -124,7 +124,7 @@ async def test_events_refused_for_a_minute_ask_for_a_deep_look(
     away, back = (
         InFlightEvents(EventRouter(ROUTING, client, threads), requests) for client in (absent_temporal, temporal)
     )
-    said = {"type": "message", "channel": identity.REPORTS, "user": identity.REPORTER, "text": "hello"}
+    said = {"type": "message", "channel": identity.REPORTS, "user": identity.REPORTER, "text": "any news"}
 
     def event(number: int) -> dict[str, Any]:
         ts = f"170000000{number}.000000"

@@ -15,9 +15,9 @@ from threadline_devstack import environment
 from threadline_devstack.stack import Stack, StackOptions
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
-    """Its folder, with the logs, stays when a test has failed."""
+    """It ends with the last journey. Its folder, with the logs, stays when a test has failed."""
     folder = Path(tempfile.mkdtemp(prefix="threadline-journey-"))
     wishes = StackOptions(
         given=environment.pick(os.environ, environment.MACHINE), slack=FaultySlack, trackers=FaultyTrackers

@@ -34,6 +34,7 @@ from threadline.threads.activity_options import options_by_name
 from threadline.threads.model import AGENTS_QUEUE, CORE_QUEUE, IncomingMessage, MessageKind, SenderType, message_id
 from threadline.wiring.gateway import DatabaseThreadLookup
 from threadline.wiring.temporal import CONTRACTS, SEARCH_ATTRIBUTES, WORKFLOWS, workflow_runner
+from threadline.wiring.workers import WORKFLOW_TASKS
 from threadline_devstack.slack import identity
 
 _STORED = text("SELECT message_id FROM bug_conversations WHERE sender_type <> 'bot'")
@@ -141,6 +142,7 @@ class LoadScene:
             activities=activities,
             interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS))],
             workflow_runner=workflow_runner(),
+            max_concurrent_workflow_tasks=WORKFLOW_TASKS,
             deployment_config=deployment,
             graceful_shutdown_timeout=GRACE,
         )

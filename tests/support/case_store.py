@@ -29,7 +29,7 @@ def identity(at: float) -> str:
 
 def said(
     at: float,
-    words: str = "hello",
+    words: str = "any news",
     *,
     kind: MessageKind = MessageKind.MESSAGE,
     by: SenderType = SenderType.REPORTER,

@@ -21,12 +21,12 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 __all__ = ["REPORTER", "STRANGER", "THREAD", "deletion", "edit", "identity", "ts"]
 
 
-def says(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
+def says(at: float, words: str = "any news", **more: Any) -> IncomingMessage:
     """Somebody writes, `at` seconds after the thread's first message."""
     return said(at, words, by=SenderType.UNKNOWN, sender_id=more.pop("sender_id", REPORTER), **more)
 
 
-def mention(at: float, words: str = "hello", **more: Any) -> IncomingMessage:
+def mention(at: float, words: str = "any news", **more: Any) -> IncomingMessage:
     return says(at, words, addressed=True, **more)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from threadline.threads.phrases import STOP_SIGNS, is_close, is_stop, is_thanks, is_wordless, thumb
+from threadline.threads.phrases import STOP_SIGNS, is_close, is_greeting, is_stop, is_thanks, is_wordless, thumb
 
 CLOSES = [
     "Never mind!",
@@ -41,6 +41,12 @@ def test_thanks_is_thanks_unless_more_is_said() -> None:
     assert kept(is_thanks, THANKS) == THANKS
     more = ["thanks but still broken", "thanks, and it also fails in Firefox"]
     assert kept(is_thanks, ["never mind", *TALK, *more]) == []
+
+
+def test_greeting_is_one_unless_more_is_said() -> None:
+    greetings = ["hi", "Hello!", "<@U0BOT> hey there :wave:", "Good morning, team", "hello again"]
+    assert kept(is_greeting, greetings) == greetings
+    assert kept(is_greeting, ["", ":wave:", "hi, what is new?", "hello world", "good", "high", *THANKS]) == []
 
 
 def test_message_of_emoji_alone_has_no_words() -> None:

@@ -291,7 +291,7 @@ async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
 
 
 def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: ConversationSnapshot) -> bool:
-    """Whether nothing was said to the bot that a model has to understand: a cry for help, a mention without words.
+    """Whether nothing was said to the bot that a model has to understand: a cry for help, a greeting, a lone mention.
 
     An emoji may be the answer to what the bot has asked. One that comes without the bot's name may also be an answer to
     what it has said: nobody wants help by it.
@@ -301,10 +301,11 @@ def _wants_help(thread: Thread, taken: Sequence[TurnMessage], marks: Conversatio
 
 
 def _is_request(thread: Thread, said: TurnMessage, marks: ConversationSnapshot) -> bool:
+    greets = phrases.is_greeting(said.text)
     wanted = extract_intent(said.text)
-    if wanted:
+    if wanted and not greets:
         return wanted.type is not IntentType.HELP
-    named = said.addressed and not thread.channel.startswith("D")  # what is written to it directly needs no name
+    named = said.addressed and (greets or not thread.channel.startswith("D"))  # a direct message needs no name
     return bool(said.text.strip()) and (bool(marks.open_question) or not named)
 
 

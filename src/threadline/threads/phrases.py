@@ -1,4 +1,4 @@
-"""The few phrases and signs that are read by rule: closing a case, thanks after its end, "stop", and thumbs.
+"""The few phrases and signs that are read by rule: closing a case, thanks after its end, greetings, "stop", thumbs.
 
 A phrase counts only when it is the whole message: "never mind the first log, here is a better one" closes nothing.
 """
@@ -23,6 +23,10 @@ _STOP = re.compile(
     r"(?:stop|halt|abort)(?:\s+(?:it|this|that|everything|here|there|working))?(?:\s+(?:stop|halt))*"
     r"(?:\s+(?:right|now|already|at\s+once|immediately|please|pls|thanks|thank\s+you|sorry))*"
 )
+_GREETING = re.compile(
+    r"(?:hi+|hello|hey+|hiya|howdy|greetings|good\s+(?:morning|afternoon|evening|day)|morning)"
+    r"(?:\s+(?:there|again|all|everyone|everybody|team|bot))*"
+)
 STOP_SIGNS = frozenset({"octagonal_sign", "stop_sign", "no_entry"})
 """Names of emoji that say to stop, as a reaction or as a whole message: 🛑 under its two names, and ⛔."""
 THUMBS = {"+1": True, "thumbsup": True, "-1": False, "thumbsdown": False}
@@ -41,6 +45,11 @@ def is_thanks(text: str) -> bool:
     """Whether the whole message is thanks or a nod, which after the end of a case reopens nothing."""
     words = _words(text)
     return bool(words) and _THANKS.fullmatch(words) is not None
+
+
+def is_greeting(text: str) -> bool:
+    """Whether the whole message is a greeting: nothing is asked yet."""
+    return _GREETING.fullmatch(_words(text)) is not None
 
 
 def is_stop(text: str) -> bool:

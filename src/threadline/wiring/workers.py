@@ -45,6 +45,9 @@ GRACE = 30
 CANCELLED_WITHIN = timedelta(seconds=5)
 """A cancellation reaches an activity with its heartbeat: by default most of a minute late."""
 
+WORKFLOW_TASKS = 20
+"""Workflow tasks at once. The SDK fails a task that has no result after two seconds, and all share one interpreter."""
+
 
 async def run_worker(queue: str, stop: asyncio.Event) -> None:
     """Work until `stop`, then finish what is under way.
@@ -97,7 +100,7 @@ def _core_worker(deps: CoreDeps, features: Sequence[Feature], settings: CoreSett
         interceptors=[ErrorInterceptor(options_by_name(*CONTRACTS), deps.alerts.record)],
         workflow_runner=workflow_runner(),
         max_cached_workflows=settings.worker.cached_workflows,
-        max_concurrent_workflow_tasks=20,
+        max_concurrent_workflow_tasks=WORKFLOW_TASKS,
         max_concurrent_activities=50,
         graceful_shutdown_timeout=timedelta(seconds=GRACE),
         max_heartbeat_throttle_interval=CANCELLED_WITHIN,
