@@ -78,7 +78,7 @@ class ModelCallInput:
     `taken` are the messages that this call takes up, of which those that were deleted meanwhile have no words.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int
     kept: Message | None = None
     briefing: TurnNote | None = None
@@ -98,7 +98,7 @@ class _FoundForCall:
     """What one transaction found: this call's share of what people wrote, and the transcript, of which a turn that has
     its briefing needs its own part alone."""
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int
     kept: Message | None = None
     taken: tuple[TurnMessage, ...] = ()
@@ -155,7 +155,7 @@ async def _read_call(
     async with deps.database.begin() as tx:
         found = await _find(deps, tx, request)
         if found.kept:
-            return found, ModelCallInput(found.marks, found.step, found.kept)
+            return found, ModelCallInput(found.snapshot, found.step, found.kept)
         if not _knows_people(deps, found) or (summarises and _has_too_much(deps, request, found)):
             return found, None
         names, brief = await _name_people(deps, request, found)
@@ -210,10 +210,10 @@ async def _write_call(
     asked = await read_question(tx, thread, turn, plan) if plan and found.begins and not plan.context else None
     conversation = await ConversationStore(tx).find_id(thread)
     decided = None if operator else last_round(await DecisionStore(tx).rounds(conversation, turn))
-    marks = await ConversationStore(tx).snapshot(thread)
+    snapshot = await ConversationStore(tx).snapshot(thread)
     before, current = split_at_turn(_entries(transcript.messages), turn)
     past, words = Past(transcript.summary, tuple(before)), tuple(message for _, message in current)
-    return ModelCallInput(marks, step, None, brief, past, words, tuple(taken), plan, decided, asked)
+    return ModelCallInput(snapshot, step, None, brief, past, words, tuple(taken), plan, decided, asked)
 
 
 async def append_unread(deps: ConversationDeps, thread: Thread, turn: int, words: str) -> None:
@@ -249,14 +249,14 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     plan = await TurnStore(tx).plan(thread, turn)
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken = await MessageStore(tx).take_up(thread, turn, step, stays)
-    marks = await ConversationStore(tx).snapshot(thread)
+    snapshot = await ConversationStore(tx).snapshot(thread)
     begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
     if begun := parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}")):
-        return _FoundForCall(marks, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
+        return _FoundForCall(snapshot, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
     previous = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn - 1}"))
     return _FoundForCall(
-        marks=marks,
+        snapshot=snapshot,
         step=step,
         taken=tuple(taken),
         summary=transcript.summary,
@@ -337,7 +337,7 @@ async def _write_note(
         # What came before it is among what the operator is told.
         joined_late=request.agent is Agent.COPILOT and _begun_late(request.thread, found),
         several=found.several,
-        addressed=found.marks.addressed_due and not found.overhears,
+        addressed=found.snapshot.addressed_due and not found.overhears,
         read_only=found.about.read_only,
         read_only_reason=found.about.because,
         records=found.about.records,

@@ -110,7 +110,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | No
             await _remember(deps, tx, answer.thread, answer.turn)
 
     try:
-        marks = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+        snapshot = await publish_answer(deps, answer, claim=claim, afterwards=remember)
     except Transient:
         raise
     except Exception as error:
@@ -119,7 +119,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | No
             raise
         _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
         return replace(finished, post_error=str(error) or type(error).__name__)
-    return replace(finished, marks=marks, posted=True)
+    return replace(finished, snapshot=snapshot, posted=True)
 
 
 async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
@@ -166,8 +166,8 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
         if to_post is None:
             raise Permanent("The conversation was deleted, so its turn cannot end.")
         unread = bool(await MessageStore(tx).unread(thread, turn))
-        marks = await ConversationStore(tx).snapshot(thread)
-        finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
+        snapshot = await ConversationStore(tx).snapshot(thread)
+        finished = FinishedTurn(snapshot, posted=to_post.posted, handover=handover, left_to_person=left)
         posts = request.post and not handover and bool(to_post.text)
         claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
         if plan is None or result is None:

@@ -65,12 +65,12 @@ async def gather_context(
                 made = await _build(deps, asked)
                 async with deps.database.begin() as tx:  # before the analysis, which is asked for once
                     if kept := await _keep(tx, turn, asked, made):
-                        marks = None if reading else await ConversationStore(tx).snapshot(thread)
+                        snapshot = None if reading else await ConversationStore(tx).snapshot(thread)
                 if kept:
                     question = asked.request.question
                     analysis = await analyse_request(deps.model, question, made.text, deps.operator_profile.tools)
                     if not analysis.usage:
-                        return kept, marks
+                        return kept, snapshot
                     async with deps.database.begin() as tx:
                         if kept := await _keep_analysis(tx, turn, asked, analysis):
                             return kept, None if reading else await ConversationStore(tx).snapshot(thread)

@@ -3,7 +3,7 @@
     store messages -> begin turn -> decide -> (think -> act)* -> finish turn: settle, post
 
 `ThreadRun` owns the run: it stores the inbox, and starts at most one step at a time, the one that `next_step` names.
-The conversation is in Postgres. Activities return marks of it; those with the highest `rev` count.
+The conversation is in Postgres. Activities return snapshot of it; those with the highest `rev` count.
 """
 
 import asyncio
@@ -132,15 +132,15 @@ class ConversationWorkflow(ThreadHandler):
 
     @workflow.query(name="state", description="State, activity, pending messages, last turn, open question, cost.")
     def query_state(self) -> dict[str, Any]:
-        marks = self.marks
+        snapshot = self.snapshot
         return {
             "thread": self.state.thread.key,
             "state": self._state.value,
             "doing": self.doing,
             "pending": len(self.inbox),
-            "turn": marks.turn,
-            "question": marks.open_question,
-            "cost_usd": marks.cost_usd,
+            "turn": snapshot.turn,
+            "question": snapshot.open_question,
+            "cost_usd": snapshot.cost_usd,
             "ends": format_utc(self._silence_ends),
         }
 
@@ -156,17 +156,17 @@ class ConversationWorkflow(ThreadHandler):
         if self._unsaid or self._turn_due:
             return False
         silent = self._silence_ends <= workflow.now().timestamp()
-        return self.state.cancelled or not self.marks.exists or silent
+        return self.state.cancelled or not self.snapshot.exists or silent
 
     def result(self) -> str:
         if not self.state.cancelled:
-            return "quiet" if self.marks.exists else "ignored"
-        if self.marks.turn_due:
+            return "quiet" if self.snapshot.exists else "ignored"
+        if self.snapshot.turn_due:
             self.continue_as_new()
         return "cancelled"
 
     def continue_as_new(self) -> None:
-        if self._dismissed and (self.marks.turn_due or self.inbox):
+        if self._dismissed and (self.snapshot.turn_due or self.inbox):
             self.state.cancelled = False  # it was said after the last word of the run that was cancelled
         workflow.continue_as_new(self.state)
 
@@ -188,14 +188,14 @@ class ConversationWorkflow(ThreadHandler):
         stored = await call(ConversationActivities.store_messages, request, summary=f"store {len(batch)} messages")
         self.inbox.stored(len(batch))
         self.state.limits = stored.limits or self.state.limits
-        self.update(stored.marks)
+        self.update(stored.snapshot)
         self._acknowledge(batch, stored)
         for turn in stored.reworded:
             self.state.reworded.append(turn)
             self._show_again(turn)
 
     def next_step(self) -> Step | None:
-        """What is to be done now; decided from the marks alone, so that a new run decides the same."""
+        """What is to be done now; decided from the snapshot alone, so that a new run decides the same."""
         if turn := self._unsaid:
             return self.post_answer(turn)
         if self._turn_due:
@@ -207,24 +207,24 @@ class ConversationWorkflow(ThreadHandler):
     @property
     def _unsaid(self) -> int:
         """The first turn whose answer is still to be posted and may be; 0 for none."""
-        marks, unsayable = self.marks, self._unpostable
-        return next((turn for turn in marks.unposted_turns if turn not in unsayable), 0)
+        snapshot, unsayable = self.snapshot, self._unpostable
+        return next((turn for turn in snapshot.unposted_turns if turn not in unsayable), 0)
 
     @property
     def _turn_due(self) -> bool:
         """In a run that was cancelled one turn more, which says that it stops; later messages are for the next run."""
-        return self.marks.turn_due and not self._dismissed
+        return self.snapshot.turn_due and not self._dismissed
 
     def _acknowledge(self, batch: Sequence[IncomingMessage], stored: StoredMessages) -> None:
         """Show each writer what became of the message; a burst is marked at once.
 
         What is refused may be from an earlier batch, whose storing was broken off before anybody was told.
         """
-        marks = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
+        signs = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in stored.refused}
         for message in batch:
             if name := _sign(message, stored):
-                marks.setdefault((message.channel, message.ts), name)
-        for place, name in marks.items():
+                signs.setdefault((message.channel, message.ts), name)
+        for place, name in signs.items():
             self._reactions.setdefault(name, []).append(place)
         if not self.inbox:
             seen, self._reactions = self._reactions, {}
@@ -260,14 +260,14 @@ class ConversationWorkflow(ThreadHandler):
     # -- what the steps share ----------------------------------------------------------------------------------------
 
     @property
-    def marks(self) -> ConversationSnapshot:
-        return self.state.marks
+    def snapshot(self) -> ConversationSnapshot:
+        return self.state.snapshot
 
-    def update(self, marks: ConversationSnapshot) -> None:
+    def update(self, snapshot: ConversationSnapshot) -> None:
         """Take over what the database says, unless newer is known: results arrive in another order than commits."""
         self._heard = workflow.now().timestamp()
-        if marks.rev >= self.marks.rev:
-            self.state.marks = marks
+        if snapshot.rev >= self.snapshot.rev:
+            self.state.snapshot = snapshot
         self._show()
 
     def does(self, what: str) -> None:
@@ -277,11 +277,11 @@ class ConversationWorkflow(ThreadHandler):
     @property
     def stop_requested(self) -> bool:
         """The turn under way is to end: a person said so, or whoever runs the house."""
-        return self.marks.stop_due or self.state.cancelled
+        return self.snapshot.stop_due or self.state.cancelled
 
     @property
     def cancelled_by_admin(self) -> bool:
-        return self.state.cancelled and not self.marks.stop_due
+        return self.state.cancelled and not self.snapshot.stop_due
 
     def turn_finished(self, turn: int, finished: FinishedTurn) -> None:
         """Take over what became of a turn."""
@@ -290,7 +290,7 @@ class ConversationWorkflow(ThreadHandler):
             self._unpostable.append(turn)
         elif finished.posted:
             self._unpostable = []
-        self.update(finished.marks)
+        self.update(finished.snapshot)
 
     async def post_answer(self, turn: int) -> None:
         """Post a settled turn's answer that is not posted yet."""
@@ -322,7 +322,7 @@ class ConversationWorkflow(ThreadHandler):
     def _state(self) -> ConversationState:
         if self.doing:
             return ConversationState.WORKING
-        return ConversationState.AWAITING_PERSON if self.marks.open_question else ConversationState.IDLE
+        return ConversationState.AWAITING_PERSON if self.snapshot.open_question else ConversationState.IDLE
 
     def _show(self) -> None:
         """The one place that says where the workflow is: the sentence in the UI."""
@@ -330,7 +330,7 @@ class ConversationWorkflow(ThreadHandler):
         workflow.set_current_details(
             {
                 ConversationState.WORKING: f"Working: {self.doing}",
-                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.marks.open_question}",
+                ConversationState.AWAITING_PERSON: f"Waiting for a person: {self.snapshot.open_question}",
                 ConversationState.IDLE: f"Idle since {since}; ends at {until}",
             }[self._state]
             + (f"\n\nLast: {self.state.last}" if self.state.last else "")
@@ -341,13 +341,13 @@ class Turn:
     """One turn, from what is unanswered to what is said about it.
 
     A new run begins it again, and finds on record what was done. Meanwhile the run goes on storing messages: a word to
-    stop is seen in the marks.
+    stop is seen in the snapshot.
     """
 
     def __init__(self, conversation: ConversationWorkflow) -> None:
         self._conversation = conversation
         self._thread = conversation.state.thread
-        self._number = conversation.marks.turn + 1
+        self._number = conversation.snapshot.turn + 1
         self._step = 0
         self._addressed = False
         self._executions: list[Execution] = []
@@ -432,7 +432,7 @@ class Turn:
 
     async def _begin(self) -> BegunTurn:
         begun = self._take(await call(ConversationActivities.begin_turn, self._turn, summary="route the turn"))
-        self._conversation.update(begun.marks)
+        self._conversation.update(begun.snapshot)
         self._hear()  # who was routed as somebody who asks is answered, whoever writes meanwhile
         self._step = begun.behind
         return begun
@@ -515,7 +515,7 @@ class Turn:
         """Once anything that the turn took up was addressed to the bot, it may not be silent any more.
 
         What is addressed to it while it only overhears waits for a turn of its own."""
-        self._addressed = self._addressed or (self._conversation.marks.addressed_due and not self._overhears)
+        self._addressed = self._addressed or (self._conversation.snapshot.addressed_due and not self._overhears)
 
     def _status(self, words: str) -> str:
         """What the bot does is shown to people who wait for it: not under what was only overheard."""
@@ -537,7 +537,7 @@ class Turn:
             else:
                 self._waits, self._away_since = 0, None
                 self._step = thought.step or self._step
-                self._conversation.update(thought.marks)
+                self._conversation.update(thought.snapshot)
                 self._hear()
                 return thought.reply
 
@@ -580,7 +580,7 @@ class Turn:
     @property
     def _called(self) -> bool:
         """Somebody speaks to the bot while it only overhears: their turn is not to wait for the model with this one."""
-        return self._overhears and self._conversation.marks.addressed_due
+        return self._overhears and self._conversation.snapshot.addressed_due
 
     def _delay(self, fault: Fault) -> float:
         self._waits += 1
@@ -835,7 +835,7 @@ def _critical_failure(executions: Sequence[Execution]) -> bool:
 def _sign(message: IncomingMessage, stored: StoredMessages) -> str:
     passed_on = message.id in stored.passed_on
     if message.kind == MessageKind.STOP and not passed_on:
-        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.marks.stop_due else ""
+        return NOTHING_TO_STOP_REACTION if message.addressed and not stored.snapshot.stop_due else ""
     if not (message.kind == MessageKind.MESSAGE or passed_on) or message.id in stored.overheard:
         return ""
-    return RECEIVED_REACTION if stored.marks.exists else ""
+    return RECEIVED_REACTION if stored.snapshot.exists else ""
