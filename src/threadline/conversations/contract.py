@@ -189,7 +189,7 @@ class FinishRequest:
 class FinishedTurn:
     """What became of a turn.
 
-    `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
+    `summary`: what it came to, without anybody's words, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
     snapshot: ConversationSnapshot
