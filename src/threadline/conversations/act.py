@@ -126,8 +126,8 @@ async def _run(
 
 async def _read_turn(tx: Transaction, request: ActRequest) -> _Turn:
     thread, turn = request.thread, request.turn
-    reply = await TranscriptStore(tx).get(thread, f"a:{turn}:{request.step}")
-    brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
+    found = await TranscriptStore(tx).find(thread, [f"a:{turn}:{request.step}", f"c:{turn}"])
+    reply, brief = found.get(f"a:{turn}:{request.step}"), parse_note(found.get(f"c:{turn}"))
     if reply is None or brief is None:
         raise Permanent("The model's reply is no longer stored, so nothing was done.")
     askers = await MessageStore(tx).askers(thread, turn, request.step)

@@ -113,11 +113,12 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
         snapshot = await ConversationStore(tx).snapshot(thread)
         if not is_open:
             return BegunTurn(snapshot)  # it is settled: whoever asks comes late, and is told so by its next step
-        plan = await TurnStore(tx).plan(thread, number)
-        route = plan.route if plan else await _choose_route(deps, tx, turn, snapshot)
-        if plan is None:
+        if plan := await TurnStore(tx).plan(thread, number):
+            route = plan.route
+        else:
+            route = await _choose_route(deps, tx, turn, snapshot)
             await TurnStore(tx).begin(thread, number, route)
-        snapshot = await ConversationStore(tx).snapshot(thread)
+            snapshot = await ConversationStore(tx).snapshot(thread)
     _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
     return _begun(turn, snapshot, route)
 

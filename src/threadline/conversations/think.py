@@ -143,12 +143,15 @@ async def _keep(
     thread, turn, step = request.thread, request.turn, request.step
     message: Message = reply_to_message(reply, deps.registry)
     async with deps.database.begin() as tx:
+        transcript, entries = TranscriptStore(tx), [(f"a:{turn}:{step}", message)]
+        if note := skipped_calls_note(reply):
+            entries.append((f"n:{turn}:{step}", note))
         is_open = await ConversationStore(tx).current_step(thread, turn, step) == step
-        if is_open:
-            await TranscriptStore(tx).append(thread, turn, step, [(f"a:{turn}:{step}", message)])
-        kept = await TranscriptStore(tx).get(thread, f"a:{turn}:{step}") or message
-        if is_open and (note := skipped_calls_note(reply)) and kept == message:
-            await TranscriptStore(tx).append(thread, turn, step, [(f"n:{turn}:{step}", note)])
+        kept = message
+        if not (is_open and await transcript.append(thread, turn, step, entries[:1])):
+            kept = await transcript.get(thread, f"a:{turn}:{step}") or message
+        if is_open and kept == message:
+            await transcript.append(thread, turn, step, entries[1:])
         if answer:
             await ConversationStore(tx).add_usage(thread, turn, step, "think", answer.usage, took)
         return Thought(reply_for_workflow(kept), await ConversationStore(tx).snapshot(thread), step)
