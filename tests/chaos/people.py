@@ -19,6 +19,7 @@ from tests.chaos.plan import (
 )
 from tests.chaos.scripted import ASIDE, ROLE
 from tests.chaos.stack import ChaosStack, key_of
+from threadline.errors import Transient
 from threadline.estimates.model import ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.handovers.model import CLOSE
@@ -206,6 +207,15 @@ class People:
     async def _open_project(self) -> None:
         if not self._plan.conversations:
             return
+        while True:
+            try:
+                await self._make_project()
+            except Transient:  # a fault has hit Postgres
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+    async def _make_project(self) -> None:
         async with self._stack.database.begin() as tx:
             project = await EstimateStore(tx).get_or_create_project(identity.TEAM, self.project, "EUR")
             await EstimateStore(tx).save_role(identity.TEAM, project.project_id, ProjectRole(ROLE, Decimal(100)))
