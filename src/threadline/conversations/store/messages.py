@@ -284,8 +284,8 @@ class MessageStore:
     async def take_up(
         self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
     ) -> list[TurnMessage]:
-        """What a call of the model is to read first, in the order in which it was said. It includes what an earlier step
-        of the turn was to read, and was lost before it did.
+        """What a call of the model is to read first, in the order in which it was said. It includes what a lost step of
+        the turn was to read.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
         would else answer for messages that it has not seen.
