@@ -19,7 +19,7 @@ from threadline.models.model import Message, Role, ToolCall, ToolChoice
 from threadline.operator.model import routing as questions
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
-from threadline.rfps.model import EntryKind, NewEntry
+from threadline.rfps.model import EntryKind
 from threadline.rfps.store import RfpStore
 from threadline.threads.model import MessageKind
 from threadline.tools.model import Author, Change, Operation
@@ -90,7 +90,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
         change = Change(Operation(desk.thread, 1, 1, "call_1"), 1.0)
         author = Author("U1", f"{desk.thread.key}:1")
         async with desk.database.begin() as tx:
-            await RfpStore(tx).append_entry(change, CITY, NewEntry("It is won now.", EntryKind.SAID), author)
+            await RfpStore(tx).append_entry(change, CITY, "It is won now.", author, EntryKind.SAID)
     lost = replace(state, did_post=True)
     failures = "" if state is STATUS_TURN else "No change has succeeded."
     spoken: dict[str, Any] = {"answered_at": 1, "spoken_by": "call_1"}

@@ -113,7 +113,7 @@ async def _run(deps: ConversationDeps, request: ActRequest, turn: _Turn, call_id
     told = describe_execution(call, result, deps.registry)
     if request.protocol is None:
         return told
-    return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+    return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
 
 
 async def _read_turn(deps: ConversationDeps, request: ActRequest) -> _Turn:

@@ -610,7 +610,7 @@ class Turn:
             ran = await self._execute(group, more)
             for each in ran:
                 if self._protocol and each.protocol:
-                    self._protocol = self._protocol.joined(each.protocol)
+                    self._protocol = self._protocol.merge(each.protocol)
             done += (replace(each, step=self._step) for each in ran)
         self._executions += done
         return done

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, case, delete, func, select, update
+from sqlalchemy import ColumnElement, Row, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,7 +13,6 @@ from threadline.jobs.model import (
     MAX_ARGUMENTS,
     MAX_OPEN_JOBS,
     AgentJob,
-    JobQuery,
     JobRefused,
     JobSchedule,
     JobStatus,
@@ -50,7 +49,20 @@ class JobStore:
         at, cron = new.schedule.at, storable(new.schedule.cron).strip()
         if (at is None) == (not cron) or (at is not None and at.tzinfo is None):
             raise JobRefused("a job needs either one time with a time zone, or a cron")
-        row = _row(change, new, author) | {"job_type": type_, "cron": cron}
+        if fault := json_problem(new.arguments, MAX_ARGUMENTS):
+            raise JobRefused(f"the input of a job {fault}")
+        row = audit_values(change) | {
+            "team": change.team,
+            "job_type": type_,
+            "arguments": new.arguments,
+            "run_at": at,
+            "cron": cron,
+            "time_zone": new.schedule.time_zone,
+            "rfp_id": new.rfp_id,
+            "requested_by": author.user_id,
+            "correlation_id": author.correlation_id,
+            "created_at": datetime.fromtimestamp(change.now, UTC),
+        }
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"agent_jobs:{change.team}", 0))
         await self._tx.execute(select(lock))
         if known := await self.find_by_operation(change):
@@ -78,10 +90,37 @@ class JobStore:
         row = (await self._tx.execute(mine)).one_or_none()
         return _job(row) if row else None
 
-    async def search(self, team: str, query: JobQuery, limit: int = 50) -> list[AgentJob]:
-        """The newest first."""
-        rows = await self._tx.execute(_select(team, query).order_by(agent_jobs.c.id.desc()).limit(limit))
-        return [_job(row) for row in rows]
+    async def search(
+        self,
+        team: str,
+        *,
+        status: JobStatus | None = None,
+        open_only: bool = False,
+        job_type: str = "",
+        rfp_id: str = "",
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
+    ) -> list[AgentJob]:
+        """The newest first. What is not given does not narrow it.
+
+        Args:
+            since: about when a job last began to run, is to run at its one moment, or was asked for: the first of
+                these that it has. So is `until`, which is exclusive.
+        """
+        job = agent_jobs.c
+        at = func.coalesce(job.started_at, job.run_at, job.created_at)
+        wanted = [
+            job.team == team,
+            *([job.status == status] if status else ()),
+            *([job.status.in_(_OPEN)] if open_only else ()),
+            *([job.job_type == job_type] if job_type else ()),
+            *([job.rfp_id != "", job.rfp_id == rfp_id] if rfp_id else ()),  # the first condition is the index's own
+            *([at >= since] if since else ()),
+            *([at < until] if until else ()),
+        ]
+        found = select(agent_jobs).where(*wanted).order_by(job.id.desc()).limit(limit)
+        return [_job(row) for row in await self._tx.execute(found)]
 
     async def count_open(self, team: str) -> int:
         """Jobs of a team that are not finished."""
@@ -153,24 +192,6 @@ class JobStore:
         return (await self._tx.execute(delete(agent_jobs).where(job.id.in_(old)))).rowcount
 
 
-def _select(team: str, asked: JobQuery) -> Select[Any]:
-    job = agent_jobs.c
-    query = select(agent_jobs).where(job.team == team)
-    if asked.status:
-        query = query.where(job.status == asked.status)
-    if asked.open_only:
-        query = query.where(job.status.in_(_OPEN))
-    if asked.job_type:
-        query = query.where(job.job_type == asked.job_type)
-    if asked.rfp_id:
-        # The first condition is the index's own.
-        query = query.where(job.rfp_id != "", job.rfp_id == asked.rfp_id)
-    at = func.coalesce(job.started_at, job.run_at, job.created_at)
-    if asked.since:
-        query = query.where(at >= asked.since)
-    return query.where(at < asked.until) if asked.until else query
-
-
 def _is_running() -> ColumnElement[bool]:
     job = agent_jobs.c
     return job.started_at.is_not(None) & (job.finished_at.is_(None) | (job.finished_at < job.started_at))
@@ -178,22 +199,6 @@ def _is_running() -> ColumnElement[bool]:
 
 def _plain(job_id: str) -> str:
     return storable(job_id).strip().upper()[:40]
-
-
-def _row(change: Change, new: NewJob, author: Author) -> dict[str, Any]:
-    if fault := json_problem(new.arguments, MAX_ARGUMENTS):
-        raise JobRefused(f"the input of a job {fault}")
-    return {
-        "team": change.team,
-        **audit_values(change),
-        "arguments": new.arguments,
-        "run_at": new.schedule.at,
-        "time_zone": new.schedule.time_zone,
-        "rfp_id": new.rfp_id,
-        "asked_by": author.user_id,
-        "correlation_id": author.correlation_id,
-        "created_at": datetime.fromtimestamp(change.now, UTC),
-    }
 
 
 def _job(row: Row[Any]) -> AgentJob:
@@ -207,7 +212,7 @@ def _job(row: Row[Any]) -> AgentJob:
         schedule=JobSchedule(row.run_at, row.cron, row.time_zone),
         status=JobStatus(row.status),
         rfp_id=row.rfp_id,
-        author=Author(row.asked_by, row.correlation_id),
+        author=Author(row.requested_by, row.correlation_id),
         channel=row.channel,
         thread_ts=row.thread_ts,
         runs=row.runs,

@@ -280,9 +280,9 @@ class TurnStore:
         for _ in range(MAX_RESUMED_TURNS):
             texts = [*await self.texts(thread, turn), *texts]
             plan = await self.plan(thread, turn)
-            if plan is None or not plan.route.resumes:
+            if plan is None or not plan.route.resumes_turn:
                 break
-            turn = plan.route.resumes
+            turn = plan.route.resumes_turn
         asked = [normalise_question(each) for each in texts]
         return asked if whole else [truncate_question(each) for each in asked]
 

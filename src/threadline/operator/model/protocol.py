@@ -2,7 +2,7 @@
 
 `check` is asked before a call runs, `record_outcome` makes the next state of what came of it, `final_text_rule` is
 asked when words end the turn. All are pure. A state only ever learns: a result that comes twice, late, or beside
-another one leads to the same state, and `joined` puts together what calls have learnt side by side.
+another one leads to the same state, and `merge` puts together what calls have learnt side by side.
 """
 
 from collections.abc import Sequence
@@ -67,14 +67,14 @@ class ProtocolState:
         """Nothing is run any more, and nothing more is said."""
         return self.did_post or self.proposed
 
-    def joined(self, other: "ProtocolState") -> "ProtocolState":
+    def merge(self, other: "ProtocolState") -> "ProtocolState":
         """What both know; the order does not matter, nor how often.
 
         Raises:
             ValueError: the other is of a turn about another RFP.
         """
         if other.scope != self.scope:
-            raise ValueError("states of turns about different RFPs cannot be joined")
+            raise ValueError("states of turns about different RFPs cannot be merged")
         return ProtocolState(
             scope=self.scope,
             loaded=_union(self.loaded, other.loaded),
