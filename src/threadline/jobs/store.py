@@ -67,7 +67,8 @@ class JobStore:
         await self._tx.execute(select(lock))
         if known := await self.find_by_operation(change):
             return known
-        if await self.count_open(change.team) >= MAX_OPEN_JOBS:
+        open_jobs = select(func.count()).where(agent_jobs.c.team == change.team, agent_jobs.c.status.in_(_OPEN))
+        if (await self._tx.execute(open_jobs)).scalar_one() >= MAX_OPEN_JOBS:
             raise JobRefused(f"{MAX_OPEN_JOBS} jobs are open already: cancel some before you schedule another one")
         made = insert(agent_jobs).values(row).returning(*agent_jobs.c)
         return _job((await self._tx.execute(made)).one())
@@ -121,12 +122,6 @@ class JobStore:
         ]
         found = select(agent_jobs).where(*wanted).order_by(job.id.desc()).limit(limit)
         return [_job(row) for row in await self._tx.execute(found)]
-
-    async def count_open(self, team: str) -> int:
-        """Jobs of a team that are not finished."""
-        job = agent_jobs.c
-        query = select(func.count()).where(job.team == team, job.status.in_(_OPEN))
-        return int((await self._tx.execute(query)).scalar_one())
 
     async def open_jobs(self, after: int, limit: int) -> list[AgentJob]:
         """Jobs of all teams that are not finished, behind the one with this `id`, in the order of their ids."""

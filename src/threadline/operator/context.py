@@ -216,7 +216,7 @@ async def read_records(tx: Transaction, request: ContextRequest) -> Records:
     patterns = [each for each in recalled if each.is_pattern]
     others = [each for each in recalled if not each.is_pattern]
     known = Records(
-        member=(await members.of(team, [request.user_id])).get(request.user_id),
+        member=await members.get(team, request.user_id),
         profile=await UserStore(tx).get(team, request.user_id),
         memories={kind: [each for each in others if each.kind is kind] for kind in MemoryKind},
         team=await members.listed(team, limit=_TEAM + 1) if mentions_team(request.question) else None,

@@ -445,11 +445,12 @@ class TeamMemberStore:
         query = select(member.user_id).where(member.team == team, func.lower(member.email) == storable(email)).limit(1)
         return (await self._connection.execute(query)).first() is not None
 
-    async def of(self, team: str, user_ids: Sequence[str]) -> dict[str, TeamMember]:
-        """What is known of these people, by id; who is not there is nobody of the team."""
+    async def get(self, team: str, user_id: str) -> TeamMember | None:
+        """What is known of somebody by this Slack id; None where they are nobody of the team."""
         member = team_members.c
-        query = select(team_members).where(member.team == team, member.user_id.in_([_line(each) for each in user_ids]))
-        return {row.user_id: _member(row) for row in await self._connection.execute(query)}
+        query = select(team_members).where(member.team == team, member.user_id == _line(user_id))
+        row = (await self._connection.execute(query)).one_or_none()
+        return _member(row) if row else None
 
     async def forget(self, team: str, user_id: str) -> bool:
         """Whether somebody was known by this id; nobody is any more."""
