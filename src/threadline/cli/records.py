@@ -126,10 +126,6 @@ class _Rfp(_Table):
     status: Annotated[RfpStatus, BeforeValidator(_status)] = RfpStatus.NEW
     owner: str = ""
 
-    @property
-    def facts(self) -> RfpFacts:
-        return RfpFacts(self.title, self.client, self.due_date, self.status, self.owner)
-
 
 class _File(_Table):
     project: tuple[_Project, ...] = ()
@@ -201,9 +197,10 @@ async def _create_unless_there(store: "RfpStore", team: str, given: _Rfp) -> boo
             return False
     elif await store.find_by_title(team, given.title, given.client):
         return False
+    facts = RfpFacts(given.title, given.client, given.due_date, given.status, given.owner)
     # No conversation is so called, so that the operation is this one's alone.
     change = Change(Operation(Thread(team, "records", "load"), 0, 0, uuid4().hex), datetime.now(UTC).timestamp())
-    await store.create(change, given.facts, Author("", "records load"), given.id)
+    await store.create(change, facts, Author("", "records load"), given.id)
     return True
 
 

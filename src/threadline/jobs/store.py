@@ -1,5 +1,6 @@
 """JobStore: jobs, and how far each is. A cancelled job stays cancelled, whatever a run of it still reports."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -197,24 +198,7 @@ def _plain(job_id: str) -> str:
 
 
 def _job(row: Row[Any]) -> AgentJob:
-    return AgentJob(
-        id=row.id,
-        team=row.team,
-        job_id=row.job_id,
-        workflow_id=row.workflow_id,
-        job_type=row.job_type,
-        arguments=row.arguments,
-        schedule=JobSchedule(row.run_at, row.cron, row.time_zone),
-        status=JobStatus(row.status),
-        rfp_id=row.rfp_id,
-        author=Author(row.requested_by, row.correlation_id),
-        channel=row.channel,
-        thread_ts=row.thread_ts,
-        runs=row.runs,
-        run_key=row.run_key,
-        result=row.result,
-        error=row.error,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-    )
+    columns = row._asdict()
+    given = {each.name: columns[each.name] for each in fields(AgentJob) if each.name in columns}
+    schedule, author = JobSchedule(row.run_at, row.cron, row.time_zone), Author(row.requested_by, row.correlation_id)
+    return AgentJob(**given | {"status": JobStatus(row.status), "schedule": schedule, "author": author})
