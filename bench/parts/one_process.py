@@ -142,7 +142,7 @@ class OneTurn:
         request = ActRequest(self._turn.thread, self._turn.turn, self._step, (asked,), self._protocol)
         (done,) = await self._steps.run(self._talk.activities.act, request)
         if self._protocol and done.protocol:
-            self._protocol = self._protocol.joined(done.protocol)
+            self._protocol = self._protocol.merge(done.protocol)
         return done
 
     async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:

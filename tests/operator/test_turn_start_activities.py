@@ -52,7 +52,7 @@ async def begun(desk: ConversationActivityScene, turn: int, *words: str | Incomi
     await desk.said(*words)
     ends = (await desk.begin(turn)).ends
     taken = await route(desk, turn)
-    return taken.scope.rfp_id, taken.resumes, ends.value if ends else ""
+    return taken.scope.rfp_id, taken.resumes_turn, ends.value if ends else ""
 
 
 async def ended(desk: ConversationActivityScene, begun: BegunTurn, turn: int) -> str:
@@ -178,7 +178,7 @@ async def test_answer_resumes_the_request_that_needed_an_rfp(desk: ConversationA
     await desk.said(answer)
     begun = await desk.begin(2)
     taken = await route(desk, 2)
-    assert (begun.agent, begun.ends, taken.resumes, taken.branch) == (Agent.OPERATOR, None, 1, Branch.D)
+    assert (begun.agent, begun.ends, taken.resumes_turn, taken.branch) == (Agent.OPERATOR, None, 1, Branch.D)
     assert begun.protocol == ProtocolState(scope=CITY)
 
 
@@ -200,7 +200,7 @@ async def test_short_answer_that_the_question_offers_resumes_the_request(make_ta
     assert desk.posted()[-1].text == "Search for it, or wait?"
     await desk.said("search for it")
     begun = await desk.begin(2)
-    assert (begun.agent, (await route(desk, 2)).resumes) == (Agent.OPERATOR, 1)
+    assert (begun.agent, (await route(desk, 2)).resumes_turn) == (Agent.OPERATOR, 1)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_request_stays_open_until_its_writer_answers(
     await reply(desk, 1, ASK)
     await desk.said(desk.message(**between))
     assert (await desk.begin(2)).ends == (kind if kind is OutcomeKind.TOLD else None)
-    assert (await route(desk, 2)).resumes == 0
+    assert (await route(desk, 2)).resumes_turn == 0
     await desk.settle(ConversationOutcome(kind, ""), 2)
     assert await begun(desk, 3, CITY) == (CITY, 1, "")
 
@@ -227,7 +227,7 @@ async def test_empty_answer_is_asked_for_again(desk: ConversationActivityScene) 
     await reply(desk, 1, ASK)
     await desk.said("")
     again = await desk.begin(2)
-    assert ((await route(desk, 2)).resumes, again.ends) == (1, OutcomeKind.ASKED)
+    assert ((await route(desk, 2)).resumes_turn, again.ends) == (1, OutcomeKind.ASKED)
     assert "Which RFP" in await ended(desk, again, 2)
     assert await begun(desk, 3, CITY) == (CITY, 2, "")
 

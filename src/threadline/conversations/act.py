@@ -128,7 +128,7 @@ async def _run(
         told = describe_execution(call, result, deps.registry)
         if request.protocol is None:
             return told
-        return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+        return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
 
     async def keep(tx: Transaction, result: ToolResult) -> None:
         nonlocal appended

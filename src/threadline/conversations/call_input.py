@@ -250,7 +250,7 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken = await MessageStore(tx).take_up(thread, turn, step, stays)
     snapshot = await ConversationStore(tx).snapshot(thread)
-    begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
+    begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
     if begun := parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None)):
         return _FoundForCall(snapshot, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)

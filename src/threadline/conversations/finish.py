@@ -38,7 +38,7 @@ from threadline.operator.model.protocol import FinalText
 from threadline.operator.model.routing import Agent
 from threadline.operator.store import MemoryKind, MemoryStore
 from threadline.rfps import model as rfps
-from threadline.rfps.model import MAX_ENTRY, EntryKind, InvalidEntry, NewEntry, RfpNotFound, resolve_scope
+from threadline.rfps.model import MAX_ENTRY, EntryKind, RfpNotFound, RfpRefused, resolve_scope
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED
@@ -324,10 +324,10 @@ async def _written_down(tx: Transaction, request: FinishRequest, user: str, answ
             operation = Operation(request.thread, request.turn, request.answered_at, request.final.id)
         author = Author(user, turn_id(request.thread, request.turn))
         try:
-            entry = NewEntry("\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY], kind)
+            words = "\n\n".join(filter(None, (answer, end)))[:MAX_ENTRY]
             async with tx.begin_nested():  # of an entry that is refused, nothing is left
-                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, entry, author)
-        except (RfpNotFound, InvalidEntry) as error:
+                await RfpStore(tx).append_entry(Change(operation, time.time()), rfp_id, words, author, kind)
+        except (RfpNotFound, RfpRefused) as error:
             _log.warning("answer_not_journalled", slack_thread=request.thread.key, rfp=rfp_id, reason=str(error))
     return answer
 
@@ -375,7 +375,7 @@ def _result(request: FinishRequest, plan: TurnPlan, spent: TurnUsage, answer: st
 def _in_words(turn: int, kind: OutcomeKind, plan: TurnPlan, spent: TurnUsage) -> str:
     """For Temporal's UI, where nobody's words are to be."""
     took = f"{spent.model_calls} model calls, {len(spent.tools)} tools, {spent.tokens:,} tokens"
-    return f"turn {turn}: {kind}, {plan.route.about}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
+    return f"turn {turn}: {kind}, {plan.route.summary}; {took}, ${spent.cost_usd:.4f}, {spent.seconds:.1f} s"
 
 
 async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry, now: float) -> int:

@@ -634,7 +634,7 @@ class Turn:
             ran = await self._execute(group, more)
             for each in ran:
                 if self._protocol and each.protocol:
-                    self._protocol = self._protocol.joined(each.protocol)
+                    self._protocol = self._protocol.merge(each.protocol)
             ran = [replace(each, step=self._step) for each in ran]
             done += ran
             self._executions += ran
