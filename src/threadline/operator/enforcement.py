@@ -20,7 +20,7 @@ from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, NewEntry, named_
 from threadline.rfps.store import RfpStore
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, ErrorCode, ToolResult, error_result
+from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.registry import CORRELATION_ID, InvalidTool, Tool, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
@@ -39,7 +39,7 @@ async def journal_words(context: ToolContext, rfp_id: str, words: str) -> None:
     Raises:
         RfpNotFound, InvalidEntry: nothing was written.
     """
-    entry, author = NewEntry(words[:MAX_ENTRY], EntryKind.SAID), Author(context.user_id, context.correlation_id)
+    entry, author = NewEntry(words[:MAX_ENTRY], EntryKind.SAID), context.author
     with translate_errors():
         await RfpStore(context.tx).append_entry(context.change, rfp_id, entry, author)
 
