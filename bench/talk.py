@@ -16,7 +16,7 @@ from bench.ground import Ground
 from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
-from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.model import NewWbsItem, ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.gateway.router import NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
@@ -266,7 +266,7 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
             await EstimateStore(tx).get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")
         ).project_id
         await EstimateStore(tx).save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
-        new = [NewItem(title, "developer", Decimal(2)) for title in items]
+        new = [NewWbsItem(title=title, role="developer", days=Decimal(2)) for title in items]
         await EstimateStore(tx).create_items(thread.team, project, new)
     return project
 

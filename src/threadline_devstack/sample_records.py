@@ -11,7 +11,7 @@ import yaml
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database, Transaction
-from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.model import NewWbsItem, ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
@@ -75,7 +75,7 @@ async def _load_project(tx: Transaction, team: str, name: str, *, locked: bool) 
     project = await EstimateStore(tx).get_or_create_project(team, name, "EUR")
     for role, day_rate in plan["roles"]:
         await EstimateStore(tx).save_role(team, project.project_id, ProjectRole(role, Decimal(day_rate)))
-    items = [NewItem(title, role, Decimal(days)) for title, role, days in plan["items"]]
+    items = [NewWbsItem(title=title, role=role, days=Decimal(days)) for title, role, days in plan["items"]]
     await EstimateStore(tx).create_items(team, project.project_id, items)
     await EstimateStore(tx).update_quote_totals(team, project.project_id, tax_percent=Decimal(plan["tax_percent"]))
     await EstimateStore(tx).set_locked(team, project.project_id, locked=locked)

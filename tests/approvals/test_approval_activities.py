@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from tests.approvals.approval_scene import APPROVER, ASKER, LOADED, OTHER, ApprovalScene, desk, make_desk, make_talk
-from threadline.approvals.contract import EXECUTE, ApprovalRef, ApprovalStage, DecideAction, DecideReply, ExpireAction
-from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, button_value
+from threadline.approvals.contract import EXECUTE, ApprovalRef, DecideAction, DecideReply, ExpireAction
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalStage, button_value
 from threadline.approvals.store import OUTCOME_DUE
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.db.rate_limits import MUTATION_RATE, RateLimits

@@ -9,7 +9,7 @@ from tests.cli.command import Command
 from tests.support.recording import create, create_from
 from tests.support.tool_store import NOW, THREAD, change
 from threadline.appointments.store import AppointmentStore
-from threadline.approvals.model import NewAction
+from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
 from threadline.estimates.store import EstimateStore
@@ -190,11 +190,11 @@ async def test_rfp_is_deleted_only_with_yes_and_its_traces_are_listed(run: Comma
         )
         await JobStore(tx).schedule(change("job"), job, AUTHOR)
         action = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp.rfp_id)
-        await ApprovalStore(tx).propose(change("action"), action, ("U2",), NOW + 60)
+        await ApprovalStore(tx).propose(change("action"), action, ApprovalRules(("U2",)))
     preview = run("delete", rfp.rfp_id)
     *told, hint = preview.stdout.splitlines()
     assert (preview.returncode, len(told)) == (0, 6)
-    parts = [rfp.rfp_id, "version 1", "brief.pdf", "turns about it (1)", "journal (1)", "events (0)"]
+    parts = [rfp.rfp_id, "version 1", "brief.pdf", "turns about it (1)", "journal (1)", "events (1)"]
     for part in (*parts, f"{THREAD.channel}/{THREAD.ts}", "JOB-1", "ACT-1"):
         assert part in preview.stdout
     assert f"`threadline records delete {rfp.rfp_id} --yes`" in hint

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.approvals.model import NewAction
+from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
@@ -131,7 +131,7 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
-        await ApprovalStore(tx).propose(change("proposed"), action, (), now + 60)
+        await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules())
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(tx).schedule(change("over"), weekly, author)

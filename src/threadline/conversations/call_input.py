@@ -53,7 +53,7 @@ from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
-from threadline.tools.store import recorded_result
+from threadline.tools.store import ToolExecutionStore
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
@@ -391,7 +391,8 @@ async def _without_result(
     for each in mine:
         for call in each.message.calls:
             if call.id not in answered:
-                recorded = await recorded_result(tx, Operation(thread, turn, each.step, call.id))
+                execution = await ToolExecutionStore(tx).get(Operation(thread, turn, each.step, call.id))
+                recorded = execution.tool_result if execution else None
                 unknown = ErrorCode.TOOL_EXECUTION_FAILED if call.read_only else ErrorCode.OUTCOME_UNKNOWN
                 told = render_result(recorded or error_result(unknown), result_limit(len(each.message.calls)))
                 found.append((f"t:{turn}:{each.step}:{call.id}", tool_message(call.id, told)))

@@ -36,7 +36,7 @@ from threadline.rfps.model import OPEN, Rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
-from threadline.tools.registry import ToolSuccess, tool
+from threadline.tools.registry import tool
 
 MAX_LISTED = 20
 """Jobs of one answer; others are found by what they are."""
@@ -161,12 +161,12 @@ async def status(context: ToolContext, *, job_id: JobId) -> ToolResult:
     return ToolResult(data=data | {"temporal": _in_words(job, in_temporal)}, structured=_records([data]))
 
 
-async def _stop(success: ToolSuccess) -> None:
+async def _stop(context: ToolContext, _given: Any, result: ToolResult) -> None:
     """End what waits in Temporal, and tell whoever asked for the job, unless they read or did it themselves.
 
     Without this, the job finds out at its time that it was cancelled.
     """
-    context, data = success.context, success.result.data
+    data = result.data
     async with context.services[Database].begin() as tx:
         job = await JobStore(tx).find(context.team, data["job_id"])
     if job is None:

@@ -18,7 +18,7 @@ from threadline.rfps.model import MAX_ENTRY, RFP_ID, EntryKind, named_rfp
 from threadline.rfps.store import RfpStore
 from threadline.tools.arguments import InvalidArguments, parse_arguments, with_value
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, ErrorCode, ToolResult, error_result
+from threadline.tools.model import ErrorCode, ToolResult, error_result
 from threadline.tools.registry import CORRELATION_ID, InvalidTool, ToolRegistry
 from threadline.tools.runner import Invocation, ToolPolicy, can_wait
 
@@ -107,7 +107,7 @@ class OperatorProtocol(ToolPolicy):
             RfpNotFound, RfpRefused: nothing was written.
             Transient: the database is away.
         """
-        said, author = words[:MAX_ENTRY], Author(context.user_id, context.correlation_id)
+        said, author = words[:MAX_ENTRY], context.author
         with translate_errors():
             await RfpStore(context.tx).append_entry(context.change, rfp_id, said, author, EntryKind.SAID)
 

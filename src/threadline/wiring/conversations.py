@@ -9,10 +9,9 @@ import structlog
 
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
-from threadline.approvals.activities import ApprovalDeps
+from threadline.approvals.activities import ApprovalDeps, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.model import ApprovalRules, Proposals
-from threadline.approvals.proposals import PostgresProposals
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
@@ -33,10 +32,9 @@ from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.context import SlackContext
 from threadline.rfps.files import RfpFiles
-from threadline.sales.crm import describe_customer
 from threadline.sales.email import EmailSettings
-from threadline.sales.model import SlackContact
 from threadline.sales.store import LeadStore
+from threadline.sales.tools import describe_customer
 from threadline.settings import (
     ApprovalSettings,
     ConversationSettings,
@@ -203,7 +201,7 @@ async def lead_context(tx: Transaction, team: str, user_id: str, user: User | No
 
 async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
     """Name and address that are on record of a customer; empty where nothing is."""
-    lead = await LeadStore(tx).find_by_contact(team, SlackContact(user_id))
+    lead = await LeadStore(tx).find_by_contact(team, user_id)
     return (lead.name, lead.email) if lead else ("", "")
 
 
