@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 from sqlalchemy import text
-from temporalio.client import WorkflowExecutionStatus
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
 from tests.chaos.people import People
@@ -201,12 +201,28 @@ class Faults:
             run = await handle.describe()
             if run.status is not WorkflowExecutionStatus.RUNNING or not run.run_id:
                 return None
-            exact = self.stack.client.get_workflow_handle(workflow_id, run_id=run.run_id)
-            await (exact.cancel() if verb == "cancel" else exact.terminate("chaos"))
-        except RPCError:  # it has ended meanwhile, or Temporal is away
+        except RPCError:  # Temporal is away
             return None
+        exact = self.stack.client.get_workflow_handle(workflow_id, run_id=run.run_id)
+        try:
+            await (exact.cancel() if verb == "cancel" else exact.terminate("chaos"))
+        except RPCError:
+            if not await _was_ended(exact):  # else only the answer was lost, with Temporal
+                return None
         self.stack.note(f"{verb} {workflow_id}")
         return EndedRun(workflow_id, run.run_id)
+
+
+async def _was_ended(run: WorkflowHandle[Any, Any]) -> bool:
+    """Whether a run was terminated or told to cancel, once Temporal says so."""
+    async for _ in poll(60.0, every=0.5):
+        try:
+            told = await run.describe()
+        except RPCError:
+            continue
+        cancelled = told.raw_description.workflow_extended_info.cancel_requested
+        return cancelled or told.status is WorkflowExecutionStatus.TERMINATED
+    return False
 
 
 async def _came(condition: Callable[[], Awaitable[bool]]) -> bool:
