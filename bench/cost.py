@@ -244,8 +244,7 @@ def _table(what: str, kind: type[Cost] | type[ToolCost], rows: Mapping[str, Cost
 
 def differences(page: Path, shown: str) -> list[str]:
     """What differs between the tables of a page and these, one sentence each. Bytes may, by a hundredth."""
-    _, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    before, now = _counts(rest.partition(END)[0]), _counts(shown)
+    before, now = counts_of(page), _counts(shown)
     return [
         f"{row}, {name}: {was} on the page, {count} now: `make cost PAGE=docs/{page.name}` writes the new count."
         for (row, name), count in now.items()
@@ -253,8 +252,13 @@ def differences(page: Path, shown: str) -> list[str]:
     ]
 
 
+def counts_of(page: Path) -> dict[tuple[str, str], int]:
+    """The counts on a page, by the name of the row and of the column."""
+    _, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    return _counts(rest.partition(END)[0])
+
+
 def _counts(tables: str) -> dict[tuple[str, str], int]:
-    """By the name of the row and of the column."""
     found: dict[tuple[str, str], int] = {}
     head: list[str] = []
     for line in tables.splitlines():

@@ -7,6 +7,24 @@ from bench.ground import ground
 from bench.scale import TINY
 
 
+GOALS = {
+    "bug report to findings": {"activities": 7, "transactions": 18},
+    "reply in a case": {"activities": 5, "transactions": 12},
+    "conversation, no tool": {"activities": 6, "transactions": 8},
+    "conversation with a decision and two tools": {"activities": 10, "transactions": 14},
+    "operator: load, patch, journal, answer": {"activities": 12, "transactions": 18, "row locks": 16},
+    "cases.search": {"own statements": 4},
+    "estimates.createWbsItems": {"transactions": 1},
+    "jira.create": {"transactions": 2},
+}
+
+
+def test_counts_of_the_page_meet_their_goals() -> None:
+    counts = cost.counts_of(cost.PAGE)
+    most = {(row, name): goal for row, goals in GOALS.items() for name, goal in goals.items()}
+    assert {where: counts[where] for where, goal in most.items() if counts[where] > goal} == {}
+
+
 async def test_costs_of_turns_are_those_of_the_page(tmp_path: Path) -> None:
     async with ground(TINY, tmp_path) as here:
         shown = cost.markdown(*await cost.count(here))
