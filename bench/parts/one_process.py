@@ -95,7 +95,7 @@ class OneProcess:
         thread, message = Thread(**given["thread"]), IncomingMessage(**given["message"])
         steps = Steps()
         stored = await steps.run(self._talk.activities.store_messages, StoreRequest(thread, [message]))
-        turn = ConversationTurn(thread, stored.marks.turn + 1)
+        turn = ConversationTurn(thread, stored.snapshot.turn + 1)
         begun = await steps.run(self._talk.activities.begin_turn, turn)
         await OneTurn(self._talk, steps, turn, begun).take()
         return web.json_response({"database": self._database.taken - before, "steps": steps.seconds})

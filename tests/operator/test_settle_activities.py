@@ -102,7 +102,7 @@ async def test_words_of_a_lost_speaking_call_are_held_to_the_rules(
 async def test_silent_turn_leaves_nothing_in_the_journal(desk: ConversationActivityScene) -> None:
     request = FinishRequest(desk.thread, 1, OutcomeKind.SILENT, protocol=STATUS_TURN)
     finished = await desk.run(desk.activities.finish_turn, request)
-    assert (finished.marks.turn, await journal(desk)) == (1, [])
+    assert (finished.snapshot.turn, await journal(desk)) == (1, [])
 
 
 WROTE = ProtocolState(scope=CITY, did_journal=True, write_succeeded=True, attempted=(CITY,), only_reads=False)
@@ -140,9 +140,9 @@ async def test_words_of_a_speaking_call_are_the_turns_only_message(
     assert said == "It is with the client. Is that right?"
     assert await journal(desk) == []
     async with desk.database.begin() as tx:
-        marks = await ConversationStore(tx).snapshot(desk.thread)
+        snapshot = await ConversationStore(tx).snapshot(desk.thread)
         plan = await TurnStore(tx).plan(desk.thread, 1)
-    assert bool(marks.open_question) == (kind is OutcomeKind.ASKED)
+    assert bool(snapshot.open_question) == (kind is OutcomeKind.ASKED)
     assert plan
     assert plan.result
     assert plan.result["did_post"] is True
@@ -223,8 +223,8 @@ async def test_question_by_rule_is_not_asked_after_a_stop(talk: ConversationActi
     await talk.said(talk.message("stop", kind=MessageKind.STOP))
     assert await settled(talk, begun.ends, "", protocol=begun.protocol) == answers.stopped_text(())
     async with talk.database.begin() as tx:
-        marks = await ConversationStore(tx).snapshot(talk.thread)
-        assert (marks.open_question, marks.turn_due) == ("", False)
+        snapshot = await ConversationStore(tx).snapshot(talk.thread)
+        assert (snapshot.open_question, snapshot.turn_due) == ("", False)
         assert await TurnStore(tx).open_questions(talk.thread) == {}
         remembered = [each.message.content for each in (await TranscriptStore(tx).read(talk.thread)).messages]
     assert answers.stopped_text(()) in " ".join(remembered)
@@ -239,4 +239,4 @@ async def test_command_done_by_rule_is_reported_after_a_stop(desk: ConversationA
     request = FinishRequest(desk.thread, 2, begun.ends, protocol=begun.protocol)
     finished = await desk.run(desk.activities.finish_turn, request)
     assert "is now bound to" in desk.posted()[-1].text
-    assert not finished.marks.turn_due
+    assert not finished.snapshot.turn_due

@@ -341,16 +341,16 @@ async def test_question_of_a_job_is_no_answer_and_binds_nothing(desk: Conversati
 
 async def test_answer_among_several_people_needs_no_mention(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, overheard(desk, "hello all"), ASK)
-    assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).marks.addressed_due
+    assert not (await desk.said(mine(desk, f"<@U9> is it {CITY}?"))).snapshot.addressed_due
     stored = await desk.said(mine(desk, CITY))
-    assert (stored.marks.addressed_due, list(stored.overheard)) == (True, [])
+    assert (stored.snapshot.addressed_due, list(stored.overheard)) == (True, [])
     assert await begun(desk, 2) == (CITY, 1, "")
 
 
 async def test_stop_ends_the_wait_for_an_answer(desk: ConversationActivityScene) -> None:
     await reply(desk, 1, ASK)
-    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).marks.open_question, "somebody else's word"
-    assert (await desk.said(stop(desk))).marks.open_question == ""
+    assert (await desk.said(stop(desk, sender_id=DEVELOPER))).snapshot.open_question, "somebody else's word"
+    assert (await desk.said(stop(desk))).snapshot.open_question == ""
     assert await begun(desk, 2, f"I like {CITY}") == (CITY, 0, "")
 
 
@@ -372,8 +372,8 @@ async def test_thread_command_waits_for_the_next_turn(desk: ConversationActivity
     await desk.think(step=2)
     sent = str(desk.sent())
     assert ("one more thing" in sent, HARBOUR in sent, "status won" in sent) == (True, False, False)
-    marks = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
-    assert marks.turn_due
+    snapshot = await desk.settle(ConversationOutcome(OutcomeKind.SUMMARISED, "Done."), 1)
+    assert snapshot.turn_due
     assert await begun(desk, 2) == (HARBOUR, 0, "")
     assert await bound(desk) == [HARBOUR]
 

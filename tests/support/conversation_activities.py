@@ -166,7 +166,7 @@ class ConversationActivityScene:
         request = FinishRequest(
             self.thread, turn, outcome.kind, outcome.text, answered_at=outcome.step, model_calls=outcome.model_calls
         )
-        return (await self.run(self.activities.finish_turn, request)).marks
+        return (await self.run(self.activities.finish_turn, request)).snapshot
 
     async def post(self, turn: int = 1) -> ConversationSnapshot:
         return await self.run(self.activities.post_answer, ConversationTurn(self.thread, turn))

@@ -187,7 +187,7 @@ class ConversationScene:
 
     async def ask(self, text: str, user: str = ANNA) -> str:
         """Say something to the bot, and wait for the answer of the next turn."""
-        turn = (await self.marks()).turn + 1
+        turn = (await self.snapshot()).turn + 1
         await self.say(text, user)
         return await self.until_said(turn)
 
@@ -332,7 +332,7 @@ class ConversationScene:
         async with self.database.begin() as tx:
             return (await tx.execute(sql(query))).all()
 
-    async def marks(self) -> ConversationSnapshot:
+    async def snapshot(self) -> ConversationSnapshot:
         async with self.database.begin() as tx:
             return await ConversationStore(tx).snapshot(self.thread)
 

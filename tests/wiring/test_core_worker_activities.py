@@ -166,7 +166,7 @@ async def test_pruned_thread_begins_again_without_memory(
     await talk.answer()
     assert (await prune_all(talk.database, features, time.time() + 91 * DAY))["conversations"] == 1
     stored = await talk.said("any news again")
-    assert stored.marks.turn == 1
+    assert stored.snapshot.turn == 1
     await talk.answer(2)
     assert "any news there" not in str(talk.sent())
     assert len(talk.posted()) == 2

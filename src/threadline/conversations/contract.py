@@ -79,7 +79,7 @@ class StoredMessages:
     such a person is to see something as it reads now.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     refused: tuple[RefusedMessage, ...] = ()
     overheard: tuple[str, ...] = ()
     passed_on: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class Thought:
     """
 
     reply: ModelReply
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     step: int = 0
 
 
@@ -189,10 +189,10 @@ class FinishRequest:
 class FinishedTurn:
     """What became of a turn.
 
-    `summary`: what it came to, in words without anybody's, for Temporal's UI. `posted`: its answer is in Slack.
+    `summary`: what it came to, without anybody's words, for Temporal's UI. `posted`: its answer is in Slack.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     summary: str = ""
     posted: bool = False
     post_error: str = ""
@@ -229,7 +229,7 @@ class BegunTurn:
     `falls_through`: when the conversational agent fails, the operator goes on. `about`: the way in a few words.
     """
 
-    marks: ConversationSnapshot
+    snapshot: ConversationSnapshot
     agent: Agent = Agent.COPILOT
     protocol: ProtocolState | None = None
     ends: OutcomeKind | None = None

@@ -27,7 +27,7 @@ from threadline.decisions.model import DecisionOutcome, DecisionRound, NextStep,
 from threadline.decisions.store import DecisionStore
 from threadline.errors import InternalError, Permanent, Transient
 from threadline.handovers.store import HandoverStore
-from threadline.models.model import Role, ToolKind
+from threadline.models.model import Message, Role, ToolKind
 from threadline.operator import enforcement as spoken
 from threadline.operator import memory
 from threadline.operator.memory import EndedTurn, ToolUse
@@ -110,7 +110,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | No
             await _remember(deps, tx, answer.thread, answer.turn)
 
     try:
-        marks = await publish_answer(deps, answer, claim=claim, afterwards=remember)
+        snapshot = await publish_answer(deps, answer, claim=claim, afterwards=remember)
     except Transient:
         raise
     except Exception as error:
@@ -119,7 +119,7 @@ async def _post(deps: ConversationDeps, settled: _Settled, claim: PostClaim | No
             raise
         _log.warning("answer_refused", slack_thread=answer.thread.key, turn=answer.turn, exc_info=error)
         return replace(finished, post_error=str(error) or type(error).__name__)
-    return replace(finished, marks=marks, posted=True)
+    return replace(finished, snapshot=snapshot, posted=True)
 
 
 async def _remember(deps: ConversationDeps, tx: Transaction, thread: Thread, turn: int) -> None:
@@ -143,17 +143,19 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
             await escalate_turn(deps, tx, thread, turn, request.escalate)
         made = last_round(await DecisionStore(tx).rounds(row.id, turn))
         request, left = await _taken_over(tx, request)
-        answer, end, own = await _answer(tx, request, plan, made)
-        brief = parse_note(await TranscriptStore(tx).get(thread, f"c:{turn}"))
+        mine = {each.key: each.message for each in await TranscriptStore(tx).entries_of(thread, turn)}
+        answer, end, own = await _answer(tx, request, plan, made, mine.get(f"a:{turn}:{request.answered_at}"))
+        brief = parse_note(mine.get(f"c:{turn}"))
         user = brief.user_id if brief else await _asker(tx, request)
         answer = await _written_down(tx, request, user, answer, end)
         notes = await _notes(tx, request, plan) if answer else ()
-        detail = await _wants_detail(tx, thread, turn)
+        # Somebody has asked for a long answer in what this turn has used.
+        detail = any(answers.wants_detail(each.content) for each in mine.values() if each.role is Role.USER)
         said = fit_answer("\n".join(notes), answer, end, detail=detail)
         ours = fit_answer("", answer, end, detail=detail) if own else ""
-        handover = await _decided(tx, request, made, user, left=left) if made else False
-        question = _question(request, answer)
         spent = await TurnStore(tx).usage(thread, turn)
+        handover = await _decided(tx, request, made, user, spent, left=left) if made else False
+        question = _question(request, answer)
         result = _result(request, plan, spent, answer) if plan else None
         await TurnStore(tx).settle(
             *(thread, turn, request.kind, said, user),
@@ -166,8 +168,8 @@ async def _settle(deps: ConversationDeps, request: FinishRequest) -> _Settled:
         if to_post is None:
             raise Permanent("The conversation was deleted, so its turn cannot end.")
         unread = bool(await MessageStore(tx).unread(thread, turn))
-        marks = await ConversationStore(tx).snapshot(thread)
-        finished = FinishedTurn(marks, posted=to_post.posted, handover=handover, left_to_person=left)
+        snapshot = await ConversationStore(tx).snapshot(thread)
+        finished = FinishedTurn(snapshot, posted=to_post.posted, handover=handover, left_to_person=left)
         posts = request.post and not handover and bool(to_post.text)
         claim = await claim_answer(tx, deps.outbox, to_post) if posts else None
         if plan is None or result is None:
@@ -222,18 +224,24 @@ async def _taken_over(tx: Transaction, request: FinishRequest) -> tuple[FinishRe
 
 
 async def _answer(
-    tx: Transaction, request: FinishRequest, plan: TurnPlan | None, made: DecisionRound | None
+    tx: Transaction,
+    request: FinishRequest,
+    plan: TurnPlan | None,
+    made: DecisionRound | None,
+    reply: Message | None,
 ) -> tuple[str, str, bool]:
     """What is to be said, what has to be read with it, and whether it is our own and no model's; a silent turn says
-    nothing."""
+    nothing.
+
+    Args:
+        reply: the model's that has the answer; None where its words are our own.
+    """
     if request.kind is OutcomeKind.SILENT:
         return "", "", False
     if request.kind in _BY_DECISION:
         return decision_text(request.kind, made), request.text, True
     if plan and request.kind in _BY_RULE and not request.spoken_by:
         return plan.route.reply, "", True
-    key = f"a:{request.turn}:{request.answered_at}"
-    reply = await TranscriptStore(tx).get(request.thread, key) if request.answered_at else None
     if reply and request.spoken_by:
         call = next((each for each in reply.calls if each.id == request.spoken_by), None)
         words = spoken.final_tool_text(call.arguments) if call else ""
@@ -249,7 +257,9 @@ async def _answer(
     return reply.content, "\n\n".join(filter(None, (sources, notice))), False
 
 
-async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, *, left: bool) -> bool:
+async def _decided(
+    tx: Transaction, request: FinishRequest, made: DecisionRound, user: str, spent: TurnUsage, *, left: bool
+) -> bool:
     """What came of the turn's decision; one that ends with a person waits for them from now on.
 
     Returns:
@@ -262,7 +272,6 @@ async def _decided(tx: Transaction, request: FinishRequest, made: DecisionRound,
         result = DecisionOutcome.ESCALATED
         await HandoverStore(tx).open(request.thread, request.turn, user)
     handover = await HandoverStore(tx).open_for(request.thread)
-    spent = await TurnStore(tx).usage(request.thread, request.turn)
     row = await ConversationStore(tx).lock(request.thread)
     await DecisionStore(tx).close(row.id, request.turn, result, spent.cost_usd)
     return handover is not None and handover.ref.turn == request.turn
@@ -314,12 +323,6 @@ async def _asker(tx: Transaction, request: FinishRequest) -> str:
     return askers[-1].user_id if askers else ""
 
 
-async def _wants_detail(tx: Transaction, thread: Thread, turn: int) -> bool:
-    """Whether somebody has asked for a long answer in what this turn has used."""
-    mine = (each.message for each in await TranscriptStore(tx).entries_of(thread, turn))
-    return any(answers.wants_detail(message.content) for message in mine if message.role is Role.USER)
-
-
 def _question(request: FinishRequest, answer: str) -> str:
     """The start of what is asked with the answer; empty where it asks nothing."""
     if request.kind in _QUESTIONS:
@@ -368,11 +371,11 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
         await ConversationStore(tx).current_step(thread, turn, 1)
     except ConversationNotFound:
         return 0
-    end = await _end(tx, thread, turn, registry)
+    plan = await TurnStore(tx).plan(thread, turn)
+    end = await _end(tx, thread, turn, plan, registry)
     made = memory.extract_memories(end) if end else []
     if end and end.rfp_id and await RfpStore(tx).is_deleted(thread.team, end.rfp_id):
         made = [(key, each) for key, each in made if each.kind is MemoryKind.PROCEDURAL]
-    plan = await TurnStore(tx).plan(thread, turn)
     if plan and plan.route.agent is Agent.COPILOT:
         made = [(key, each) for key, each in made if each.kind is MemoryKind.SEMANTIC]
     await MemoryStore(tx).remember(thread.team, made, now)
@@ -380,7 +383,9 @@ async def remember_turn(tx: Transaction, thread: Thread, turn: int, registry: To
     return len(made)
 
 
-async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistry) -> EndedTurn | None:
+async def _end(
+    tx: Transaction, thread: Thread, turn: int, plan: TurnPlan | None, registry: ToolRegistry
+) -> EndedTurn | None:
     settled = await TurnStore(tx).settled(thread, turn)
     if settled is None:
         return None
@@ -400,7 +405,7 @@ async def _end(tx: Transaction, thread: Thread, turn: int, registry: ToolRegistr
         settled.kind,
         settled.answer,
         _used(registry, await ToolExecutionStore(tx).outcomes(thread, turn)),
-        await _about(tx, thread, turn, "\n".join(text for _, text in words)),
+        await _about(tx, thread, plan, "\n".join(text for _, text in words)),
         whole=len(words) == len(said) and all(each.message.content != REMOVED for each in placed),
     )
 
@@ -421,9 +426,8 @@ def _id(placed: TranscriptEntry) -> str:
     return placed.key.removeprefix("u:")
 
 
-async def _about(tx: Transaction, thread: Thread, turn: int, request: str) -> str:
+async def _about(tx: Transaction, thread: Thread, plan: TurnPlan | None, request: str) -> str:
     """The RFP that the turn had for its scope: what is bound by now may be another."""
-    plan = await TurnStore(tx).plan(thread, turn)
     if plan:
         return plan.route.scope.rfp_id
     return resolve_scope(request, (await ThreadBindingStore(tx).of(thread)).get(rfps.BINDING, "")).rfp_id

@@ -188,7 +188,7 @@ class ConversationInput:
     thread: Thread
     pending: list[IncomingMessage] = field(default_factory=list)
     seen: dict[str, None] = field(default_factory=dict)
-    marks: ConversationSnapshot = field(default_factory=ConversationSnapshot)
+    snapshot: ConversationSnapshot = field(default_factory=ConversationSnapshot)
     limits: ConversationLimits = field(default_factory=ConversationLimits)
     cancelled: bool = False
     """An operator cancelled the workflow: it stores what it has, ends the turn under way with a word, and ends."""

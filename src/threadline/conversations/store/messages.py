@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, func, select, text
 
 from threadline.conversations.model.conversation import CONVERSATION, OutcomeKind, Refusal, conversation_workflow_id
-from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore
+from threadline.conversations.store.conversation import NEEDS_ANSWER, Conversation, ConversationStore, thread_key
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
@@ -132,7 +132,9 @@ _ASKERS = text("""
 SELECT * FROM (
     SELECT DISTINCT ON (m.sender_id) m.sender_id, m.message_id, m.addressed, m.said_at, m.seq
     FROM conversation_messages m
-    WHERE m.conversation_id = :id AND m.turn = :turn AND m.step <= :step AND m.message_type = 'message'
+    WHERE m.conversation_id = (SELECT c.id FROM conversations c
+                               WHERE c.team = :team AND c.channel = :channel AND c.thread_ts = :thread_ts)
+      AND m.turn = :turn AND m.step <= :step AND m.message_type = 'message'
     ORDER BY m.sender_id, m.addressed DESC, m.said_at DESC, m.seq DESC
 ) newest ORDER BY addressed, said_at, seq
 """)
@@ -209,8 +211,8 @@ class Asker:
 class MessageStore:
     """What changes messages holds their conversation's row until the transaction ends; all of it is safe to repeat.
 
-    Where nothing is stored in a thread, `store`, `find`, `between`, `first_said_at` and `deletion_count` say so, and
-    everything else raises `ConversationNotFound`.
+    Where nothing is stored in a thread, `store`, `find`, `between`, `askers`, `first_said_at` and `deletion_count` say
+    so, and everything else raises `ConversationNotFound`.
     """
 
     def __init__(self, tx: Transaction) -> None:
@@ -310,9 +312,11 @@ class MessageStore:
         return [_taken(each) for each in await self._tx.execute(_UNUSED, {"id": row.id, "turn": row.turn})]
 
     async def askers(self, thread: Thread, turn: int, step: int) -> list[Asker]:
-        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end."""
-        row = await self._conversations.lock(thread)
-        found = await self._tx.execute(_ASKERS, {"id": row.id, "turn": turn, "step": step})
+        """Who wrote what a turn has taken up until a step, each once, whoever last spoke to the bot at the end.
+
+        It locks nothing: a tool may run in the same transaction, for which the thread's messages are not to wait.
+        """
+        found = await self._tx.execute(_ASKERS, thread_key(thread) | {"turn": turn, "step": step})
         return [Asker(each.sender_id, each.message_id) for each in found]
 
     # -- deletions ---------------------------------------------------------------------------------------------------
