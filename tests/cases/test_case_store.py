@@ -19,7 +19,7 @@ from threadline.cases.model import (
     case_owner,
 )
 from threadline.cases.store.case import CaseStore
-from threadline.cases.store.lists import CaseLists
+from threadline.cases.store.lists import CaseLists, OpenCase, OpenEscalation
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.errors import sqlstate
 from threadline.errors import ClaimLost, IllegalTransition, Permanent
@@ -304,6 +304,25 @@ async def test_sla_event_is_recorded_once(scene: Scene) -> None:
             assert await CaseStore(tx).record_sla_event("BUG-1", 1, ordinal, kind, 0)
         assert not await CaseStore(tx).record_sla_event("BUG-1", 1, 1, kinds[0], 0)
         assert await CaseStore(tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
+
+
+async def test_open_escalation_is_found_with_the_moment_when_people_were_called(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1, Action.ESCALATE, result={"severity": "S1"})
+    await scene.become(CaseStatus.ESCALATED, Reason.ESCALATED)
+    async with scene.database.begin() as tx:
+        assert await CaseLists(tx).open_escalations(0, 10) == [], "nobody was called yet"
+    await scene.rows(
+        "INSERT INTO posts (key, channel, claimed_at, lease_until, ts)"
+        " VALUES ('BUG-1:escalation:1', 'C9', 1700000010, 0, '1.0') RETURNING key"
+    )
+    for acknowledged in (False, True):
+        async with scene.database.begin() as tx:
+            [case] = await CaseLists(tx).open_cases(0, 10)
+            [found] = await CaseLists(tx).open_escalations(0, 10)
+        assert case == OpenCase(case.id, THREAD)
+        assert found == OpenEscalation(case.id, "BUG-1", 1, Severity.S1, 1_700_000_010.0, acknowledged)
+        await scene.flush(said(20, "I take it", by=SenderType.DEVELOPER))
 
 
 async def test_cases_are_listed(scene: Scene) -> None:
