@@ -127,7 +127,7 @@ MUTANTS: list[Mutant] = [
         "threadline/forge/pull_requests.py",
         "        patches.check_sources(sources)\n",
         "",
-        ("tests/forge/test_patches.py::test_hidden_or_ci_file_is_not_copied_to_an_ordinary_path[.env]",),
+        ("tests/forge/test_patches.py::test_hidden_or_ci_file_is_not_copied_to_an_ordinary_path",),
     ),
     Mutant(
         "patches: git makes any number of copies of big files before anybody counts them",
