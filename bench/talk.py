@@ -16,11 +16,11 @@ from bench.ground import Ground
 from bench.parts import quiet_slack
 from bench.parts.quiet_slack import QuietSlack
 from bench.path import PATIENCE, Clock
-from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.model import NewWbsItem, ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.gateway.router import NotAccepted
 from threadline.gateway.routes import Route, RouteTarget
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -266,7 +266,7 @@ async def _project(ground: Ground, thread: Thread, items: Sequence[str]) -> str:
             await EstimateStore(tx).get_or_create_project(thread.team, f"Project of {thread.ts}", "EUR")
         ).project_id
         await EstimateStore(tx).save_role(thread.team, project, ProjectRole("developer", Decimal(900)))
-        new = [NewItem(title, "developer", Decimal(2)) for title in items]
+        new = [NewWbsItem(title=title, role="developer", days=Decimal(2)) for title in items]
         await EstimateStore(tx).create_items(thread.team, project, new)
     return project
 
@@ -276,4 +276,4 @@ async def _rfp(ground: Ground, thread: Thread) -> str:
     facts = RfpFacts(title=thread.ts[::-1], client=f"Client {thread.ts[::-1]}")
     change = Change(Operation(thread, 0, 2, "bench"), time.time())
     async with ground.database.begin() as tx:
-        return (await RfpStore(tx).create(change, NewRfp(facts), Author("", "bench"))).rfp.rfp_id
+        return (await RfpStore(tx).create(change, facts, Author("", "bench"))).rfp.rfp_id

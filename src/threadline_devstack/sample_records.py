@@ -11,12 +11,12 @@ import yaml
 from threadline.appointments.model import Resource
 from threadline.appointments.store import AppointmentStore
 from threadline.db.engine import Database, Transaction
-from threadline.estimates.model import NewItem, ProjectRole
+from threadline.estimates.model import NewWbsItem, ProjectRole
 from threadline.estimates.store import EstimateStore
 from threadline.knowledge.documents import parse_document, split_document
 from threadline.knowledge.model import Document
 from threadline.knowledge.store import KnowledgeStore
-from threadline.rfps.model import NewEntry, NewRfp, RfpFacts, RfpNotFound, RfpStatus, TeamMember
+from threadline.rfps.model import RfpFacts, RfpNotFound, RfpStatus, TeamMember
 from threadline.rfps.store import RfpStore, TeamMemberStore
 from threadline.slack.model import Thread
 from threadline.tools.model import Author, Change, Operation
@@ -75,7 +75,7 @@ async def _load_project(tx: Transaction, team: str, name: str, *, locked: bool) 
     project = await EstimateStore(tx).get_or_create_project(team, name, "EUR")
     for role, day_rate in plan["roles"]:
         await EstimateStore(tx).save_role(team, project.project_id, ProjectRole(role, Decimal(day_rate)))
-    items = [NewItem(title, role, Decimal(days)) for title, role, days in plan["items"]]
+    items = [NewWbsItem(title=title, role=role, days=Decimal(days)) for title, role, days in plan["items"]]
     await EstimateStore(tx).create_items(team, project.project_id, items)
     await EstimateStore(tx).update_quote_totals(team, project.project_id, tax_percent=Decimal(plan["tax_percent"]))
     await EstimateStore(tx).set_locked(team, project.project_id, locked=locked)
@@ -95,8 +95,8 @@ async def _load_rfp(
     due = datetime.now(UTC).date() + timedelta(due_in_days)
     facts = RfpFacts(title, client, status=RfpStatus(status), owner=owner, due_date=due)
     author = Author("", "sample")
-    await RfpStore(tx).create(_change(team, rfp_id, 1), NewRfp(facts), author, rfp_id)
-    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, NewEntry(journal), author)
+    await RfpStore(tx).create(_change(team, rfp_id, 1), facts, author, rfp_id)
+    await RfpStore(tx).append_entry(_change(team, rfp_id, 2), rfp_id, journal, author)
 
 
 def _change(team: str, name: str, step: int) -> Change:

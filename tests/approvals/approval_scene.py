@@ -13,14 +13,14 @@ import pytest
 from tests.support.conversation_activities import ConversationActivityScene, Make, make_talk
 from tests.support.temporal import NotedStarts
 from tests.support.tool_fakes import context
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
 from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
-from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.approvals.tools import propose_action
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
 from threadline.conversations.posting import find_answer_part
+from threadline.db.engine import Database
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall, ToolKind
 from threadline.operator.enforcement import OperatorProtocol, approved_call_policies
@@ -163,6 +163,7 @@ class ApprovalScene:
         proposals = PostgresProposals(self.talk.database, self.settings, self.workflows)
         users = UserDirectory(_find_user)
         services = Services().with_service(Works, self.works).with_service(UserDirectory, users)
+        services = services.with_service(Database, self.talk.database)
         return services.with_service(Proposals, proposals)
 
     @property

@@ -11,19 +11,21 @@ from sqlalchemy import text
 from tests.support.recording import AUTHOR, explained, until_waited_for
 from tests.support.tool_store import NOW, change
 from threadline.approvals.model import (
+    APPROVE,
+    REJECT,
     ActionNotFound,
-    ActionRefused,
-    ApprovalDecision,
-    Click,
-    DecidedAction,
+    ApprovalRules,
+    ApprovalStage,
     DecisionRefused,
     NewAction,
     ProposedAction,
     action_hash,
+    button_value,
 )
-from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
+from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, is_decided_by, outcome_key
 from threadline.db.engine import Database
-from threadline.errors import AppendOnly
+from threadline.errors import AppendOnly, Permanent
+from threadline.threads.model import ButtonPress
 from threadline.threads.store import PostStore
 from threadline.tools.model import Risk
 
@@ -39,18 +41,25 @@ async def propose(
     **more: Any,
 ) -> ProposedAction:
     new = NewAction(more.pop("action", ACTION), risk, AUTHOR, "rfp_abc123", "Ana", {"U7": "Ben (U7)"})
-    proposed, expires_at = change(call_id, now=more.pop("now", NOW)), more.pop("expires_at", NOW + 3600)
+    proposed, rules = change(call_id, now=more.pop("now", NOW)), ApprovalRules(approvers, more.pop("expiry", 3600.0))
     async with database.begin() as tx:
-        return await ApprovalStore(tx).propose(proposed, new, approvers, expires_at)
+        return await ApprovalStore(tx).propose(proposed, new, rules)
+
+
+def pressed(action: ProposedAction, user_id: str, *, key: str, approve: bool = True, made_for: str = "") -> ButtonPress:
+    value = button_value(action.action_id, made_for or action.action_hash)
+    return ButtonPress(user_id, APPROVE if approve else REJECT, value, key, 0.0, "C1", "17.1")
 
 
 async def click(
     database: Database, action: ProposedAction, user_id: str = "U2", *, key: str = "k1", **more: Any
-) -> DecidedAction:
-    made_for, now = more.get("made_for", action.action_hash), more.get("now", NOW + 1)
-    pressed = Click(user_id, made_for, more.get("approve", True), key, now)
+) -> tuple[bool, ProposedAction]:
+    """Whether the press decided, and the action as it is decided."""
+    rules, now = ApprovalRules(more.pop("approvers_now", APPROVERS)), more.pop("now", NOW + 1)
+    press = pressed(action, user_id, key=key, **more)
     async with database.begin() as tx:
-        return await ApprovalStore(tx).decide("T1", action.action_id, pressed, more.get("approvers_now", APPROVERS))
+        decided = await ApprovalStore(tx).decide("T1", action.action_id, press, rules, now)
+    return is_decided_by(decided, press), decided
 
 
 async def open_actions(database: Database) -> list[str]:
@@ -83,7 +92,7 @@ async def test_approved_action_is_open_for_a_while_until_its_outcome_is_posted(
     database: Database, risk: Risk, approve: bool, age: timedelta, is_open: bool
 ) -> None:
     now = time.time() - age.total_seconds()
-    action = await propose(database, risk, now=now, expires_at=now + 3600)
+    action = await propose(database, risk, now=now)
     if risk is not Risk.LOW:
         assert await open_actions(database) == [action.action_id]
         await click(database, action, approve=approve, now=now)
@@ -101,7 +110,8 @@ async def test_action_is_proposed_once_per_call(database: Database) -> None:
     action = await propose(database)
     assert await propose(database) == action
     assert (action.action_id, action.decision, action.risk) == ("ACT-1", None, Risk.MEDIUM)
-    assert (action.author, action.approvers, action.rfp_id) == (AUTHOR, APPROVERS, "rfp_abc123")
+    assert (action.requested_by, action.correlation_id) == (AUTHOR.user_id, AUTHOR.correlation_id)
+    assert (action.approvers, action.rfp_id) == (APPROVERS, "rfp_abc123")
     assert (action.actor, action.co_requesters) == ("Ana", {"U7": "Ben (U7)"})
     assert action.action == {"tool": "opportunity_patch", "arguments": {"status": "won", "nul": "ab"}}
     assert action.action_hash == action_hash(action.action)
@@ -118,53 +128,54 @@ def test_hash_of_an_action_ignores_the_order_of_fields() -> None:
     assert action_hash({"a": 1}) != action_hash({"a": "1"})
 
 
-@pytest.mark.parametrize(("risk", "approvers"), [(Risk.MEDIUM, ()), (Risk.HIGH, ()), (Risk.HIGH, ("U1", "U1"))])
+@pytest.mark.parametrize(
+    ("risk", "approvers", "says"),
+    [
+        (Risk.MEDIUM, (), "no approvers are set"),
+        (Risk.HIGH, (), "no approvers are set"),
+        (Risk.HIGH, ("U1", "U1"), "there is no other approver"),
+        (Risk.HIGH, ("U1", "U7"), "there is no other approver"),
+    ],
+)
 async def test_action_without_an_eligible_approver_is_refused(
-    database: Database, risk: Risk, approvers: tuple[str, ...]
+    database: Database, risk: Risk, approvers: tuple[str, ...], says: str
 ) -> None:
-    with pytest.raises(ActionRefused, match="no approver may decide"):
+    with pytest.raises(Permanent, match=says):
         await propose(database, risk, approvers=approvers)
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"expires_at": NOW}, "would expire before"),
+        ({"expiry": 0.0}, "would expire before"),
         ({"action": {"x": "y" * 1_000_000}}, "the maximum is 64,000"),
         ({"action": ["x"]}, "must be a JSON object"),
     ],
 )
 async def test_impossible_action_is_refused(database: Database, given: dict[str, Any], says: str) -> None:
-    with pytest.raises(ActionRefused, match=says):
+    with pytest.raises(Permanent, match=says):
         await propose(database, **given)
 
 
 async def test_click_that_waited_for_another_gets_its_decision(database: Database) -> None:
     action = await propose(database)
     async with database.begin() as tx:
-        pressed = Click("U2", action.action_hash, approve=False, key="k1", now=NOW + 1)
-        first = await ApprovalStore(tx).decide("T1", action.action_id, pressed, APPROVERS)
+        press = pressed(action, "U2", key="k1", approve=False)
+        first = await ApprovalStore(tx).decide("T1", action.action_id, press, ApprovalRules(APPROVERS), NOW + 1)
         second = asyncio.create_task(click(database, action, "U3", key="k2"))
         await until_waited_for(tx)
-    assert await second == DecidedAction(first.action, decided_by_this_press=False)
-    assert (first.decided_by_this_press, first.action.decision, first.action.decided_by) == (
-        True,
-        ApprovalDecision.REJECTED,
-        "U2",
-    )
+    assert await second == (False, first)
+    assert (is_decided_by(first, press), first.decision, first.decided_by) == (True, ApprovalStage.REJECTED, "U2")
 
 
 async def test_click_delivered_again_is_the_same_click(database: Database) -> None:
     action = await propose(database)
-    first = await click(database, action)
-    assert first.decided_by_this_press
-    assert (first.action.decision, first.action.decided_by) == (ApprovalDecision.APPROVED, "U2")
-    assert await click(database, action) == first
-    assert await click(database, action, now=NOW + 9_999) == first, "also after it would have expired"
-    later = await click(database, action, key="k2", approve=False)
-    assert (later.decided_by_this_press, later.action) == (False, first.action)
-    other = await click(database, action, "U9", key="k1")
-    assert (other.decided_by_this_press, other.action) == (False, first.action)
+    is_mine, first = await click(database, action)
+    assert (is_mine, first.decision, first.decided_by) == (True, ApprovalStage.APPROVED, "U2")
+    assert await click(database, action) == (True, first)
+    assert await click(database, action, now=NOW + 9_999) == (True, first), "also after it would have expired"
+    assert await click(database, action, key="k2", approve=False) == (False, first)
+    assert await click(database, action, "U9", key="k1") == (False, first)
 
 
 @pytest.mark.parametrize(
@@ -184,24 +195,20 @@ async def test_click_that_may_not_decide_is_refused(
     action = await propose(database, risk)
     with pytest.raises(DecisionRefused, match=says):
         await click(database, action, user_id, **more)
-    assert (await click(database, action, "U3")).decided_by_this_press
+    assert (await click(database, action, "U3"))[0]
 
 
 async def test_action_expires_by_a_click_or_by_the_clock(database: Database) -> None:
     clicked, waited = await propose(database), await propose(database, call_id="a2")
-    late = await click(database, clicked, now=NOW + 3600)
-    assert (late.decided_by_this_press, late.action.decision, late.action.decided_by) == (
-        False,
-        ApprovalDecision.EXPIRED,
-        "",
-    )
+    is_mine, late = await click(database, clicked, now=NOW + 3600)
+    assert (is_mine, late.decision, late.decided_by) == (False, ApprovalStage.EXPIRED, "")
     async with database.begin() as tx:
         assert (await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3599)).decision is None
         over = await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 3600)
-        assert (over.decision, over.decision_key) == (ApprovalDecision.EXPIRED, "expiry")
+        assert (over.decision, over.decision_key) == (ApprovalStage.EXPIRED, "expiry")
         assert await ApprovalStore(tx).expire("T1", waited.action_id, NOW + 9999) == over
-    assert (await click(database, waited)).action == over
-    decided = (await click(database, await propose(database, call_id="a3"))).action
+    assert await click(database, waited) == (False, over)
+    _, decided = await click(database, await propose(database, call_id="a3"))
     async with database.begin() as tx:
         assert await ApprovalStore(tx).expire("T1", decided.action_id, NOW + 9999) == decided
 

@@ -23,7 +23,7 @@ from threadline.approvals.contract import (
     approval_start,
     approval_workflow_id,
 )
-from threadline.approvals.model import APPROVE, REJECT, ApprovalDecision, button_value
+from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, button_value
 from threadline.approvals.sweep import OpenApprovals
 from threadline.approvals.workflow import ApprovalWorkflow
 from threadline.gateway.router import EventRouter
@@ -159,7 +159,7 @@ async def test_one_of_many_clicks_decides_and_the_others_are_told(house: Approva
             await house.said(person, "ACT-1 was already decided")
     action = await house.desk.action()
     assert outcome == action.decision
-    assert len(house.desk.works.done) == (action.decision is ApprovalDecision.APPROVED)
+    assert len(house.desk.works.done) == (action.decision is ApprovalStage.APPROVED)
     assert len(house.desk.whispers(APPROVER)) + len(house.desk.whispers(ASKER)) == 4
 
 

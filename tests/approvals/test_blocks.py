@@ -1,15 +1,17 @@
 """An approval in Slack: what would be done, in plain words; who may decide; two buttons; and what was decided."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from threadline.approvals import blocks as approvals
-from threadline.approvals.blocks import ApprovalVerdict
-from threadline.approvals.model import APPROVE, REJECT, ApprovalDecision, parse_button
+from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, ProposedAction, parse_button
 from threadline.conversations.blocks import answer_of
 from threadline.slack.formatting import Rendered
+from threadline.tools.model import Risk
 from threadline_devstack.slack.blocks import check_blocks
 
 HASH = "a1" * 32
@@ -34,6 +36,14 @@ def record(**given: Any) -> dict[str, Any]:
 def card(**given: Any) -> Rendered:
     [message] = answer_of("", [("approval", [record(**given)])])
     return message
+
+
+def decided(decision: ApprovalStage, by: str) -> ProposedAction:
+    at = datetime.fromtimestamp(AT, UTC)
+    return ProposedAction(
+        *(7, "T1", "ACT-7", "C1", "17.1", "", {}, HASH, Risk.HIGH, "U1", "Ana", {}, ("U2", "U3"), "corr-1"),
+        *(at, at, decision, at, by, "click:k1"),
+    )
 
 
 def test_card_shows_the_action_its_reason_and_who_decides() -> None:
@@ -103,17 +113,19 @@ def test_card_that_shows_everything_is_known(arguments: dict[str, Any], whole: b
 
 def test_decision_replaces_the_buttons_and_nothing_else() -> None:
     message = card()
-    decided = approvals.with_decision(message, "ACT-7", ApprovalVerdict(ApprovalDecision.APPROVED, "U2", AT))
-    check_blocks(list(decided.blocks))
-    assert decided.blocks[:-1] == message.blocks[:-1]
-    assert "*Approved* by <@U2> at <!date^1790000000" in decided.blocks[-1]["text"]["text"]
-    assert "Approved" in decided.text
-    assert (approvals.has_buttons(message, "ACT-7"), approvals.has_buttons(message, "ACT-70")) == (True, False)
+    shown = approvals.with_decision(message, decided(ApprovalStage.APPROVED, "U2"))
+    check_blocks(list(shown.blocks))
+    assert shown.blocks[:-1] == message.blocks[:-1]
+    assert "*Approved* by <@U2> at <!date^1790000000" in shown.blocks[-1]["text"]["text"]
+    assert "Approved" in shown.text
+    assert approvals.action_ids(message) == ["ACT-7"]
+    undecided = replace(decided(ApprovalStage.APPROVED, "U2"), decision=None)
+    assert approvals.with_decision(message, undecided) == message
 
 
 def test_verdict_says_that_nothing_was_done() -> None:
-    rejected = approvals.verdict_text(ApprovalVerdict(ApprovalDecision.REJECTED, "U2", AT))
-    expired = approvals.verdict_text(ApprovalVerdict(ApprovalDecision.EXPIRED, "", AT))
+    rejected = approvals.verdict_text(decided(ApprovalStage.REJECTED, "U2"))
+    expired = approvals.verdict_text(decided(ApprovalStage.EXPIRED, ""))
     assert "*Rejected* by <@U2>" in rejected
     assert "*Expired*" in expired
     for said in (rejected, expired):

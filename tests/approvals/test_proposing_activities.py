@@ -18,9 +18,9 @@ from tests.approvals.approval_scene import (
     make_desk,
     make_talk,
 )
-from threadline.approvals.model import ApprovalDecision, NewAction, Proposals
+from threadline.approvals.model import ApprovalStage, NewAction, Proposals
 from threadline.errors import Permanent, Transient
-from threadline.rfps.model import NewRfp, RfpFacts
+from threadline.rfps.model import RfpFacts
 from threadline.rfps.store import RfpStore
 from threadline.threads.workflow_client import WorkflowClient, WorkflowStart
 from threadline.tools.model import Author, Change, ErrorCode, Operation, Risk
@@ -46,8 +46,8 @@ async def test_medium_risk_is_recorded_and_waits(desk: ApprovalScene) -> None:
     )
     assert (desk.works.done, desk.started) == ([], ["ACT-1"])
     action = await desk.action()
-    assert (action.decision, action.risk, action.author.user_id) == (None, Risk.MEDIUM, ASKER)
-    assert action.author.correlation_id == f"{desk.talk.thread.key}:1"
+    assert (action.decision, action.risk, action.requested_by) == (None, Risk.MEDIUM, ASKER)
+    assert action.correlation_id == f"{desk.talk.thread.key}:1"
     assert action.action == {"tool": "jira.create", "arguments": {"title": "new"}}
 
 
@@ -56,8 +56,8 @@ async def test_low_risk_is_executed_at_once(make_desk: MakeDesk) -> None:
     result = await desk.propose("journal_append", {"rfp_id": "rfp_abc", "text": "any news"}, state=LOADED)
     assert result.success, result.error
     assert result.display_text.endswith("low risk (ACT-1): It is written down.")
-    assert (desk.works.done, desk.started) == (["journal rfp_abc hello"], [])
-    assert (await desk.action()).decision is ApprovalDecision.APPROVED
+    assert (desk.works.done, desk.started) == (["journal rfp_abc any news"], [])
+    assert (await desk.action()).decision is ApprovalStage.APPROVED
     assert [each["tool_name"] for each in await desk.talk.rows("SELECT tool_name FROM agent_tool_executions")] == [
         "journal.append",
         "propose.action",
@@ -193,7 +193,7 @@ async def test_failed_low_risk_action_is_logged_once(desk: ApprovalScene, fault:
     desk.works.hooks.append(broken)
     async with desk.talk.database.begin() as tx:
         made = Change(Operation(desk.talk.thread, 0, 0, "create"), time.time())
-        await RfpStore(tx).create(made, NewRfp(RfpFacts("A tender")), Author(ASKER, "c"), "rfp_abc")
+        await RfpStore(tx).create(made, RfpFacts("A tender"), Author(ASKER, "c"), "rfp_abc")
     given = {"rfp_id": "rfp_abc", "text": "any news"}
     failed = await desk.propose("journal_append", given, state=LOADED, calls=2)
     assert failed.error

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from threadline.errors import Permanent
 from threadline.estimates.model import (
-    EstimateRefused,
     Project,
     ProjectDetails,
     ProjectRole,
@@ -56,7 +56,7 @@ def test_number_within_its_bounds_is_returned(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["-0.0001", "100.0001", "1E-5", "NaN", "sNaN", "Infinity"])
 def test_any_other_number_is_refused_by_its_name(value: str) -> None:
-    with pytest.raises(EstimateRefused, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
+    with pytest.raises(Permanent, match="a discount must be a number from 0 to 100 with at most 4 decimals"):
         check_number("a discount", Decimal(value), 100)
 
 

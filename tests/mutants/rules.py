@@ -146,7 +146,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "approvals: who was an approver then and is none any more decides",
         "threadline/approvals/model.py",
-        "        if click.user_id in approvers_now:\n",
+        "        if press.user_id in approvers_now:\n",
         "        if approvers_now:\n",
         (
             "tests/approvals/test_approval_store.py::"

@@ -68,7 +68,7 @@ async def failing_turn(
     """The model makes a call that fails under this condition. Its next replies raise `after`."""
     error, internal = error_of(*raised), raised[2]
 
-    async def broken(_success: object) -> str:
+    async def broken(*_: object) -> str:
         raise error
 
     async def any_thing(context: ToolContext, *, n: int = 0) -> object:

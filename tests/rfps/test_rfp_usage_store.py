@@ -9,13 +9,13 @@ from sqlalchemy import text
 
 from tests.support.recording import AUTHOR, HASH, create, create_from, until_waited_for
 from tests.support.tool_store import NOW, THREAD, change
-from threadline.approvals.model import NewAction
+from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.db.engine import Database
-from threadline.jobs.model import JobQuery, JobSchedule, NewJob
+from threadline.jobs.model import JobSchedule, NewJob
 from threadline.jobs.store import JobStore
 from threadline.operator.store import MemoryKind, MemoryStore, NewMemory
-from threadline.rfps.model import NewEntry, NewEvent, RfpNotFound, RfpUsage
+from threadline.rfps.model import RfpNotFound, RfpUsage
 from threadline.rfps.store import RfpStore
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Risk
@@ -40,12 +40,17 @@ async def write(database: Database, rfp_id: str) -> None:
         await remember(database, each, rfp_id)
     wait = NewAction({"tool": "jira_create", "arguments": {}}, Risk.MEDIUM, AUTHOR, rfp_id)
     async with database.begin() as tx:
-        await RfpStore(tx).append_entry(change("j"), rfp_id, NewEntry("A decision"), AUTHOR)
-        await RfpStore(tx).append_event(change("e"), rfp_id, NewEvent("asked", {}), AUTHOR)
+        await RfpStore(tx).append_entry(change("j"), rfp_id, "A decision", AUTHOR)
+        await RfpStore(tx).append_event(change("e"), rfp_id, "asked", {}, AUTHOR)
         await RfpStore(tx).bind(THREAD, rfp_id, "U1")
-        job = NewJob("deadline_reminder", {}, JobSchedule(cron="0 9 * * *", time_zone="UTC"), rfp_id=rfp_id)
+        job = NewJob(
+            job_type="deadline_reminder",
+            arguments={},
+            schedule=JobSchedule(cron="0 9 * * *", time_zone="UTC"),
+            rfp_id=rfp_id,
+        )
         await JobStore(tx).schedule(change("job"), job, AUTHOR)
-        await ApprovalStore(tx).propose(change("act"), wait, ("U2",), NOW + 60)
+        await ApprovalStore(tx).propose(change("act"), wait, ApprovalRules(("U2",)))
 
 
 async def test_deletion_removes_text_state_and_memories(database: Database) -> None:
@@ -55,11 +60,11 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
     await remember(database, MemoryKind.EPISODIC, ID)
     async with database.begin() as tx:
         found = await RfpStore(tx).usage("T1", rfp.rfp_id.upper())
-        assert found == RfpUsage(rfp, 24, 1, 1, 1)
+        assert found == RfpUsage(rfp, 24, 1, 1, 2)
         assert await RfpStore(tx).usage("T1", ID) == RfpUsage(other, 0, 1, 0, 0)
         assert await MemoryStore(tx).count_of_rfp("T1", rfp.rfp_id) == 2
         assert await ThreadBindingStore(tx).threads_of("T1", "rfp", rfp.rfp_id) == [THREAD]
-        [job] = await JobStore(tx).search("T1", JobQuery(open_only=True, rfp_id=rfp.rfp_id))
+        [job] = await JobStore(tx).search("T1", open_only=True, rfp_id=rfp.rfp_id)
         assert job.job_id == "JOB-1"
         assert await ApprovalStore(tx).undecided_about("T1", rfp.rfp_id) == ["ACT-1"]
         assert await ApprovalStore(tx).undecided_about("T2", rfp.rfp_id) == []
@@ -68,7 +73,7 @@ async def test_deletion_removes_text_state_and_memories(database: Database) -> N
         with pytest.raises(RfpNotFound, match="was deleted"):
             await RfpStore(tx).usage("T1", rfp.rfp_id)
         assert [each.text for each in await RfpStore(tx).journal("T1", rfp.rfp_id)] == ["A decision"]
-        assert len(await RfpStore(tx).events("T1", rfp.rfp_id)) == 1
+        assert len(await RfpStore(tx).events("T1", rfp.rfp_id)) == 2
         assert await ThreadBindingStore(tx).of(THREAD) == {"rfp": rfp.rfp_id}
     [kept] = await rows(database, "SELECT * FROM rfps WHERE rfp_id = :rfp_id", rfp_id=rfp.rfp_id)
     assert (kept["title"], kept["client"]) == (rfp.title, rfp.client)

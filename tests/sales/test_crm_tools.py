@@ -14,10 +14,10 @@ from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate
 from threadline.errors import AppendOnly, Transient
-from threadline.sales.crm import describe_customer
-from threadline.sales.model import MAX_CONTEXT, SlackContact
+from threadline.sales.model import MAX_CONTEXT
 from threadline.sales.store import LeadStore
 from threadline.sales.tables import crm_audit
+from threadline.sales.tools import describe_customer
 from threadline.slack.model import User
 from threadline.tools.model import ErrorCode
 from threadline.wiring.conversations import lead_context
@@ -247,7 +247,7 @@ async def test_address_of_which_nothing_can_be_stored_is_no_address(desk: ToolSc
     await desk.done("crm.update", user_id="U2", name="Ben")
     async with database.begin() as tx:
         await tx.execute(text("UPDATE crm_leads SET user_id = '', email = ''"))
-        assert await LeadStore(tx).find_by_contact("T1", SlackContact("U1", email="\x00")) is None
+        assert await LeadStore(tx).find_by_contact("T1", "U1", "\x00") is None
 
 
 async def test_email_address_stays_with_its_lead(desk: ToolScene) -> None:

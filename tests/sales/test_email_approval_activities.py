@@ -14,11 +14,10 @@ from tests.support.conversation_activities import ConversationActivityScene, mak
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import message_of
 from threadline.approvals import tools as proposals
-from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities
+from threadline.approvals.activities import ApprovalDeps, LiveApprovalActivities, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
-from threadline.approvals.contract import ApprovalRef, ApprovalStage, DecideAction
-from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, Proposals, button_value
-from threadline.approvals.proposals import PostgresProposals
+from threadline.approvals.contract import ApprovalRef, DecideAction
+from threadline.approvals.model import APPROVE, REJECT, ApprovalRules, ApprovalStage, Proposals, button_value
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.model.conversation import ConversationOutcome, OutcomeKind
@@ -29,9 +28,8 @@ from threadline.operator.enforcement import OperatorProtocol, approved_call_poli
 from threadline.operator.model.protocol import ProtocolState
 from threadline.operator.model.routing import Agent
 from threadline.sales import tools as sales
-from threadline.sales.email import EmailSettings, Mailer
+from threadline.sales.email import EmailSettings, SmtpMailer
 from threadline.sales.model import parse_mail_account
-from threadline.sales.smtp import SmtpMailer
 from threadline.slack.users import UserDirectory
 from threadline.threads.model import ButtonPress
 from threadline.tools.context import Services, ToolContext
@@ -66,7 +64,7 @@ class Office:
         settings = EmailSettings(fits_on_card, "sales@acme.example", ("shop.example",))
         waiting = PostgresProposals(self.talk.database, SETTINGS, NotedStarts())
         services = Services().with_service(Database, self.talk.database).with_service(UserDirectory, users)
-        services = services.with_service(Mailer, SmtpMailer(parse_mail_account(self.server.url)))
+        services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(self.server.url)))
         return services.with_service(EmailSettings, settings).with_service(Proposals, waiting)
 
     @property

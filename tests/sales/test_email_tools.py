@@ -14,18 +14,17 @@ from tests.sales.mail_server import MailServer, serving
 from tests.support.temporal import NotedStarts
 from tests.support.tool_results import code_of, message_of
 from tests.support.tool_scene import ToolScene
+from threadline.approvals.activities import PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.model import ApprovalRules, Proposals, ProposedAction
-from threadline.approvals.proposals import PostgresProposals
 from threadline.approvals.store import ApprovalStore
 from threadline.conversations.blocks import answer_of
 from threadline.db.engine import Database
 from threadline.db.rate_limits import Rate
 from threadline.errors import NotDone, Transient
 from threadline.sales import tools as sales
-from threadline.sales.email import EmailSettings, Mailer
+from threadline.sales.email import EmailSettings, SmtpMailer
 from threadline.sales.model import parse_mail_account
-from threadline.sales.smtp import SmtpMailer
 from threadline.sales.store import EmailDraftStore
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services
@@ -90,7 +89,7 @@ async def make_post(database: Database) -> AsyncIterator[MakePost]:
                 .with_service(Proposals, PostgresProposals(database, ApprovalRules(tuple(approvers)), post.workflows))
             )
             if sets_up_mail:
-                services = services.with_service(Mailer, SmtpMailer(parse_mail_account(server.url)))
+                services = services.with_service(SmtpMailer, SmtpMailer(parse_mail_account(server.url)))
             post.desk = ToolScene(database, sales.TOOLS, services=services)
             return post
 

@@ -12,9 +12,8 @@ from structlog.testing import capture_logs
 
 from tests.sales.mail_server import PASSWORD, USER, MailServer, certificates, serving
 from threadline.errors import NotDone, Permanent, Transient
-from threadline.sales.email import compose_message, make_message_id
+from threadline.sales.email import SmtpMailer, compose_message, make_message_id
 from threadline.sales.model import Tls, parse_mail_account
-from threadline.sales.smtp import SmtpMailer
 
 AT = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 

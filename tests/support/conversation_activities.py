@@ -37,7 +37,7 @@ from threadline.operator.context import SlackContext
 from threadline.slack.client import SlackClient, make_web_client
 from threadline.slack.history import History
 from threadline.slack.model import Thread, User
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
@@ -250,7 +250,7 @@ async def make_talk(database: Database) -> AsyncIterator[Make]:
                 services or Services(),
                 ledger or PostgresToolLedger(database),
                 DecisionDeps(None, _nobody, _no_documents),
-                SlackContext(UserProfiles(database, users), History(client), AuthorPolicy(users)),
+                SlackContext(users, History(client), AuthorPolicy(users)),
                 budget=budget or ContextBudget(),
                 bot_name="polaris",
             )

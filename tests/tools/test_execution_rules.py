@@ -1,6 +1,7 @@
 """How a call is executed: what tools raise, and what follows from a success."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -11,7 +12,7 @@ from threadline.errors import InternalError, Permanent, Transient
 from threadline.models.model import ToolKind
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import Cache, ToolRegistry, ToolSuccess, tool
+from threadline.tools.registry import Cache, ToolRegistry, tool
 
 
 class Stage:
@@ -32,21 +33,21 @@ async def refuse(context: ToolContext) -> ToolResult:
     return error_result(ErrorCode.REFUSED, "The stage is closed.", "Come back tomorrow.")
 
 
-async def _applaud(success: ToolSuccess) -> str:
-    success.context.services[Stage].played.append("applause")
-    return f"{success.arguments.name} was applauded"
+async def _applaud(context: ToolContext, given: Any, result: ToolResult) -> str:
+    context.services[Stage].played.append("applause")
+    return f"{given.name} was applauded"
 
 
-async def _stumble(success: ToolSuccess) -> str:
+async def _stumble(context: ToolContext, given: Any, result: ToolResult) -> str:
     raise ValueError("/srv/secret at db.internal")
 
 
-async def _decline(success: ToolSuccess) -> str:
+async def _decline(context: ToolContext, given: Any, result: ToolResult) -> str:
     raise Permanent("The audience has left.")
 
 
-async def _silent(success: ToolSuccess) -> None:
-    success.context.services[Stage].played.append("silence")
+async def _silent(context: ToolContext, given: Any, result: ToolResult) -> None:
+    context.services[Stage].played.append("silence")
 
 
 @tool("stage.play", "Play.", kind=ToolKind.CHANGE, side_effects=(_applaud, _stumble, _decline, _silent), remote=True)

@@ -15,7 +15,7 @@ from threadline.errors import NotDone, Transient
 from threadline.models.model import ToolCall, ToolKind
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult
-from threadline.tools.registry import ToolRegistry, ToolSuccess, tool
+from threadline.tools.registry import ToolRegistry, tool
 from threadline.tools.runner import MAX_RETRY_AFTER
 from threadline.tools.store import CallIntent, LoggedCall
 
@@ -66,8 +66,8 @@ async def post_once(context: ToolContext, *, amount: int) -> int:
     return amount
 
 
-async def _tell(success: ToolSuccess) -> str:
-    return f"{success.arguments.amount} was told"
+async def _tell(context: ToolContext, given: Any, result: ToolResult) -> str:
+    return f"{given.amount} was told"
 
 
 @tool(

@@ -24,7 +24,7 @@ from threadline.slack.model import User
 from threadline.slack.users import UserDirectory
 from threadline.tools.context import Services, ToolContext
 from threadline.tools.model import ErrorCode, ToolResult, error_result
-from threadline.tools.registry import InvalidTool, ToolRegistry, ToolSuccess, allowed_tools, tool
+from threadline.tools.registry import InvalidTool, ToolRegistry, allowed_tools, tool
 from threadline.tools.runner import ToolRunner
 
 _then: list[Callable[[ToolContext], Any]] = []
@@ -44,14 +44,14 @@ async def listed(context: ToolContext) -> list[str]:
     return list((await context.tx.scalars(text("SELECT person FROM desks ORDER BY person"))).all())
 
 
-async def _announce(success: ToolSuccess) -> str:
+async def _announce(context: ToolContext, given: Any, result: ToolResult) -> str:
     """Posts under a key, as a side effect must: doing it again changes nothing."""
-    office: Office = success.context.services[Office]
+    office: Office = context.services[Office]
     office.posts += 1
     if office.lost:
         lost, office.lost = office.lost, None
         raise lost
-    office.posted.add(success.context.operation_key)
+    office.posted.add(context.operation_key)
     return "The move is announced."
 
 

@@ -334,7 +334,7 @@ async def test_unreachable_jira_is_transient() -> None:
     async with aiohttp.ClientSession() as session:
         nowhere = JiraClient(session, "http://127.0.0.1:1/jira", "a@b.example", SecretStr("x"))
         with pytest.raises(Transient, match="could not be reached"):
-            await nowhere.search(TicketQuery(), 1)
+            await nowhere.search(TicketQuery(limit=1))
 
 
 async def test_wrong_token_is_told(office: Office) -> None:
@@ -348,9 +348,10 @@ async def test_ticket_on_the_second_page_of_the_search_is_found(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("threadline.trackers.jira._PAGE_SIZE", 2)
-    await office.jira.create(NewTicket("SHOP", "Bug", "The first"), "first")
+    await office.jira.create(NewTicket(project="SHOP", type="Bug", summary="The first"), "first")
     for number in range(3):
-        await office.jira.create(NewTicket("SHOP", "Bug", f"Another {number}"), f"another {number}")
+        another = NewTicket(project="SHOP", type="Bug", summary=f"Another {number}")
+        await office.jira.create(another, f"another {number}")
     found = await office.jira.find_created("SHOP", "first")
     assert found is not None
     assert found.summary == "The first"

@@ -14,7 +14,7 @@ CLAUSE = (
     r"updated >= -\d+d)"
 )
 QUERIES = st.builds(
-    TicketQuery,
+    TicketQuery.model_construct,
     words=st.text(max_size=40),
     project=st.text(max_size=20),
     status=st.text(max_size=20),

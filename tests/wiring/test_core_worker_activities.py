@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
-from threadline.approvals.model import NewAction
+from threadline.approvals.model import ApprovalRules, NewAction
 from threadline.approvals.store import ApprovalStore
 from threadline.cases.contract import AgentActivities
 from threadline.jobs.model import JobSchedule, NewJob
@@ -127,11 +127,11 @@ async def test_each_kind_of_record_is_pruned_after_its_own_time(
         return Change(Operation(talk.thread, 1, 1, call_id), now)
 
     action = NewAction({"tool": "journal_append", "arguments": {"text": "any news"}}, Risk.LOW, author)
-    weekly = NewJob("status_digest", {}, JobSchedule(cron="0 9 * * 1"))
+    weekly = NewJob(job_type="status_digest", arguments={}, schedule=JobSchedule(cron="0 9 * * 1"))
     async with talk.database.begin() as tx:
         await MemoryStore(tx).remember("T1", [("key", NewMemory(MemoryKind.EPISODIC, "the lamps", "said"))], now)
         await UserStore(tx).save("T1", UserProfile("U1", "", "Ann", "", now))
-        await ApprovalStore(tx).propose(change("proposed"), action, (), now + 60)
+        await ApprovalStore(tx).propose(change("proposed"), action, ApprovalRules())
         email = NewEmail("ana@shop.example", "Our call", "Hello Ana Silva.")
         await EmailDraftStore(tx).add(talk.thread, "U1", email, datetime.fromtimestamp(now, UTC))
         over = await JobStore(tx).schedule(change("over"), weekly, author)

@@ -65,11 +65,7 @@ class InvitationSender(ABC):
         """
 
 
-class BookingRefused(Permanent):
-    """There is no such resource or appointment, or the time is past, outside the hours, or none."""
-
-
-class SlotTaken(BookingRefused):
+class SlotTaken(Permanent):
     """Somebody else has the time, or a part of it."""
 
 

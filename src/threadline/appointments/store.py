@@ -6,17 +6,11 @@ from typing import Any
 from sqlalchemy import TextClause, select, text
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.appointments.model import (
-    Appointment,
-    BookingRefused,
-    Resource,
-    Slot,
-    SlotTaken,
-    find_resource,
-)
+from threadline.appointments.model import Appointment, Resource, Slot, SlotTaken, find_resource
 from threadline.appointments.tables import appointment_resources
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
+from threadline.errors import Permanent
 
 _ZONE_IS_KNOWN = text("SELECT EXISTS (SELECT FROM pg_timezone_names WHERE name = :zone)")
 _SLOTS = """
@@ -102,13 +96,13 @@ class AppointmentStore:
         """Store what can be booked. A resource of the same name is replaced, and its appointments stay.
 
         Raises:
-            BookingRefused: there is no such time zone, or it closes before it opens.
+            Permanent: there is no such time zone, or it closes before it opens.
         """
         known = await self._tx.execute(_ZONE_IS_KNOWN, {"zone": resource.time_zone})
         if not known.scalar_one():
-            raise BookingRefused(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
+            raise Permanent(f"there is no time zone {resource.time_zone!r}; name one such as Europe/Berlin")
         if not resource.opens < resource.closes:
-            raise BookingRefused(f"{resource.name} must open before it closes, on the same day")
+            raise Permanent(f"{resource.name} must open before it closes, on the same day")
         row = {**vars(resource), "weekdays": list(resource.weekdays)}
         new = insert(appointment_resources).values(team=team, **row)
         await self._tx.execute(new.on_conflict_do_update(index_elements=["team", "name"], set_=row))
@@ -120,13 +114,13 @@ class AppointmentStore:
         return [Resource(*each) for each in await self._tx.execute(query.order_by(row.name))]
 
     async def resource(self, team: str, name: str) -> Resource:
-        """The resource that `find_resource` finds by this name. Raises `BookingRefused`."""
+        """The resource that `find_resource` finds by this name. Raises `Permanent`."""
         known = await self.resources(team)
         if found := find_resource(known, name):
             return found
         names = ", ".join(each.name for each in known)
         there = f"there are: {names}" if known else "no bookable resource is set up yet"
-        raise BookingRefused(f"nothing called {name!r} can be booked; {there}")
+        raise Permanent(f"nothing called {name!r} can be booked; {there}")
 
     async def free_slots(
         self, team: str, resource: Resource, after: datetime, minutes: int, days: int = 7, limit: int = 50
@@ -137,10 +131,10 @@ class AppointmentStore:
             days: how many to look at, by the clocks of the resource; that of `after` is the first.
 
         Raises:
-            BookingRefused: the length or the number of days is out of bounds.
+            Permanent: the length or the number of days is out of bounds.
         """
         if not 1 <= days <= _MAX_DAYS:
-            raise BookingRefused(f"a search for free times covers 1 to {_MAX_DAYS} days")
+            raise Permanent(f"a search for free times covers 1 to {_MAX_DAYS} days")
         _end(after, minutes)
         return await self._slots(_FREE, team, resource, after, minutes, days, limit)
 
@@ -153,7 +147,7 @@ class AppointmentStore:
             now: no time before it is free.
 
         Raises:
-            BookingRefused: the length is out of bounds.
+            Permanent: the length is out of bounds.
         """
         _end(wanted, minutes)
         after = max(wanted - _SEARCH_WINDOW, now)
@@ -167,14 +161,14 @@ class AppointmentStore:
         A time that those clocks show twice is the later one, as in Postgres.
 
         Raises:
-            BookingRefused: the clocks are put forward, and never show this time.
+            Permanent: the clocks are put forward, and never show this time.
         """
         if when.utcoffset() is not None:
             return when
         row = (await self._tx.execute(_RESOLVE, {"zone": resource.time_zone, "local": when})).one()
         if not row.shown:
             zone = resource.time_zone
-            raise BookingRefused(
+            raise Permanent(
                 f"{when:%Y-%m-%d %H:%M} does not exist in {zone}, where clocks go forward: name another time"
             )
         moment: datetime = row.moment
@@ -186,7 +180,7 @@ class AppointmentStore:
         """Book a time.
 
         Raises:
-            BookingRefused, SlotTaken: nothing was booked; the message says why.
+            Permanent, SlotTaken: nothing was booked; the message says why.
         """
         times = await self._lock_time(team, resource.name, starts_at, minutes, now)
         row = {"team": team, "resource": resource.name, "title": storable(title), "attendee": storable(attendee)}
@@ -198,17 +192,17 @@ class AppointmentStore:
         """Give an appointment another time of the same resource, and another length where `minutes` says one.
 
         Raises:
-            BookingRefused, SlotTaken: it stays where it was; the message says why.
+            Permanent, SlotTaken: it stays where it was; the message says why.
         """
         booked = await self._lock_appointment(team, appointment_id)
         if booked.cancelled:
-            raise BookingRefused(f"{appointment_id} was cancelled: book a new one")
+            raise Permanent(f"{appointment_id} was cancelled: book a new one")
         length = minutes or booked.minutes
         times = await self._lock_time(team, booked.resource, starts_at, length, now, ignore=appointment_id)
         return await self._change(_MOVE, {"team": team, "id": appointment_id, **times})
 
     async def cancel(self, team: str, appointment_id: str, now: datetime) -> Appointment:
-        """Free the time. One that was cancelled before stays as it is. Raises `BookingRefused`."""
+        """Free the time. One that was cancelled before stays as it is. Raises `Permanent`."""
         await self._lock_appointment(team, appointment_id)
         return await self._change(_CANCEL, {"team": team, "id": appointment_id, "now": now})
 
@@ -219,12 +213,12 @@ class AppointmentStore:
             attendee: only one that is booked for them; empty for anybody's.
 
         Raises:
-            BookingRefused
+            Permanent
         """
         query = {"team": team, "id": storable(appointment_id)}
         row = (await self._tx.execute(_ONE, query)).mappings().one_or_none()
         if row is None or attendee not in ("", row["attendee"]):
-            raise BookingRefused(f"there is no appointment {appointment_id}; list the upcoming ones")
+            raise Permanent(f"there is no appointment {appointment_id}; list the upcoming ones")
         return Appointment(**row)
 
     async def upcoming(
@@ -271,9 +265,9 @@ class AppointmentStore:
         await self._tx.execute(_LOCK, place)
         when = (await self._tx.execute(_WHEN, {**place, **times, "ignore": ignore})).one()
         if starts_at <= now:
-            raise BookingRefused(f"{when.local} is in the past: name a future time")
+            raise Permanent(f"{when.local} is in the past: name a future time")
         if not when.open:
-            raise BookingRefused(
+            raise Permanent(
                 f"{resource} cannot be booked at {when.local} for {minutes} minutes: it is open {when.hours}"
             )
         if when.taken:
@@ -283,7 +277,7 @@ class AppointmentStore:
 
 def _end(starts_at: datetime, minutes: int) -> datetime:
     if starts_at.utcoffset() is None:
-        raise BookingRefused("a time needs a time zone, as in 2026-03-02T10:00+01:00")
+        raise Permanent("a time needs a time zone, as in 2026-03-02T10:00+01:00")
     if not 1 <= minutes <= _MAX_MINUTES:
-        raise BookingRefused(f"an appointment lasts 1 to {_MAX_MINUTES} minutes")
+        raise Permanent(f"an appointment lasts 1 to {_MAX_MINUTES} minutes")
     return starts_at.astimezone(UTC) + timedelta(minutes=minutes)

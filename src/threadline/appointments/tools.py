@@ -11,7 +11,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from threadline.appointments.model import (
     Appointment,
-    BookingRefused,
     InvitationSender,
     Resource,
     Slot,
@@ -20,11 +19,12 @@ from threadline.appointments.model import (
     local_offset,
 )
 from threadline.appointments.store import AppointmentStore
+from threadline.errors import Permanent
 from threadline.models.model import ToolKind
 from threadline.slack.text import parse_user_id
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolError, ToolResult, ToolStatus, error_result
-from threadline.tools.registry import Cache, ToolSuccess, tool
+from threadline.tools.model import ErrorCode, Risk, ToolError, ToolResult, ToolStatus, error_result, record_group
+from threadline.tools.registry import Cache, tool
 
 MAX_LISTED = 50
 """Appointments of one answer; further ones are found by their resource or person."""
@@ -94,13 +94,12 @@ class CancelAppointment(BaseModel):
     appointment_id: AppointmentId
 
 
-async def attach_invitation(success: ToolSuccess) -> str | None:
+async def attach_invitation(context: ToolContext, _given: Any, result: ToolResult) -> str | None:
     """Show the invitation in the thread once something is booked, moved or cancelled."""
-    context = success.context
     sender = context.services.get(InvitationSender)
     if sender is None:
         return None
-    appointment_id = success.result.data["appointment_id"]
+    appointment_id = result.data["appointment_id"]
     await sender.send(context.thread, appointment_id, context.clock())
     return f"The invitation to {appointment_id} is attached in the thread as invite.ics."
 
@@ -115,7 +114,7 @@ async def list_resources(context: ToolContext) -> ToolResult:
     return ToolResult(
         data={"resources": found},
         display_text="" if found else "Nothing is set up to be booked yet.",
-        structured=_group("resources", found),
+        structured=record_group("resources", found),
     )
 
 
@@ -141,7 +140,7 @@ async def list_upcoming(
     return ToolResult(
         data={"appointments": listed, "more": len(found) > MAX_LISTED},
         display_text="" if listed else "Nothing is booked.",
-        structured=_group("appointments", listed),
+        structured=record_group("appointments", listed),
     )
 
 
@@ -166,7 +165,7 @@ async def free(
     return ToolResult(
         data={"resource": found.name, "minutes": minutes, "time_zone": zone, "slots": listed},
         display_text=f"The next free time is {slots[0].local} ({zone})." if slots else none,
-        structured=_group("slots", listed),
+        structured=record_group("slots", listed),
     )
 
 
@@ -184,9 +183,8 @@ async def book(context: ToolContext, given: BookMeeting) -> ToolResult:
     resource = await _resolve_resource(context, given.resource)
     if isinstance(resource, ToolResult):
         return resource
-    if context.co_requesters and not given.attendee_id:
-        message = f"Several people have written: {', '.join(context.requester_labels)}. Give one's id in attendee_id."
-        return error_result(ErrorCode.INVALID_ARGUMENTS, message)
+    if not given.attendee_id and (refused := context.unclear_requester("Give one's id in attendee_id.")):
+        return refused
     attendee = given.attendee_id or context.user_id
     _only_attendee(context, attendee)
     await context.count_change(f"resource:{resource.name}")
@@ -239,19 +237,19 @@ def _only_attendee(context: ToolContext, attendee: str = "") -> str:
     """Whose appointments alone the askers may see and change; empty for members of the workspace, who may all.
 
     Raises:
-        BookingRefused: they may not, or `attendee` is somebody else.
+        Permanent: they may not, or `attendee` is somebody else.
     """
     if context.requester.are_members:
         return ""
     if context.co_requesters:
-        raise BookingRefused(f"{_ONLY_OWN}, and several people have written here: one of them has to ask alone")
+        raise Permanent(f"{_ONLY_OWN}, and several people have written here: one of them has to ask alone")
     if attendee not in ("", context.user_id):
-        raise BookingRefused(f"{_ONLY_OWN}: leave attendee_id out")
+        raise Permanent(f"{_ONLY_OWN}: leave attendee_id out")
     return context.user_id
 
 
 async def _resolve_resource(context: ToolContext, name: str | None) -> Resource | ToolResult:
-    """What is to be booked, or which names there are to choose from. Raises `BookingRefused`."""
+    """What is to be booked, or which names there are to choose from. Raises `Permanent`."""
     store = AppointmentStore(context.tx)
     if name:
         return await store.resource(context.team, name)
@@ -271,7 +269,7 @@ async def _find_appointment(context: ToolContext, appointment_id: str) -> tuple[
     """An appointment that the askers may change, and its resource; a change of it is counted.
 
     Raises:
-        BookingRefused, RateExceeded: nothing may be changed.
+        Permanent, RateExceeded: nothing may be changed.
     """
     store = AppointmentStore(context.tx)
     found = await store.get(context.team, appointment_id, _only_attendee(context))
@@ -297,7 +295,7 @@ def _appointment_result(made: Appointment, resource: Resource, what: str) -> Too
     return ToolResult(
         data=record,
         display_text=f"{what} {made.appointment_id}: {made.resource}, {made.local} ({zone}).",
-        structured=_group("appointments", [record]),
+        structured=record_group("appointments", [record]),
     )
 
 
@@ -326,7 +324,3 @@ def _times(slot: Slot | Appointment) -> dict[str, str]:
     return {
         name: getattr(slot, name).astimezone(offset).isoformat(timespec="minutes") for name in ("starts_at", "ends_at")
     }
-
-
-def _group(kind: str, records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    return (RecordGroup(kind, tuple(records)),) if records else ()

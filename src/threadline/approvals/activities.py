@@ -1,7 +1,10 @@
-"""LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome."""
+"""LiveApprovalActivities: decide a proposed action, show the decision on its card, execute it, post the outcome.
+
+PostgresProposals records an action and starts the workflow that waits for its decision.
+"""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,28 +13,27 @@ import structlog
 from temporalio import activity
 
 from threadline.approvals import blocks
-from threadline.approvals.blocks import ApprovalVerdict, verdict_text
+from threadline.approvals.blocks import fits_on_card, verdict_text
 from threadline.approvals.contract import (
     EXECUTE_ATTEMPTS,
     ApprovalActivities,
     ApprovalRef,
-    ApprovalStage,
     ApprovalState,
     DecideAction,
     DecideReply,
     ExpireAction,
+    approval_start,
 )
 from threadline.approvals.model import (
-    APPROVE,
     ActionNotFound,
-    ApprovalDecision,
     ApprovalRules,
-    Click,
+    ApprovalStage,
     DecisionRefused,
+    NewAction,
+    Proposals,
     ProposedAction,
-    pressed_hash,
 )
-from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, outcome_key
+from threadline.approvals.store import OUTCOME_DUE, ApprovalStore, is_decided_by, outcome_key
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
 from threadline.slack.client import SlackClient
@@ -40,19 +42,14 @@ from threadline.slack.model import Thread
 from threadline.threads.activity import heartbeating
 from threadline.threads.outbox import Outbox, Post
 from threadline.threads.store import PostStore
+from threadline.threads.workflow_client import WorkflowClient
 from threadline.tools.context import Services, ToolContext
-from threadline.tools.model import Operation, Risk
+from threadline.tools.model import Change, Operation, Risk, ToolResult
 from threadline.tools.public_text import public_sentence
 from threadline.tools.registry import AllowedTools, ToolRegistry, available_tools
 from threadline.tools.runner import ToolPolicy, ToolRunner
 from threadline.tools.store import ToolExecution, ToolExecutionStore, ToolLedger
 
-_STAGES = {
-    None: ApprovalStage.OPEN,
-    ApprovalDecision.APPROVED: ApprovalStage.APPROVED,
-    ApprovalDecision.REJECTED: ApprovalStage.REJECTED,
-    ApprovalDecision.EXPIRED: ApprovalStage.EXPIRED,
-}
 _NOT_FOUND = "This action is no longer on record, so nothing was decided. Please ask for it again."
 _UNKNOWN = "It is not known whether it took effect. Please check before you ask for it again."
 
@@ -92,6 +89,24 @@ class ApprovalDeps:
     clock: Callable[[], float] = time.time
 
 
+class PostgresProposals(Proposals):
+    def __init__(self, database: Database, rules: ApprovalRules, workflows: WorkflowClient) -> None:
+        self._database = database
+        self._rules = rules
+        self._workflows = workflows
+
+    async def propose(self, change: Change, new: NewAction) -> ProposedAction:
+        if new.risk is not Risk.LOW and not fits_on_card(new.action.get("arguments") or {}):
+            raise Permanent(
+                "The proposal is too long to show in full with its buttons: propose less at once. Nothing was proposed."
+            )
+        async with self._database.begin() as tx:
+            proposed = await ApprovalStore(tx).propose(change, new, self._rules)
+        if proposed.risk is not Risk.LOW:  # what is on record counts, also where the risk has changed since
+            await self._workflows.start(approval_start(change.team, proposed.action_id))
+        return proposed
+
+
 class LiveApprovalActivities(ApprovalActivities):
     def __init__(self, deps: ApprovalDeps) -> None:
         self._deps = deps
@@ -110,45 +125,45 @@ class LiveApprovalActivities(ApprovalActivities):
     async def decide_action(self, request: DecideAction) -> DecideReply:
         ref, press, now = request.ref, request.press, self._deps.clock()
         at = min(press.at or now, now)
-        click = Click(press.user_id, pressed_hash(press, ref.action_id), press.action_id == APPROVE, press.key, at)
         async with self._database.begin() as tx:
-            store = ApprovalStore(tx)
+            store, refusal = ApprovalStore(tx), ""
             try:
-                decided = await store.decide(ref.team, ref.action_id, click, self._deps.rules.approvers)
+                action = await store.decide(ref.team, ref.action_id, press, self._deps.rules, at)
             except ActionNotFound:
                 return DecideReply(ApprovalState(ApprovalStage.UNKNOWN), _NOT_FOUND)
             except DecisionRefused as refused:
-                _log.info("decision_refused", action=ref.action_id, user=press.user_id)
-                action = await store.get(ref.team, ref.action_id)
-                return DecideReply(await _state(tx, action, self._deps.clock()), _refusal_text(str(refused)))
-            action, decided_now = decided.action, decided.decided_by_this_press
+                action, refusal = await store.get(ref.team, ref.action_id), f"{refused}. Your click changed nothing."
             state = await _state(tx, action, self._deps.clock())
-            await store.record_decision(action)
+        if refusal:
+            _log.info("decision_refused", action=ref.action_id, user=press.user_id)
+            return DecideReply(state, refusal)
+        decided_now = is_decided_by(action, press)
         _log.info("decision_recorded", action=action.action_id, decision=action.decision, decided_now=decided_now)
-        return DecideReply(state, "" if decided_now else _already_decided_text(action))
+        already = f"{action.action_id} was already decided, so your click changes nothing. {verdict_text(action)}"
+        return DecideReply(state, "" if decided_now else already)
 
     @activity.defn
     async def expire_action(self, request: ExpireAction) -> ApprovalState:
         async with self._database.begin() as tx:
-            store = ApprovalStore(tx)
-            action = await store.expire(request.ref.team, request.ref.action_id, request.now)
-            await store.record_decision(action)
+            action = await ApprovalStore(tx).expire(request.ref.team, request.ref.action_id, request.now)
             return await _state(tx, action, self._deps.clock())
 
     @activity.defn
     async def show_decision(self, ref: ApprovalRef) -> None:
         def is_card(part: Rendered) -> bool:
-            return blocks.has_buttons(part, ref.action_id)
+            return ref.action_id in blocks.action_ids(part)
 
         shown = None
         while True:  # until nothing was decided during the update: of two updates, Slack may get the older one last
             async with self._database.begin() as tx:
-                action = await ApprovalStore(tx).get(ref.team, ref.action_id)
+                store = ApprovalStore(tx)
+                action = await store.get(ref.team, ref.action_id)
                 card = await self._deps.find_part(tx, action.thread, _turn_of(action), is_card)
                 if card is None:
                     return
                 ts, rendered = card
-                rendered = await _with_decisions(tx, ref.team, rendered)
+                for each in blocks.action_ids(rendered):  # a message may hold several cards
+                    rendered = blocks.with_decision(rendered, await store.get(ref.team, each))
             if rendered == shown:
                 return
             found = await self._deps.slack.update(action.channel, ts, rendered.text, rendered.blocks)
@@ -157,14 +172,35 @@ class LiveApprovalActivities(ApprovalActivities):
 
     @activity.defn
     async def execute_action(self, ref: ApprovalRef) -> None:
+        deps = self._deps
         async with self._database.begin() as tx:
             action = await ApprovalStore(tx).get(ref.team, ref.action_id)
-        if action.decision is not ApprovalDecision.APPROVED or action.risk is Risk.LOW:
+        if action.decision is not ApprovalStage.APPROVED or action.risk is Risk.LOW:
             raise Permanent("This action was not approved, so it is not carried out.")
-        context = self._context(action, activity.info().attempt)
+        operation = _operation_of(action)
+        context = ToolContext(  # of the people who asked, as in the turn that proposed the action
+            team=action.team,
+            channel=action.channel,
+            thread_ts=action.thread_ts,
+            user_id=action.requested_by,
+            request_id=action.action_id,
+            correlation_id=action.correlation_id,
+            clock=lambda: datetime.fromtimestamp(deps.clock(), UTC),
+            services=deps.services,
+            actor=action.actor,
+            turn=operation.turn,
+            step=operation.step,
+            call_id=operation.call_id,
+            retries_left=max(0, EXECUTE_ATTEMPTS - activity.info().attempt),
+            co_requesters=action.co_requesters,
+            approved_action_id=action.action_id,
+        )
+        offered = {each.name for each in available_tools(deps.registry, deps.services)}
+        allowed = AllowedTools(frozenset(offered & {action.tool}))
+        runner = ToolRunner(deps.registry, allowed, deps.ledger, deps.policies(action.rfp_id))
         async with heartbeating():
-            result = await self._runner(action).run(action.call(context.call_id), context)
-        correlation = action.author.correlation_id
+            result = await runner.run(action.call(context.call_id), context)
+        correlation = action.correlation_id
         _log.info("action_executed", action=action.action_id, status=result.status, correlation_id=correlation)
 
     @activity.defn
@@ -172,100 +208,38 @@ class LiveApprovalActivities(ApprovalActivities):
         async with self._database.begin() as tx:
             store = ApprovalStore(tx)
             action = await store.get(ref.team, ref.action_id)
-            record = await ToolExecutionStore(tx).get(operation_of(action))
+            record = await ToolExecutionStore(tx).get(_operation_of(action))
             await store.record_execution(action, (record and record.status) or "unknown", self._deps.clock())
-        result = record.result if record and isinstance(record.result, Mapping) else {}
-        rendered = self._deps.render(_outcome_text(action, record, result), list(_record_groups(result)))
+        result = (record and record.tool_result) or ToolResult()
+        groups = [(each.kind, each.records) for each in result.structured]
+        rendered = self._deps.render(_outcome_text(action, record, result), groups)
         await self._deps.outbox.publish(Post(outcome_key(action), action.channel, action.thread_ts, rendered))
 
-    def _runner(self, action: ProposedAction) -> ToolRunner:
-        """Return a runner for this one tool, with the policies of a turn; the RFP of the action counts as loaded."""
-        deps = self._deps
-        offered = {each.name for each in available_tools(deps.registry, deps.services)}
-        allowed = AllowedTools(frozenset(offered & {action.tool}))
-        return ToolRunner(deps.registry, allowed, deps.ledger, deps.policies(action.rfp_id))
 
-    def _context(self, action: ProposedAction, attempt: int) -> ToolContext:
-        """Return a context for the people who asked, as in the turn that proposed the action."""
-        operation = operation_of(action)
-        return ToolContext(
-            team=action.team,
-            channel=action.channel,
-            thread_ts=action.thread_ts,
-            user_id=action.author.user_id,
-            request_id=action.action_id,
-            correlation_id=action.author.correlation_id,
-            clock=lambda: datetime.fromtimestamp(self._deps.clock(), UTC),
-            services=self._deps.services,
-            actor=action.actor,
-            turn=operation.turn,
-            step=operation.step,
-            call_id=operation.call_id,
-            retries_left=max(0, EXECUTE_ATTEMPTS - attempt),
-            co_requesters=action.co_requesters,
-            approved_action_id=action.action_id,
-        )
-
-
-def operation_of(action: ProposedAction) -> Operation:
+def _operation_of(action: ProposedAction) -> Operation:
     """Return the operation under which an approved action is executed once. It belongs to no turn: its outcome is a
     post of its own."""
     return Operation(action.thread, 0, 0, f"approved:{action.action_id}")
 
 
-async def _with_decisions(tx: Transaction, team: str, rendered: Rendered) -> Rendered:
-    """Return a message with the decision on each of its cards that is decided: a message may hold several."""
-    for action_id in blocks.action_ids(rendered):
-        action = await ApprovalStore(tx).get(team, action_id)
-        if action.decision:
-            rendered = blocks.with_decision(rendered, action_id, _verdict(action))
-    return rendered
-
-
 async def _state(tx: Transaction, action: ProposedAction, now: float) -> ApprovalState:
     overdue = action.decided_at is not None and action.decided_at.timestamp() < now - OUTCOME_DUE.total_seconds()
     posted = action.risk is Risk.LOW or overdue or await PostStore(tx).ts_of(outcome_key(action))
-    stage = _STAGES[action.decision]
-    return ApprovalState(stage, action.expires_at.timestamp(), action.author.correlation_id, bool(posted))
+    stage = action.decision or ApprovalStage.OPEN
+    return ApprovalState(stage, action.expires_at.timestamp(), action.correlation_id, bool(posted))
 
 
 def _turn_of(action: ProposedAction) -> int:
     """Return the turn whose answer shows the card; 0 if the correlation id names none."""
-    key = action.thread.key
-    turn = action.author.correlation_id.removeprefix(f"{key}:")
-    return int(turn) if turn != action.author.correlation_id and turn.isdecimal() else 0
+    thread, _, turn = action.correlation_id.rpartition(":")
+    return int(turn) if thread == action.thread.key and turn.isdecimal() else 0
 
 
-def _verdict(action: ProposedAction) -> ApprovalVerdict:
-    if action.decision is None or action.decided_at is None:
-        raise Permanent("Nobody has decided this action yet.")
-    return ApprovalVerdict(action.decision, action.decided_by, action.decided_at.timestamp())
-
-
-def _already_decided_text(action: ProposedAction) -> str:
-    text = verdict_text(_verdict(action))
-    return f"{action.action_id} was already decided, so your click changes nothing. {text}"
-
-
-def _refusal_text(reason: str) -> str:
-    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}. Your click changed nothing."
-
-
-def _outcome_text(action: ProposedAction, record: ToolExecution | None, result: Mapping[str, Any]) -> str:
+def _outcome_text(action: ProposedAction, record: ToolExecution | None, result: ToolResult) -> str:
     if record is None:  # an intent is written down before anything is done
         return f"{action.action_id} was approved but could not be started. Nothing was done. Please ask for it again."
     if record.status is None:
         return f"{action.action_id} was approved and started. {_UNKNOWN}"
-    error = result.get("error")
-    if isinstance(error, Mapping):
-        reason = public_sentence(f"{error.get('message', '')} {error.get('suggestion', '')}", "Something went wrong.")
-        return f"{action.action_id} was approved but could not be carried out: {reason}"
-    done = public_sentence(str(result.get("display_text") or ""), "Done.")
-    return f"{action.action_id} was approved and carried out: {done}"
-
-
-def _record_groups(result: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Yield the record groups that the call returned; see `tools.model.RecordGroup`."""
-    for group in result.get("structured") or ():
-        if isinstance(group, Mapping) and group.get("records"):
-            yield str(group.get("kind") or ""), group["records"]
+    if result.error:
+        return f"{action.action_id} was approved but could not be carried out: {result.error.text}"
+    return f"{action.action_id} was approved and carried out: {public_sentence(result.display_text, 'Done.')}"

@@ -7,11 +7,11 @@ https://docs.slack.dev/reference/block-kit/block-elements/button-element (75 cha
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from threadline.approvals.model import APPROVE, CARD_KIND, REJECT, ApprovalDecision, button_value
+from threadline.approvals.model import APPROVE, CARD_KIND, REJECT, ApprovalStage, ProposedAction, button_value
 from threadline.slack.formatting import Block, Rendered, context, escape_all, mention, section
 from threadline.tools.blocks import EMPTY, MAX_LABEL, RenderedRecords, fits_whole, format_cell, format_label
 
@@ -26,15 +26,6 @@ _MAX_CHARACTERS = 1_800
 Group = tuple[str, Sequence[object]]
 
 
-@dataclass(frozen=True)
-class ApprovalVerdict:
-    """A decision. `by`: a Slack user id, empty if no person decided; `at`: seconds since 1970."""
-
-    decision: ApprovalDecision
-    by: str
-    at: float
-
-
 def other_groups(groups: Iterable[Group]) -> list[Group]:
     """Return the groups that are not approvals."""
     return [(kind, records) for kind, records in groups if kind != CARD_KIND]
@@ -46,32 +37,32 @@ def cards(groups: Iterable[Group]) -> tuple[RenderedRecords, ...]:
     return tuple(_card(each) for each in pending if isinstance(each, Mapping))
 
 
-def has_buttons(rendered: Rendered, action_id: str) -> bool:
-    """Return whether a message has the buttons of this action."""
-    return any(block.get("block_id") == _buttons_id(action_id) for block in rendered.blocks)
-
-
 def action_ids(rendered: Rendered) -> list[str]:
     """Return the actions whose cards a message holds."""
     found = (_BUTTONS_ID.fullmatch(str(block.get("block_id"))) for block in rendered.blocks)
     return [match[1] for match in found if match]
 
 
-def with_decision(rendered: Rendered, action_id: str, verdict: ApprovalVerdict) -> Rendered:
-    """Return the message with the verdict in the place of the buttons."""
-    shown = section(verdict_text(verdict)) | {"block_id": _buttons_id(action_id)}
-    blocks = tuple(shown if each.get("block_id") == _buttons_id(action_id) else each for each in rendered.blocks)
-    return replace(rendered, text=f"{rendered.text}\n{verdict_text(verdict)}", blocks=blocks)
+def with_decision(rendered: Rendered, action: ProposedAction) -> Rendered:
+    """Return the message with the decision, if there is one, in the place of the action's buttons."""
+    if action.decision is None:
+        return rendered
+    text, place = verdict_text(action), _buttons_id(action.action_id)
+    shown = section(text) | {"block_id": place}
+    blocks = tuple(shown if each.get("block_id") == place else each for each in rendered.blocks)
+    return replace(rendered, text=f"{rendered.text}\n{text}", blocks=blocks)
 
 
-def verdict_text(verdict: ApprovalVerdict) -> str:
-    """Return a decision as a sentence in mrkdwn."""
-    at = format_moment(verdict.at)
-    if verdict.decision is ApprovalDecision.EXPIRED:
+def verdict_text(action: ProposedAction) -> str:
+    """Return the decision as a sentence in mrkdwn; empty for an action that is open."""
+    if action.decision is None or action.decided_at is None:
+        return ""
+    at, by = format_moment(action.decided_at.timestamp()), _person(action.decided_by)
+    if action.decision is ApprovalStage.EXPIRED:
         return f":hourglass: *Expired* at {at}. Nobody decided in time, so nothing was done."
-    if verdict.decision is ApprovalDecision.APPROVED:
-        return f":white_check_mark: *Approved* by {_person(verdict.by)} at {at}."
-    return f":no_entry_sign: *Rejected* by {_person(verdict.by)} at {at}. Nothing was done."
+    if action.decision is ApprovalStage.APPROVED:
+        return f":white_check_mark: *Approved* by {by} at {at}."
+    return f":no_entry_sign: *Rejected* by {by} at {at}. Nothing was done."
 
 
 def format_moment(at: float) -> str:
@@ -82,9 +73,9 @@ def format_moment(at: float) -> str:
 
 def fits_on_card(arguments: Mapping[str, Any]) -> bool:
     """Return whether a card shows all arguments of a call: nobody can decide what they cannot read."""
-    values = [each for name, given in arguments.items() for each in _parts(name, given)]
-    fits = all(len(str(name)) <= MAX_LABEL and fits_whole(value, _MAX_VALUE) for name, value in values)
-    return fits and len(values) <= MAX_LINES and _room_left(_all_lines(arguments)) >= 0
+    fields = _fields(arguments)
+    fits = all(len(name) <= MAX_LABEL and fits_whole(value, _MAX_VALUE) for name, value, _ in fields)
+    return fits and len(fields) <= MAX_LINES and _room_left([line for *_, line in fields]) >= 0
 
 
 def _card(record: Mapping[str, Any]) -> RenderedRecords:
@@ -99,7 +90,7 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
     requested_by = _person(str(record.get("requested_by", "")))
     terms = f"{who} can approve or reject this until {format_moment(until)}. Requested by {requested_by}."
     value = button_value(action_id, str(record.get("action_hash", "")))
-    buttons = [_button(*each, value) for each in _BUTTONS]
+    buttons = [_button("Approve", APPROVE, "primary", value), _button("Reject", REJECT, "danger", value)]
     blocks = (
         section(what) | {"block_id": f"{CARD_KIND}:{action_id}:what"},
         context(terms) | {"block_id": f"{CARD_KIND}:{action_id}:terms"},
@@ -112,7 +103,7 @@ def _card(record: Mapping[str, Any]) -> RenderedRecords:
 
 def _lines(arguments: object) -> list[str]:
     """Return the arguments, a line each; a cut value ends in an ellipsis, and lines without room are counted."""
-    lines = _all_lines(arguments if isinstance(arguments, Mapping) else {})
+    lines = [line for *_, line in _fields(arguments) if line]
     shown = lines[:MAX_LINES]
     while _room_left(shown) < 0:
         shown.pop()
@@ -120,32 +111,29 @@ def _lines(arguments: object) -> list[str]:
     return [*shown, f"and {more} more that are not shown here"] if more else shown
 
 
-def _all_lines(arguments: Mapping[str, Any]) -> list[str]:
-    return [each for name, value in arguments.items() for each in _fields(str(name), value)]
+def _room_left(lines: Iterable[str]) -> int:
+    return _MAX_CHARACTERS - sum(len(escape_all(line)) + 3 for line in lines if line)
 
 
-def _room_left(lines: Sequence[str]) -> int:
-    return _MAX_CHARACTERS - sum(len(escape_all(line)) + 3 for line in lines)
+def _fields(arguments: object) -> list[tuple[str, object, str]]:
+    """Return each argument as its name, its value, and its line, which is empty where nothing is given.
+
+    An object, such as a patch, is shown by its own fields, also if it is given as JSON text.
+    """
+    found = list[tuple[str, object, str]]()
+    for name, given in arguments.items() if isinstance(arguments, Mapping) else ():
+        value = _parse_object(given)
+        if isinstance(value, Mapping):
+            texts = {each: "removed" if what is None else format_cell(what, _MAX_VALUE) for each, what in value.items()}
+            found += [(str(each), value[each], f"{format_label(each)}: {text}") for each, text in texts.items()]
+        else:
+            text = format_cell(value, _MAX_VALUE)
+            is_empty = value in (None, "", [], {}) or text == EMPTY
+            found.append((str(name), value, "" if is_empty else f"{format_label(name)}: {text}"))
+    return found
 
 
-def _parts(name: str, value: object) -> list[tuple[str, object]]:
-    """Split an object into its fields, such as those of a patch, also if it is given as JSON text."""
-    value = _object(value)
-    return [(str(each), what) for each, what in value.items()] if isinstance(value, Mapping) else [(name, value)]
-
-
-def _fields(name: str, value: object) -> list[str]:
-    parts = _parts(name, value)
-    if isinstance(_object(value), Mapping):
-        return [
-            f"{format_label(each)}: {format_cell(what, _MAX_VALUE) if what is not None else 'removed'}"
-            for each, what in parts
-        ]
-    filled = value not in (None, "", [], {}) and format_cell(value) != EMPTY
-    return [f"{format_label(name)}: {format_cell(value, _MAX_VALUE)}"] if filled else []
-
-
-def _object(value: object) -> object:
+def _parse_object(value: object) -> object:
     if not (isinstance(value, str) and value.lstrip().startswith("{")):
         return value
     try:
@@ -154,12 +142,9 @@ def _object(value: object) -> object:
         return value
 
 
-_BUTTONS = (("Approve", APPROVE, "primary"), ("Reject", REJECT, "danger"))
-
-
-def _button(label: str, identity: str, style: str, value: str) -> Block:
+def _button(label: str, action_id: str, style: str, value: str) -> Block:
     text = {"type": "plain_text", "text": label}
-    return {"type": "button", "text": text, "action_id": identity, "style": style, "value": value}
+    return {"type": "button", "text": text, "action_id": action_id, "style": style, "value": value}
 
 
 _BUTTONS_ID = re.compile(rf"{CARD_KIND}:(.+):buttons")

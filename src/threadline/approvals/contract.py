@@ -2,11 +2,10 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from temporalio import activity
 
-from threadline.approvals.model import ApprovalRun, parse_button
+from threadline.approvals.model import ApprovalRun, ApprovalStage, parse_button
 from threadline.threads.activity_options import POST, STORE, ActivityOptions, activity_options, retry_policy
 from threadline.threads.model import BUTTON_PRESSED, ButtonPress
 from threadline.threads.workflow_client import WorkflowStart
@@ -26,15 +25,6 @@ class ApprovalRef:
     action_id: str
 
 
-class ApprovalStage(StrEnum):
-    UNKNOWN = "unknown"
-    """The team has no such action."""
-    OPEN = "open"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-
-
 @dataclass(frozen=True)
 class ApprovalState:
     """How far a proposed action is.
@@ -50,7 +40,7 @@ class ApprovalState:
 
     @property
     def decided(self) -> bool:
-        return self.stage in (ApprovalStage.APPROVED, ApprovalStage.REJECTED, ApprovalStage.EXPIRED)
+        return self.stage not in (ApprovalStage.UNKNOWN, ApprovalStage.OPEN)
 
 
 @dataclass(frozen=True)
@@ -115,11 +105,10 @@ class ApprovalActivities(ABC):
         """Post in the thread what came of an approved action, once."""
 
 
-def approval_start(team: str, action_id: str, press: ButtonPress | None = None) -> WorkflowStart:
+def approval_start(team: str, action_id: str, *presses: ButtonPress) -> WorkflowStart:
     """Return the start of a proposed action's workflow, with a press of one of its buttons if there was one."""
-    identity, given = approval_workflow_id(team, action_id), () if press is None else (press,)
-    signal = BUTTON_PRESSED if given else ""
-    return WorkflowStart(APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, given)
+    identity, signal = approval_workflow_id(team, action_id), BUTTON_PRESSED if presses else ""
+    return WorkflowStart(APPROVAL_WORKFLOW, identity, ApprovalRun(team, action_id), signal, presses)
 
 
 def approval_pressed(team: str, press: ButtonPress) -> WorkflowStart | None:

@@ -3,17 +3,18 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from threadline.errors import Permanent
 from threadline.models.model import ToolCall
 from threadline.slack.model import Thread
 from threadline.threads.model import ButtonPress, ButtonState
-from threadline.tools.model import Author, Change, RecordGroup, Risk, ToolResult
+from threadline.tools.model import Author, Change, Risk, ToolResult, record_group
 
 APPROVE, REJECT = "approval_approve", "approval_reject"
 """`action_id` of the two buttons."""
@@ -24,10 +25,12 @@ MAX_ACTION_BYTES = 64_000
 MAX_REASON = 500
 """Characters of the reason that the model gives."""
 _BUTTON_VALUE = re.compile(r"(ACT-[0-9]{1,18}):([0-9a-f]{64})")
-_RISKS = (Risk.LOW, Risk.MEDIUM, Risk.HIGH)
 
 
-class ApprovalDecision(StrEnum):
+class ApprovalStage(StrEnum):
+    UNKNOWN = "unknown"
+    """The team has no such action."""
+    OPEN = "open"
     APPROVED = "approved"
     REJECTED = "rejected"
     EXPIRED = "expired"
@@ -62,13 +65,15 @@ class NewAction:
 
 @dataclass(frozen=True)
 class ProposedAction:
-    """A row of `proposed_actions`.
+    """A row of `proposed_actions`, with the names of its columns.
 
     `decision` is None while the action is open. `decided_by` is empty if no person decided; `decision_key` says what
-    did: the press, the expiry, or the low risk. `author`, `actor` and `co_requesters` are the people who asked: an
-    approved action runs for the same people. Its outcome is in the RFP's events and in the record of its tool call.
+    did: the press, the expiry, or the low risk. `requested_by`, `actor` and `co_requesters` are the people who asked:
+    an approved action runs for the same people. `approvers` may decide, unless they are approvers no more. Its outcome
+    is in the RFP's events and in the record of its tool call.
     """
 
+    id: int
     team: str
     action_id: str
     channel: str
@@ -77,13 +82,14 @@ class ProposedAction:
     action: dict[str, Any]
     action_hash: str
     risk: Risk
-    author: Author
+    requested_by: str
     actor: str
     co_requesters: Mapping[str, str]
     approvers: tuple[str, ...]
+    correlation_id: str
     created_at: datetime
     expires_at: datetime
-    decision: ApprovalDecision | None
+    decision: ApprovalStage | None
     decided_at: datetime | None
     decided_by: str
     decision_key: str
@@ -101,31 +107,6 @@ class ProposedAction:
         return ToolCall(call_id, self.tool, json.dumps(self.action.get("arguments", {}), ensure_ascii=False))
 
 
-@dataclass(frozen=True)
-class Click:
-    """One press of a button.
-
-    Args:
-        action_hash: of the action that the button was made for.
-        key: the same for each delivery of one press, another for the next press.
-        now: seconds since 1970.
-    """
-
-    user_id: str
-    action_hash: str
-    approve: bool
-    key: str
-    now: float
-
-
-@dataclass(frozen=True)
-class DecidedAction:
-    """The decided action. `decided_by_this_press` is the same for each delivery of one press."""
-
-    action: ProposedAction
-    decided_by_this_press: bool
-
-
 @dataclass
 class ApprovalRun(ButtonState):
     """The input of the workflow of one proposed action."""
@@ -138,38 +119,20 @@ class ActionNotFound(Permanent):
     """The team has no such proposed action."""
 
 
-class ActionRefused(Permanent):
-    """The action cannot be proposed: nobody may decide it, it expires at once, or it is too large."""
-
-
 class DecisionRefused(Permanent):
     """Whoever pressed may not decide this, or the button was made for another action. Nothing was decided."""
 
 
-class Proposals(Protocol):
+class Proposals(ABC):
     """Puts proposed actions on record and starts their workflows. Tools of other features propose through it."""
 
+    @abstractmethod
     async def propose(self, change: Change, new: NewAction) -> ProposedAction:
         """Put an action on record, once for each operation. One that waits has its workflow when this returns.
 
         Raises:
-            ActionRefused: nobody may decide it here, or it is too large.
+            Permanent: nobody may decide it here, or it is too large.
         """
-        ...
-
-    async def record_failure(self, action: ProposedAction, status: str, now: float) -> None:
-        """Record that an action of low risk, which counts as approved, did not succeed. Safe to repeat.
-
-        Args:
-            status: `error`, or `unknown` where nobody knows whether it took effect.
-            now: seconds since 1970.
-        """
-        ...
-
-
-def max_risk(risk: Risk, wanted: Risk | None) -> Risk:
-    """Return the higher risk: a proposal may raise the risk of its tool, never lower it."""
-    return max(risk, wanted or risk, key=_RISKS.index)
 
 
 def action_hash(action: Mapping[str, Any]) -> str:
@@ -189,31 +152,44 @@ def parse_button(value: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def pressed_hash(press: ButtonPress, action_id: str) -> str:
-    """Return the hash on the button that was pressed; empty, which decides nothing, for a button of another action."""
-    made_for = parse_button(press.value) if press.action_id in (APPROVE, REJECT) else None
-    return made_for[1] if made_for and made_for[0] == action_id else ""
+def eligible_approvers(new: NewAction, approvers: Collection[str]) -> tuple[str, ...]:
+    """Return who may decide an action: of a high risk nobody who asked for it, and of a low one nobody, as it is done.
 
-
-def eligible_approvers(risk: Risk, requested_by: str, approvers: Sequence[str]) -> tuple[str, ...]:
-    """Return the approvers who may decide. Whoever asked for a high risk does not decide it."""
-    return tuple(each for each in approvers if risk is not Risk.HIGH or each != requested_by)
-
-
-def refuse_decision(action: ProposedAction, click: Click, approvers_now: Sequence[str]) -> DecisionRefused | None:
-    """Return why this click may not decide, None if it may.
-
-    Whoever decides was an approver when the action was proposed and is one now.
+    Raises:
+        Permanent: nobody may decide it.
     """
-    if click.action_hash != action.action_hash:
-        return DecisionRefused(f"this button is not for what {action.action_id} proposes: nothing was decided")
-    if click.user_id in eligible_approvers(action.risk, action.author.user_id, action.approvers):
-        if click.user_id in approvers_now:
-            return None
-        return DecisionRefused(f"you are no approver any more: somebody else has to decide {action.action_id}")
-    if click.user_id in {action.author.user_id, *action.co_requesters} and action.risk is Risk.HIGH:
-        return DecisionRefused(f"{action.action_id} is of high risk: somebody other than who asked has to decide it")
-    return DecisionRefused(f"you are not among those who may decide {action.action_id}")
+    if new.risk is Risk.LOW:
+        return ()
+    if not approvers:
+        raise Permanent(
+            f"This has {new.risk} risk, and no approvers are set: the administrator must set THREADLINE_APPROVERS. "
+            "Nothing was proposed."
+        )
+    requesters = {new.author.user_id, *new.co_requesters} if new.risk is Risk.HIGH else set[str]()
+    if found := tuple(each for each in dict.fromkeys(approvers) if each not in requesters):
+        return found
+    raise Permanent(
+        f"This has {new.risk} risk. The person who asks may not approve it, and there is no other approver: "
+        "somebody else must ask for it. Nothing was proposed."
+    )
+
+
+def check_press(action: ProposedAction, press: ButtonPress, approvers_now: Collection[str]) -> None:
+    """Check that a press may decide: by an approver of when the action was proposed and of now, on its own button.
+
+    Raises:
+        DecisionRefused: it may not.
+    """
+    made_for = parse_button(press.value) if press.action_id in (APPROVE, REJECT) else None
+    if made_for != (action.action_id, action.action_hash):
+        raise DecisionRefused(f"This button is not for what {action.action_id} proposes: nothing was decided")
+    if press.user_id in action.approvers:
+        if press.user_id in approvers_now:
+            return
+        raise DecisionRefused(f"You are no approver any more: somebody else has to decide {action.action_id}")
+    if press.user_id in {action.requested_by, *action.co_requesters} and action.risk is Risk.HIGH:
+        raise DecisionRefused(f"{action.action_id} is of high risk: somebody other than who asked has to decide it")
+    raise DecisionRefused(f"You are not among those who may decide {action.action_id}")
 
 
 def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedAction, reason: str) -> ToolResult:
@@ -222,11 +198,10 @@ def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedA
     Args:
         summary: what the call does, in a few words.
     """
-    approvers = list(eligible_approvers(action.risk, action.author.user_id, action.approvers))
     data = {
         "action_id": action.action_id,
         "risk": action.risk.value,
-        "waits_for": approvers,
+        "waits_for": list(action.approvers),
         "until": action.expires_at.isoformat(),
         "done": False,
     }
@@ -237,9 +212,9 @@ def pending_result(summary: str, arguments: Mapping[str, Any], action: ProposedA
         "arguments": dict(arguments),
         "risk": action.risk.value,
         "reason": reason,
-        "requested_by": action.author.user_id,
-        "approvers": approvers,
+        "requested_by": action.requested_by,
+        "approvers": list(action.approvers),
         "expires_at": action.expires_at.timestamp(),
     }
     text = f"I propose this and will do it once it is approved. It is {action.risk} risk ({action.action_id})."
-    return ToolResult(data=data, display_text=text, structured=(RecordGroup(CARD_KIND, (card,)),))
+    return ToolResult(data=data, display_text=text, structured=record_group(CARD_KIND, [card]))

@@ -10,13 +10,12 @@ with workflow.unsafe.imports_passed_through():
         APPROVAL_WORKFLOW,
         ApprovalActivities,
         ApprovalRef,
-        ApprovalStage,
         ApprovalState,
         DecideAction,
         DecideReply,
         ExpireAction,
     )
-    from threadline.approvals.model import APPROVE, ApprovalRun
+    from threadline.approvals.model import APPROVE, ApprovalRun, ApprovalStage
     from threadline.threads.model import ButtonPress, format_utc
 
 from threadline.threads.buttons import ButtonWorkflow

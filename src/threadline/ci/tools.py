@@ -9,7 +9,7 @@ from threadline.errors import Permanent, before_a_change
 from threadline.forge.actions import Actions, Build
 from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
-from threadline.tools.model import RecordGroup, Risk, ToolResult
+from threadline.tools.model import Risk, ToolResult, record_group
 from threadline.tools.registry import tool
 
 MAX_RUNS = 30
@@ -42,7 +42,7 @@ async def recent_runs(
     found = await context.services[Actions].recent(branch, status or "", limit)
     shown = [_record(each) for each in found]
     text = f"{len(shown)} runs, the newest first." if shown else "No run was found."
-    return ToolResult(data={"runs": shown}, display_text=text, structured=_structured(shown))
+    return ToolResult(data={"runs": shown}, display_text=text, structured=record_group("builds", shown))
 
 
 @tool(
@@ -67,7 +67,7 @@ async def failed_jobs(context: ToolContext, *, run_id: RunId | None = None) -> T
         data["without_log"] = f"{without} more failed jobs are not shown"
     data["jobs"] = [asdict(each) for each in found.jobs]
     text = f"{found.count} of its jobs failed." if found.count else "None of its jobs failed."
-    return ToolResult(data=data, display_text=text, structured=_structured([record]))
+    return ToolResult(data=data, display_text=text, structured=record_group("builds", [record]))
 
 
 async def _find_rerun(context: ToolContext, given: Rerun) -> ToolResult | None:
@@ -102,7 +102,7 @@ async def rerun(context: ToolContext, given: Rerun) -> ToolResult:
     return ToolResult(
         data=record,
         display_text=f"Run {build.id} is started once more, as attempt {build.attempt + 1}.",
-        structured=_structured([record]),
+        structured=record_group("builds", [record]),
     )
 
 
@@ -113,14 +113,10 @@ def _record(build: Build) -> dict[str, Any]:
     return {name: value for name, value in asdict(build).items() if value != ""}
 
 
-def _structured(records: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:
-    return (RecordGroup("builds", tuple(records)),) if records else ()
-
-
 def _started(build: Build) -> ToolResult:
     record = _record(build)
     return ToolResult(
         data=record,
         display_text=f"Run {build.id} was started once more already: attempt {build.attempt} is {build.status}.",
-        structured=_structured([record]),
+        structured=record_group("builds", [record]),
     )

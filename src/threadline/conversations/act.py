@@ -1,14 +1,14 @@
 """Calls of tools: run through all policies, their output kept in the transcript, and a line of each told."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
 
-from threadline.conversations.contract import ACT, ACT_CALL, ActRequest
+from threadline.conversations.contract import ACT, ACT_CALL, ActRequest, FinishRequest
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import Execution, ExecutionStatus, lost_call
 from threadline.conversations.prompt import TurnNote, parse_note, tool_message
@@ -62,6 +62,26 @@ async def act(deps: ConversationDeps, request: ActRequest, attempt: int) -> list
     return [each for each in ran if isinstance(each, Execution)]
 
 
+AfterRun = Callable[[Transaction, Execution], Awaitable[None]]
+"""What is done in the transaction that records what a call came to."""
+
+
+async def run_final(deps: ConversationDeps, request: FinishRequest, attempt: int, after: AfterRun) -> Execution:
+    """Run the call that ends a turn; where it is on record already, `after` is told of its result all the same.
+
+    Raises:
+        Permanent: the model has not made this call.
+        Transient: trying it again does no harm.
+    """
+    if request.final is None:
+        raise TypeError("the request has no final call")
+    asked = ActRequest(request.thread, request.turn, request.answered_at, (request.final,), request.protocol)
+    async with AsyncExitStack() as end:
+        tx = await end.enter_async_context(deps.ledger.transaction())
+        turn = await _read_turn(tx, asked)
+        return await _run(deps, asked, turn, request.final.id, attempt, OpenTransaction(tx, end), after)
+
+
 async def _run_with_limit(
     deps: ConversationDeps, request: ActRequest, turn: _Turn, asked: ToolCall, attempt: int
 ) -> Execution:
@@ -92,6 +112,7 @@ async def _run(
     call_id: str,
     attempt: int,
     opened: OpenTransaction | None = None,
+    after: AfterRun | None = None,
 ) -> Execution:
     reply, brief = turn.reply, turn.brief
     call = next((each for each in reply.calls if each.id == call_id), None)
@@ -103,6 +124,12 @@ async def _run(
     where = _tool_context(deps, request, turn, call_id, attempt)
     appended = 0
 
+    def describe(result: ToolResult) -> Execution:
+        told = describe_execution(call, result, deps.registry)
+        if request.protocol is None:
+            return told
+        return replace(told, protocol=protocol.record_result(deps.registry, request.protocol, call, result))
+
     async def keep(tx: Transaction, result: ToolResult) -> None:
         nonlocal appended
         # In a thread: a large result takes a while, in which others are to be served.
@@ -113,15 +140,14 @@ async def _run(
         appended = await TranscriptStore(tx).append(request.thread, request.turn, request.step, [entry])
         if gone:
             await MessageStore(tx).delete_thread_reads(request.thread)
+        if after:
+            await after(tx, describe(result))
 
     where = replace(where, services=where.services.with_service(ToolRunner, runner))
     result = await runner.run(call, where, keep, opened)
     if appended and result.error and result.error.code.category is ErrorCategory.INTERNAL:
         await deps.alerts.record(call.name)
-    told = describe_execution(call, result, deps.registry)
-    if request.protocol is None:
-        return told
-    return replace(told, protocol=protocol.after(deps.registry, request.protocol, call, result))
+    return describe(result)
 
 
 async def _read_turn(tx: Transaction, request: ActRequest) -> _Turn:

@@ -53,7 +53,7 @@ from threadline.threads.model import message_id
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import ErrorCode, Operation, error_result
 from threadline.tools.output import render_result, result_limit
-from threadline.tools.store import recorded_result
+from threadline.tools.store import ToolExecutionStore
 
 _OVER = "This step of the turn has ended, so the model is not asked again."
 _log = structlog.get_logger(__name__)
@@ -250,7 +250,7 @@ async def _find(deps: ConversationDeps, tx: Transaction, request: ThinkRequest) 
     stays = waits_for_next_turn(plan.route, deps.sensitive_words) if plan and step > 1 else None
     taken = await MessageStore(tx).take_up(thread, turn, step, stays)
     snapshot = await ConversationStore(tx).snapshot(thread)
-    begins = _reply(mine, plan.route.behind + 1 if plan else 1) is None
+    begins = _reply(mine, plan.route.prior_steps + 1 if plan else 1) is None
     if begun := parse_note(next((each.message for each in mine if each.key == f"c:{turn}"), None)):
         return _FoundForCall(snapshot, step, taken=tuple(taken), placed=mine, briefing=begun, plan=plan, begins=begins)
     transcript = await TranscriptStore(tx).read(thread)
@@ -391,7 +391,8 @@ async def _without_result(
     for each in mine:
         for call in each.message.calls:
             if call.id not in answered:
-                recorded = await recorded_result(tx, Operation(thread, turn, each.step, call.id))
+                execution = await ToolExecutionStore(tx).get(Operation(thread, turn, each.step, call.id))
+                recorded = execution.tool_result if execution else None
                 unknown = ErrorCode.TOOL_EXECUTION_FAILED if call.read_only else ErrorCode.OUTCOME_UNKNOWN
                 told = render_result(recorded or error_result(unknown), result_limit(len(each.message.calls)))
                 found.append((f"t:{turn}:{each.step}:{call.id}", tool_message(call.id, told)))

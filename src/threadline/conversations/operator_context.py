@@ -25,6 +25,7 @@ from threadline.operator.context import (
 from threadline.operator.prompt import RequestAnalysis, analyse_request
 from threadline.rfps.model import BINDING
 from threadline.slack.model import Thread
+from threadline.slack.store import UserStore
 from threadline.threads.store import ThreadBindingStore
 
 _RELATED_THREADS = 20
@@ -100,6 +101,8 @@ async def _keep(tx: Transaction, turn: int, asked: OperatorQuestion, made: Conte
     if await MessageStore(tx).deletion_count(thread) != asked.deletions:
         return False
     await TurnStore(tx).set_context(thread, turn, made.text, made.patterns, [asdict(each) for each in made.layers])
+    if made.new_profile:
+        await UserStore(tx).save(thread.team, made.new_profile)
     sizes = {each.name: each.tokens for each in made.layers if not each.missing}
     _log.info("context_built", slack_thread=thread.key, turn=turn, layers=sizes, tokens=sum(sizes.values()))
     return True
@@ -148,6 +151,6 @@ async def _other_threads(tx: Transaction, here: Thread, rfp_id: str) -> list[Rel
     told = sorted(answered.values(), key=lambda each: each.at, reverse=True)
     elsewhere = dict.fromkeys(each.channel for each in others if each.channel != here.channel)
     return [
-        *(RelatedThread(here.channel, each.answer, each.at.timestamp()) for each in told),
+        *(RelatedThread(here.channel, each.answer, each.at) for each in told),
         *(RelatedThread(channel) for channel in elsewhere if not channel.startswith("D")),
     ]

@@ -119,7 +119,7 @@ async def begin_turn(deps: ConversationDeps, turn: ConversationTurn) -> BegunTur
             route = await _choose_route(deps, tx, turn, snapshot)
             await TurnStore(tx).begin(thread, number, route)
             snapshot = await ConversationStore(tx).snapshot(thread)
-    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.about, ends=route.ends)
+    _log.info("turn_started", slack_thread=thread.key, turn=number, about=route.summary, ends=route.ends)
     return _begun(turn, snapshot, route)
 
 
@@ -133,7 +133,7 @@ async def pass_to_operator(deps: ConversationDeps, request: PassToOperator) -> B
         if plan.route.agent is Agent.OPERATOR:
             route = plan.route  # an earlier try has passed it on
         else:
-            route = replace(plan.route, agent=Agent.OPERATOR, behind=request.step)
+            route = replace(plan.route, agent=Agent.OPERATOR, prior_steps=request.step)
             await TurnStore(tx).reroute(turn.thread, turn.turn, route)
         return _begun(turn, await ConversationStore(tx).snapshot(turn.thread), route)
 
@@ -145,13 +145,13 @@ async def _choose_route(
     thread = turn.thread
     handover = await HandoverStore(tx).open_for(thread)
     if snapshot.stop_due:
-        return TurnRoute(Agent.COPILOT, Branch.A, relays=handover is not None)
+        return TurnRoute(Agent.COPILOT, Branch.A, relays_to_person=handover is not None)
     taken = await MessageStore(tx).take_up(thread, turn.turn, 1)
     if handover and handover.taken_by:
-        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays=True)
+        return TurnRoute(Agent.COPILOT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True)
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
     overhears = not snapshot.addressed_due and await ConversationStore(tx).has_several_people(thread)
-    return replace(route, relays=handover is not None, overhears=overhears)
+    return replace(route, relays_to_person=handover is not None, overhears=overhears)
 
 
 async def _route_by_rules(
@@ -257,11 +257,11 @@ def _begun(turn: ConversationTurn, snapshot: ConversationSnapshot, route: TurnRo
         ProtocolState(scope=route.scope.rfp_id) if operator else None,
         route.ends,
         route.branch.falls_through and not operator,
-        route.about,
+        route.summary,
         turn_id(turn.thread, turn.turn),
         max_turns=MAX_STEPS if operator else 0,
-        behind=route.behind,
-        relays=route.relays,
+        behind=route.prior_steps,
+        relays=route.relays_to_person,
         overhears=route.overhears,
     )
 
@@ -288,7 +288,7 @@ async def _asked_again(tx: Transaction, thread: Thread, turn: int) -> TurnRoute:
     """Nothing was said to what the bot has asked, or nothing is left of it: the request stays open."""
     before = await TurnStore(tx).settled(thread, turn)
     reply = before.answer if before else ""
-    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes=turn)
+    return TurnRoute(Agent.OPERATOR, Branch.C, Scope(), ends=OutcomeKind.ASKED, reply=reply, resumes_turn=turn)
 
 
 def _wants_help(thread: Thread, taken: Sequence[TurnMessage], snapshot: ConversationSnapshot) -> bool:

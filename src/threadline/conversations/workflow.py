@@ -54,7 +54,7 @@ with workflow.unsafe.imports_passed_through():
     from threadline.decisions.model import EscalationReason, NextStep
     from threadline.handovers.contract import HandoverActivities
     from threadline.handovers.model import HANDOVER_WORKFLOW, HandoverInput, HandoverRef, handover_workflow_id
-    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice
+    from threadline.models.model import ModelReply, StepFailed, ToolCall, ToolChoice, ToolKind
     from threadline.operator.model.protocol import ProtocolState
     from threadline.operator.model.routing import Agent
     from threadline.slack.text import is_blank
@@ -360,14 +360,36 @@ class Turn:
         self._protocol: ProtocolState | None = None
         self._decided = False
         """The decision engine has a say in this turn."""
+        self._model_calls = 0
+        """Of the agent whose turn it is."""
+        self._finished: FinishedTurn | None = None
+        self._posts_later = False
+        """The answer is posted once something that comes before it is there."""
 
     async def run(self) -> None:
         outcome = await self._work()
+        finished = self._finished or await self._finish(outcome)
+        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
+            await start_handover(self._turn)
+        if self._away_notice:
+            await self._away_notice
+        if self._posts_later:
+            await self._conversation.post_answer(self._number)
+        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
+            await self._relay(self._begun, left_to_person=finished.left_to_person)
+        self._conversation.show_activity("")
+
+    async def _finish(self, outcome: ConversationOutcome, final: ToolCall | None = None) -> FinishedTurn:
+        """End the turn; one whose final call is refused has not ended.
+
+        Args:
+            final: the call that has the turn's last words.
+        """
         reason = None if self._conversation.stop_requested else self._escalation_reason(outcome)
         if reason and outcome.kind in _FAILED:
             done = answers.progress_text(outcome.executions)
             outcome = replace(outcome, kind=OutcomeKind.ESCALATED, text=done)
-        answered = outcome.kind is OutcomeKind.ANSWERED or bool(outcome.spoken_by)
+        answered = outcome.kind is OutcomeKind.ANSWERED or final is not None
         request = FinishRequest(
             self._thread,
             self._number,
@@ -375,7 +397,7 @@ class Turn:
             text="" if answered else outcome.text,
             answered_at=self._step if answered else 0,
             model_calls=outcome.model_calls,
-            spoken_by=outcome.spoken_by,
+            final=final,
             protocol=self._protocol,
             failures=self._failures(outcome) if self._protocol else "",
             changed_something=changed_something(outcome.executions),
@@ -387,16 +409,12 @@ class Turn:
         self._conversation.show_activity(f"finishing turn {self._number}")
         summary = f"finish turn {self._number}: {outcome.kind}"
         finished = await call(ConversationActivities.finish_turn, request, summary=summary)
-        self._conversation.turn_finished(self._number, finished)
-        if finished.handover:  # nobody who is asked for waits for Slack to take the answer
-            await start_handover(self._turn)
-        if self._away_notice:
-            await self._away_notice
-        if finished.handover or not request.post:
-            await self._conversation.post_answer(self._number)
-        if self._begun and self._begun.ends is None:  # what later steps took up, and what a stop has ended
-            await self._relay(self._begun, left_to_person=finished.left_to_person)
-        self._conversation.show_activity("")
+        if final and not (finished.final and turn_ending(finished.final)):
+            self._conversation.update(finished.snapshot)
+        else:
+            self._finished, self._posts_later = finished, finished.handover or not request.post
+            self._conversation.turn_finished(self._number, finished)
+        return finished
 
     def _failures(self, outcome: ConversationOutcome) -> str:
         return answers.failed_changes_text(self._executions, proposed=outcome.kind is OutcomeKind.PROPOSED)
@@ -502,6 +520,7 @@ class Turn:
     async def _loop(self) -> ConversationOutcome:
         """Think and act as the agent whose turn it is."""
         conversation = self._conversation
+        self._model_calls = 0
         return await react(
             self._think,
             self._act,
@@ -524,6 +543,7 @@ class Turn:
     # -- think ---------------------------------------------------------------------------------------------------
 
     async def _think(self, choice: ToolChoice) -> ModelReply:
+        self._model_calls += 1
         while True:
             self._step += 1  # after a wait as well: what people said meanwhile belongs to this call
             self._note_addressed()
@@ -600,11 +620,13 @@ class Turn:
     # -- act -----------------------------------------------------------------------------------------------------
 
     async def _act(self, calls: list[ToolCall]) -> list[Execution]:
-        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops."""
+        """Run the calls of one reply: side by side when all of them only read, else in order until somebody stops. A
+        call that has the turn's last words comes behind the others, and those behind it are not run."""
+        calls = sorted(calls, key=lambda each: each.kind is ToolKind.SPEAK)
         width = MAX_PARALLEL if all(each.read_only and not each.binds_record for each in calls) else 1
         done: list[Execution] = []
         for start in range(0, len(calls), width):
-            if start and self._conversation.stop_requested:
+            if self._finished or (start and self._conversation.stop_requested):
                 break
             group = calls[start : start + width]
             more = f" and {len(group) - 1} more" if len(group) > 1 else ""
@@ -612,12 +634,15 @@ class Turn:
             ran = await self._execute(group, more)
             for each in ran:
                 if self._protocol and each.protocol:
-                    self._protocol = self._protocol.joined(each.protocol)
-            done += (replace(each, step=self._step) for each in ran)
-        self._executions += done
+                    self._protocol = self._protocol.merge(each.protocol)
+            ran = [replace(each, step=self._step) for each in ran]
+            done += ran
+            self._executions += ran
         return done
 
     async def _execute(self, group: Sequence[ToolCall], more: str) -> list[Execution]:
+        if group[0].kind is ToolKind.SPEAK:
+            return [await self._speak(group[0])]
         asked, name = tuple(each.reference() for each in group), group[0].name
         status = self._status(f"using {_in_words(name)}{more}")
         request = ActRequest(self._thread, self._number, self._step, asked, self._protocol, status)
@@ -633,6 +658,16 @@ class Turn:
                 break
             ran += await self._execute([each], "")
         return ran
+
+    async def _speak(self, asked: ToolCall) -> Execution:
+        """Run a call that has the turn's last words, with which the turn ends unless it is refused."""
+        kind = OutcomeKind.ASKED if asked.name == CLARIFYING_QUESTION_TOOL else OutcomeKind.SPOKEN
+        end = ConversationOutcome(kind, "", self._step, self._model_calls, tuple(self._executions))
+        try:
+            finished = await self._finish(end, asked.reference())
+        except FailureError as error:
+            return replace(lost_call(asked, public_message(error)), protocol=self._protocol)
+        return finished.final or replace(lost_call(asked, ""), protocol=self._protocol)
 
 
 async def start_handover(turn: ConversationTurn) -> None:
@@ -768,8 +803,7 @@ class _ReactLoop:
         """The end that one of these calls is; those behind it were refused."""
         for each in done:
             if kind := self.ends_turn(each):
-                end = self.ended(kind, each.note, self.model_calls)
-                return end if kind is OutcomeKind.PROPOSED else replace(end, spoken_by=each.call_id)
+                return self.ended(kind, each.note, self.model_calls)
         return None
 
     def _stopped(self) -> ConversationOutcome:

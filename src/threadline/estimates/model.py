@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Annotated
+
+from pydantic import BaseModel, Field
 
 from threadline.errors import Permanent
 
@@ -43,21 +46,24 @@ class WbsItem:
     days: Decimal
 
 
-@dataclass(frozen=True)
-class NewItem:
-    title: str
-    role: str
-    days: Decimal
+Days = Annotated[Decimal, Field(ge=0, le=100_000, description="Days of work, with at most four decimals.")]
+Title = Annotated[str, Field(min_length=1, max_length=300, description="What is to be done.")]
+RoleName = Annotated[str, Field(min_length=1, max_length=100, description="Who does it: a role of the project.")]
 
 
-@dataclass(frozen=True)
-class ItemChange:
+class NewWbsItem(BaseModel):
+    title: Title
+    role: RoleName
+    days: Days
+
+
+class WbsItemChange(BaseModel):
     """What is None stays as it is."""
 
-    number: int
-    title: str | None = None
-    role: str | None = None
-    days: Decimal | None = None
+    number: Annotated[int, Field(ge=1, description="The item's number in its project.")]
+    title: Title | None = None
+    role: RoleName | None = None
+    days: Days | None = None
 
 
 @dataclass(frozen=True)
@@ -96,10 +102,6 @@ class ProjectLocked(Permanent):
     """The project is read-only now."""
 
 
-class EstimateRefused(Permanent):
-    """What was asked for does not fit the project: an unknown role, item or quote, or a number out of bounds."""
-
-
 def calculate_totals(
     lines: Iterable[tuple[Decimal, Decimal]], discount_percent: Decimal, tax_percent: Decimal
 ) -> Totals:
@@ -132,10 +134,10 @@ def check_number(what: str, value: Decimal, most: int) -> Decimal:
     """The value, from 0 to `most` with at most four decimals.
 
     Raises:
-        EstimateRefused: it is another; the message names `what`.
+        Permanent: it is another; the message names `what`.
     """
     exponent = value.as_tuple().exponent
     fits = isinstance(exponent, int) and exponent >= -_MAX_PLACES and 0 <= value <= most
     if not fits:
-        raise EstimateRefused(f"{what} must be a number from 0 to {most:,} with at most {_MAX_PLACES} decimals")
+        raise Permanent(f"{what} must be a number from 0 to {most:,} with at most {_MAX_PLACES} decimals")
     return value

@@ -11,11 +11,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from threadline.db.values import storable
+from threadline.errors import Permanent
 from threadline.estimates.model import (
     PROJECT_BINDING,
-    EstimateRefused,
-    ItemChange,
-    NewItem,
+    NewWbsItem,
     Project,
     ProjectDetails,
     ProjectLocked,
@@ -24,6 +23,7 @@ from threadline.estimates.model import (
     Quote,
     Totals,
     WbsItem,
+    WbsItemChange,
     calculate_totals,
     check_number,
 )
@@ -50,13 +50,13 @@ class EstimateStore:
             currency: three capital letters, as `EUR`; a project that is there keeps its own.
 
         Raises:
-            EstimateRefused: the name is empty or looks like a project's id, or the currency is none.
+            Permanent: the name is empty or looks like a project's id, or the currency is none.
         """
         named = storable(name).strip()
         if not named or _ID.fullmatch(named):
-            raise EstimateRefused(f"a project cannot be called {named!r}")
+            raise Permanent(f"a project cannot be called {named!r}")
         if not _CURRENCY.fullmatch(currency):
-            raise EstimateRefused(f"{currency!r} is not a currency: give its three capital letters, such as EUR")
+            raise Permanent(f"{currency!r} is not a currency: give its three capital letters, such as EUR")
         new = postgresql.insert(estimate_projects).values(team=team, name=named, currency=currency)
         kept = new.on_conflict_do_nothing().returning(estimate_projects.c.project_id)
         project_id = (await self._connection.execute(kept)).scalar_one_or_none()
@@ -72,11 +72,11 @@ class EstimateStore:
             raise ProjectNotFound(f"there is no project {project_id}")
 
     async def save_role(self, team: str, project_id: str, role: ProjectRole) -> None:
-        """Keep a role, or its new rate. Raises `ProjectNotFound`, `ProjectLocked`, `EstimateRefused`."""
+        """Keep a role, or its new rate. Raises `ProjectNotFound`, `ProjectLocked`, `Permanent`."""
         await self._lock(team, project_id)
         rate, name = check_number("a day rate", role.day_rate, _MOST_RATE), storable(role.name).strip()
         if not name:
-            raise EstimateRefused("a role needs a name")
+            raise Permanent("a role needs a name")
         new = postgresql.insert(estimate_roles).values(project_id=project_id, name=name, day_rate=rate)
         known = new.on_conflict_do_update(index_elements=["project_id", "name"], set_={"day_rate": rate})
         await self._connection.execute(known)
@@ -112,11 +112,11 @@ class EstimateStore:
         """By number. Raises `ProjectNotFound`."""
         return await self._items((await self.project(team, project_id)).project_id)
 
-    async def create_items(self, team: str, project_id: str, new: Sequence[NewItem]) -> list[WbsItem]:
+    async def create_items(self, team: str, project_id: str, new: Sequence[NewWbsItem]) -> list[WbsItem]:
         """Add work items, all or none; they are numbered on from the last one.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused: nothing was added; the message says why.
+            ProjectNotFound, ProjectLocked, Permanent: nothing was added; the message says why.
         """
         await self._lock(team, project_id)
         roles = await self._roles(project_id)
@@ -128,18 +128,18 @@ class EstimateStore:
             await self._connection.execute(insert(estimate_items).values(row))
         return items
 
-    async def update_items(self, team: str, project_id: str, changes: Sequence[ItemChange]) -> list[WbsItem]:
+    async def update_items(self, team: str, project_id: str, changes: Sequence[WbsItemChange]) -> list[WbsItem]:
         """Change work items, all or none; returns them as they are then, by number.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused: nothing was changed; the message says why.
+            ProjectNotFound, ProjectLocked, Permanent: nothing was changed; the message says why.
         """
         await self._lock(team, project_id)
         roles = await self._roles(project_id)
         known = {item.number: item for item in await self._items(project_id)}
         for each in changes:
             if each.number not in known:
-                raise EstimateRefused(f"{project_id} has no item {each.number}; list its items")
+                raise Permanent(f"{project_id} has no item {each.number}; list its items")
             given = {name: value for name, value in vars(each).items() if value is not None}
             known[each.number] = replace(known[each.number], **_checked(project_id, roles, given))
         changed = [known[number] for number in sorted({each.number for each in changes})]
@@ -165,7 +165,7 @@ class EstimateStore:
             discount_percent, tax_percent: None leaves them as they are.
 
         Raises:
-            ProjectNotFound, ProjectLocked, EstimateRefused: it stays as it was; the message says why.
+            ProjectNotFound, ProjectLocked, Permanent: it stays as it was; the message says why.
         """
         await self._lock(team, project_id)
         quote = await self._quote(project_id, number)
@@ -205,7 +205,7 @@ class EstimateStore:
         quotes = await self._quotes(project_id)
         found = [quote for quote in quotes if number in (quote.number, _LATEST_QUOTE)]
         if not found:
-            raise EstimateRefused(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
+            raise Permanent(f"{project_id} has no quote {number}; its newest is {quotes[-1].number}")
         return found[-1]
 
     async def _recalculate(self, project_id: str, number: int, discount: Decimal, tax: Decimal) -> Quote:
@@ -241,11 +241,11 @@ def _checked(project_id: str, roles: Sequence[ProjectRole], given: Mapping[str, 
     """Fields of an item as they may be stored."""
     row = {**given}
     if "title" in row and not (title := storable(row["title"]).strip()):
-        raise EstimateRefused("an item needs a title")
+        raise Permanent("an item needs a title")
     if "title" in row:
         row["title"] = title
     if "role" in row and row["role"] not in (known := [role.name for role in roles]):
-        raise EstimateRefused(f"{project_id} has no role {row['role']!r}; its roles: {', '.join(known) or 'none'}")
+        raise Permanent(f"{project_id} has no role {row['role']!r}; its roles: {', '.join(known) or 'none'}")
     if "days" in row:
         check_number("the days of an item", row["days"], _MAX_DAYS)
     return row

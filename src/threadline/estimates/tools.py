@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 
 from threadline.estimates.model import (
     PROJECT_BINDING,
-    ItemChange,
-    NewItem,
+    NewWbsItem,
     Project,
     ProjectDetails,
     ProjectLocked,
@@ -17,6 +16,7 @@ from threadline.estimates.model import (
     ProjectRole,
     Quote,
     WbsItem,
+    WbsItemChange,
     stale_quotes,
 )
 from threadline.estimates.store import EstimateStore, bound_project
@@ -24,6 +24,7 @@ from threadline.models.model import ToolKind
 from threadline.threads.store import ThreadBindingStore
 from threadline.tools.context import ToolContext
 from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.output import counted
 from threadline.tools.registry import tool
 
 PAGE = 100
@@ -32,28 +33,12 @@ PAGE = 100
 ProjectId = Annotated[
     str | None, Field(description="The project's id, such as PRJ-1, or its name. Null: the thread's own project.")
 ]
-Days = Annotated[Decimal, Field(ge=0, le=100_000, description="Days of work, with at most four decimals.")]
-Title = Annotated[str, Field(min_length=1, max_length=300, description="What is to be done.")]
-RoleName = Annotated[str, Field(min_length=1, max_length=100, description="Who does it: a role of the project.")]
 Percent = Annotated[Decimal | None, Field(ge=0, le=100)]
-
-
-class NewWbsItem(BaseModel):
-    title: Title
-    role: RoleName
-    days: Days
 
 
 class CreateWbsItems(BaseModel):
     project_id: ProjectId = None
     items: Annotated[list[NewWbsItem], Field(min_length=1, max_length=50)]
-
-
-class WbsItemChange(BaseModel):
-    number: Annotated[int, Field(ge=1, description="The item's number in its project.")]
-    title: Title | None = None
-    role: RoleName | None = None
-    days: Days | None = None
 
 
 class UpdateWbsItems(BaseModel):
@@ -74,7 +59,7 @@ async def list_projects(context: ToolContext) -> ToolResult:
     found = [_project(each) for each in known[:PAGE]]
     return ToolResult(
         data={"projects": found, "more": len(known) > PAGE},
-        display_text=f"{_count(found, 'project')}." if found else "There is no project yet.",
+        display_text=f"{counted(len(found), 'project')}." if found else "There is no project yet.",
         structured=_shown(projects=found),
     )
 
@@ -108,10 +93,11 @@ async def get_project_details(context: ToolContext, *, project_id: ProjectId = N
     project, late = details.project, stale_quotes(details)
     roles, items = [_role(each) for each in details.roles], [_item(each) for each in details.items]
     quotes = [_quote(project, each, current=each not in late) for each in details.quotes]
+    size = f"{counted(len(roles), 'role')}, {counted(len(items), 'item')}"
     newest = f", quote {quotes[-1]['quote']} comes to {quotes[-1]['total']} {project.currency}" if quotes else ""
     return ToolResult(
         data={**_project(project), "roles": roles, **_page(items), "quotes": quotes},
-        display_text=f"{_named(project)}: {_count(roles, 'role')}, {_count(items, 'item')}{newest}.{_locked(project)}",
+        display_text=f"{_named(project)}: {size}{newest}.{_locked(project)}",
         structured=_shown(project, projects=[_project(project)], roles=roles, wbs_items=items, quotes=quotes),
     )
 
@@ -122,7 +108,7 @@ async def list_roles(context: ToolContext, *, project_id: ProjectId = None) -> T
     roles = [_role(each) for each in details.roles]
     return ToolResult(
         data={**_project(details.project), "roles": roles},
-        display_text=f"{_named(details.project)} has {_count(roles, 'role')}.",
+        display_text=f"{_named(details.project)} has {counted(len(roles), 'role')}.",
         structured=_shown(details.project, roles=roles),
     )
 
@@ -139,7 +125,7 @@ async def list_wbs_items(
     items = [_item(each) for each in details.items if each.number > after and role in (None, each.role)]
     return ToolResult(
         data={**_project(details.project), **_page(items)},
-        display_text=f"{_count(items, 'item')} of {_named(details.project)}.",
+        display_text=f"{counted(len(items), 'item')} of {_named(details.project)}.",
         structured=_shown(details.project, wbs_items=items),
     )
 
@@ -152,9 +138,8 @@ async def list_wbs_items(
     members_only=True,
 )
 async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolResult:
-    new = [NewItem(each.title, each.role, each.days) for each in given.items]
     return await _change_items(
-        context, given.project_id, "added to", lambda store, id_: store.create_items(context.team, id_, new)
+        context, given.project_id, "added to", lambda store, id_: store.create_items(context.team, id_, given.items)
     )
 
 
@@ -166,9 +151,8 @@ async def create_wbs_items(context: ToolContext, given: CreateWbsItems) -> ToolR
     members_only=True,
 )
 async def update_wbs_items(context: ToolContext, given: UpdateWbsItems) -> ToolResult:
-    changes = [ItemChange(**vars(each)) for each in given.items]
     return await _change_items(
-        context, given.project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, changes)
+        context, given.project_id, "changed in", lambda store, id_: store.update_items(context.team, id_, given.items)
     )
 
 
@@ -235,7 +219,7 @@ async def _change_items(
         return _refused(locked)
     return ToolResult(
         data={**_project(project), "items": items},
-        display_text=f"{_count(items, 'item')} {what} {_named(project)}.",
+        display_text=f"{counted(len(items), 'item')} {what} {_named(project)}.",
         structured=_shown(project, wbs_items=items),
         notes=_note_stale_quotes(await store.details(context.team, project.project_id)),
     )
@@ -296,10 +280,6 @@ def _named(project: Project) -> str:
 
 def _locked(project: Project) -> str:
     return " It is locked: it can be read, but not changed." if project.locked else ""
-
-
-def _count(records: Sequence[object], what: str) -> str:
-    return f"{len(records)} {what}{'' if len(records) == 1 else 's'}"
 
 
 def _shown(of: Project | None = None, **kinds: list[dict[str, Any]]) -> tuple[RecordGroup, ...]:

@@ -1,18 +1,6 @@
 """The tables of documents. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import (
-    ARRAY,
-    REAL,
-    Column,
-    Computed,
-    Date,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    Table,
-    UniqueConstraint,
-)
+from sqlalchemy import ARRAY, REAL, Column, Computed, Date, Double, ForeignKey, Index, Integer, Table, UniqueConstraint
 from sqlalchemy.dialects.postgresql import TSVECTOR
 
 from threadline.db.columns import MOMENT, TEXT, identity, metadata, required

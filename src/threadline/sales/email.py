@@ -1,8 +1,13 @@
-"""Emails: drafted, and sent at most once. A draft is claimed before it is handed to the mail server."""
+"""Emails: drafted, and sent at most once. A draft is claimed before it is handed to the mail server.
+
+What the mail server refuses was not sent. Where it does not answer after the text, nobody knows. Its replies:
+https://www.rfc-editor.org/rfc/rfc5321#section-4.2 (4yz may be tried again, 5yz may not).
+"""
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+import ssl
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import policy
@@ -11,17 +16,21 @@ from email.message import EmailMessage
 from email.parser import BytesHeaderParser
 from email.utils import format_datetime, parseaddr
 
+import aiosmtplib
+import structlog
+
 from threadline.db.engine import Database, Transaction
 from threadline.db.rate_limits import Rate, RateLimits
-from threadline.errors import NotDone, Permanent
+from threadline.errors import NotDone, Permanent, Transient
 from threadline.privacy.redaction import redact
 from threadline.rfps.store import TeamMemberStore
 from threadline.sales.model import (
-    DraftRefused,
     EmailDraft,
     Interaction,
     InteractionKind,
+    MailAccount,
     NewEmail,
+    Tls,
     check_email,
     domain_refusal,
     email_risk,
@@ -32,20 +41,6 @@ from threadline.tools.model import Risk
 
 _SEVEN_BITS = policy.SMTP.clone(cte_type="7bit")
 """Any server accepts this form."""
-
-
-class Mailer(ABC):
-    """A mail server."""
-
-    setup_hint = "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS."
-
-    @abstractmethod
-    async def check(self) -> None:
-        """Log in. Raises as `send`."""
-
-    @abstractmethod
-    async def send(self, message: EmailMessage) -> None:
-        """Raises `Permanent` and `NotDone` when nothing was sent for certain, `Transient` when nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class EmailSettings:
     rate: Rate | None = None
 
     def check_recipient(self, recipient: str) -> None:
-        """Raises `DraftRefused`."""
+        """Raises `Permanent`."""
         if self.sender and (refused := domain_refusal(recipient, self.domains)):
             raise refused
 
@@ -72,14 +67,14 @@ async def draft_email(context: ToolContext, new: NewEmail) -> EmailDraft:
     """Store a draft in which recognised secrets are replaced.
 
     Raises:
-        DraftRefused, LeadRefused, RateExceeded: the message says what to change.
+        Permanent, RateExceeded: the message says what to change.
     """
     settings = context.services[EmailSettings]
     checked = check_email(NewEmail(new.recipient, redact(new.subject), redact(new.body)))
     settings.check_recipient(checked.recipient)
     preview = EmailDraft("MAIL-0000000000", context.user_id, checked.recipient, checked.subject, checked.body)
     if not settings.fits_approval(preview.fields):
-        raise DraftRefused("the mail is too long to show in full for approval: shorten the text")
+        raise Permanent("the mail is too long to show in full for approval: shorten the text")
     await context.count_change(f"mail:{checked.recipient}")
     return await EmailDraftStore(context.tx).add(context.thread, context.user_id, checked, context.clock())
 
@@ -98,7 +93,7 @@ async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
     """Send a draft, in any number of attempts once.
 
     Raises:
-        DraftRefused, RateExceeded, Permanent, NotDone: it was not sent.
+        Permanent, RateExceeded, NotDone: it was not sent.
         Transient: it may have been sent.
     """
     settings, database, key = context.services[EmailSettings], context.services[Database], context.operation_key
@@ -109,7 +104,7 @@ async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
     try:  # a draft never changes, so it can be composed before it is claimed
         message = compose_message(settings.sender, draft.recipient, draft.subject, draft.body, message_id, now)
     except ValueError as unlike:
-        raise DraftRefused(
+        raise Permanent(
             f"{draft.draft_id} cannot be sent as drafted. Nothing was sent. Draft it again, with a subject and an "
             "address in plain characters"
         ) from unlike
@@ -119,7 +114,7 @@ async def send_email(context: ToolContext, draft: EmailDraft) -> EmailDraft:
             await RateLimits(tx).count_change(context.team, record, key, now.timestamp(), settings.rate)
         await EmailDraftStore(tx).claim(context.thread, draft.draft_id, key)
     try:
-        await context.services[Mailer].send(message)
+        await context.services[SmtpMailer].send(message)
     except (Permanent, NotDone):
         async with database.begin() as tx:
             await EmailDraftStore(tx).release(key)
@@ -171,3 +166,144 @@ def _has_headers(message: EmailMessage, recipient: str, subject: str) -> bool:
         return False
     found = (read.keys(), read["To"], message["To"], message["Subject"])
     return found == (message.keys(), recipient, recipient, subject)
+
+
+# -- the mail server --------------------------------------------------------------------------------------------------
+
+TIMEOUT = 5.0
+"""Seconds for each step; a tool's own limit is for all of them."""
+_ACCOUNT = "The mail server does not accept the account: check THREADLINE_SMTP_URL."
+_AWAY = "The mail server could not be reached: check THREADLINE_SMTP_URL, and the network."
+_NO_TLS = (
+    "The mail server offers no encryption (STARTTLS), so nothing was sent: use an address with smtps:// or another "
+    "port, or ?tls=none for a server on this machine."
+)
+_UNTRUSTED = "The mail server's certificate is not trusted, so nothing was sent: check THREADLINE_SMTP_URL."
+
+
+class SmtpMailer:
+    """Connects for each email: there are few, and a server closes a connection that is idle.
+
+    Args:
+        tls: checks the server's certificate; None for the machine's own list.
+    """
+
+    setup_hint = "Set THREADLINE_SMTP_URL, THREADLINE_SMTP_FROM and THREADLINE_EMAIL_DOMAINS."
+
+    def __init__(self, account: MailAccount, *, tls: ssl.SSLContext | None = None, timeout: float = TIMEOUT) -> None:
+        self._account = account
+        self._tls = tls
+        self._timeout = timeout
+
+    async def check(self) -> None:
+        """Log in. Raises as `send`."""
+        async with self._connected():
+            pass
+
+    async def send(self, message: EmailMessage) -> None:
+        """Hand one email over.
+
+        Raises:
+            Permanent: the server refuses it; nothing was sent.
+            NotDone: the server is away or asks to wait; nothing was sent.
+            Transient: after the text the connection broke, or the answer was neither a refusal nor 250. It may have
+                been sent.
+        """
+        sender, recipient = (parseaddr(str(message[name]))[1] for name in ("From", "To"))
+        async with self._connected() as server:
+            with _before_text():
+                await server.mail(sender)
+                await server.rcpt(recipient)
+            await self._hand_over(server, message.as_bytes())
+
+    async def _hand_over(self, server: aiosmtplib.SMTP, text: bytes) -> None:
+        try:
+            await server.data(text)
+        except (aiosmtplib.SMTPException, OSError) as error:
+            _log_failure(error)
+            # The library gives a reply that it cannot read a code below those of SMTP.
+            if isinstance(error, aiosmtplib.SMTPResponseException) and 400 <= error.code < 600:
+                raise _reply_error(error) from None
+            raise Transient("The mail server did not confirm the mail.") from None
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
+        account = self._account
+        server = aiosmtplib.SMTP(
+            hostname=account.host,
+            port=account.port,
+            timeout=self._timeout,
+            use_tls=account.tls is Tls.IMPLICIT,
+            start_tls=False,
+            tls_context=self._tls,
+        )
+        with _before_text():
+            await server.connect()
+        try:
+            with _before_text():
+                await self._greet(server)
+            yield server
+        finally:
+            # Its answer to the text is known by then.
+            with suppress(aiosmtplib.SMTPException, OSError):
+                await server.quit()
+            server.close()
+
+    async def _greet(self, server: aiosmtplib.SMTP) -> None:
+        account = self._account
+        if account.tls is Tls.STARTTLS:
+            await server.ehlo()
+            if not server.supports_extension("starttls"):
+                raise Permanent(_NO_TLS)
+            await server.starttls()
+        if account.user:
+            await server.login(account.user, account.password.get_secret_value())
+
+
+@contextmanager
+def _before_text() -> Iterator[None]:
+    """Translate the errors before the text of an email: whatever goes wrong there, nothing was sent.
+
+    Raises:
+        Permanent | NotDone: without a cause, since the library's own text repeats what the server says.
+    """
+    try:
+        yield
+    except (aiosmtplib.SMTPException, OSError) as error:
+        _log_failure(error)
+        translated = _translated(error)
+    else:
+        return
+    raise translated
+
+
+def _translated(error: Exception) -> Permanent | NotDone:
+    if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        return Permanent(_UNTRUSTED)
+    match error:
+        case aiosmtplib.SMTPAuthenticationError():
+            return (
+                Permanent(_ACCOUNT) if error.code >= 500 else NotDone("The mail server cannot check the account now.")
+            )
+        case aiosmtplib.SMTPNotSupported():
+            return Permanent(_ACCOUNT)
+        case aiosmtplib.SMTPResponseException():
+            return _reply_error(error)
+        case aiosmtplib.SMTPRecipientsRefused() if error.recipients:
+            return _reply_error(error.recipients[0])
+        case _:
+            return NotDone(_AWAY)
+
+
+def _reply_error(refused: aiosmtplib.SMTPResponseException) -> Permanent | NotDone:
+    """By the reply's code alone: its text may name hosts, and people."""
+    if 400 <= refused.code < 500:
+        return NotDone(f"The mail server asks to wait (code {refused.code}), and the mail was not sent.")
+    whom = "the recipient: check the address" if isinstance(refused, aiosmtplib.SMTPRecipientRefused) else "the mail"
+    if isinstance(refused, aiosmtplib.SMTPSenderRefused):
+        whom = "the sender: check THREADLINE_SMTP_FROM"
+    return Permanent(f"The mail server refuses {whom} (code {refused.code}). Nothing was sent.")
+
+
+def _log_failure(error: Exception) -> None:
+    structlog.get_logger().info("mail_failed", error=type(error).__name__, code=getattr(error, "code", None))

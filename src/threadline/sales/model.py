@@ -70,15 +70,6 @@ class Lead:
 
 
 @dataclass(frozen=True)
-class SlackContact:
-    """A person as Slack knows them; the address is empty where Slack shows none."""
-
-    user_id: str
-    name: str = ""
-    email: str = ""
-
-
-@dataclass(frozen=True)
 class Interaction:
     """`user_id`: of whoever had it logged."""
 
@@ -96,19 +87,6 @@ class FieldChange:
     field: str
     old: str
     new: str
-
-
-@dataclass(frozen=True)
-class LeadUpdate:
-    """`created`: there was no such lead before."""
-
-    lead: Lead
-    changes: tuple[FieldChange, ...]
-    created: bool
-
-
-class LeadRefused(Permanent):
-    """There is no such lead, a field cannot be kept as it is, or somebody else has the address."""
 
 
 class DraftStatus(StrEnum):
@@ -144,10 +122,6 @@ class EmailDraft:
         return {"draft_id": self.draft_id, "to": self.recipient, "subject": self.subject, "body": self.body}
 
 
-class DraftRefused(Permanent):
-    """There is no such draft, it cannot be drafted, or was sent before."""
-
-
 class Tls(StrEnum):
     STARTTLS = "starttls"
     """The server has to offer it; without it nothing is sent."""
@@ -171,29 +145,29 @@ def check_lead_fields(fields: Mapping[str, str]) -> dict[str, str]:
     """The fields as they are stored: one line each, except for notes; an address in lower case.
 
     Raises:
-        LeadRefused: a field cannot be stored; the message names it.
+        Permanent: a field cannot be stored; the message names it.
     """
     known = {**LEAD_FIELDS, **COMPANY_FIELDS, "company": MAX_COMPANY}
     if not fields:
-        raise LeadRefused(f"no change was given: give one of {', '.join(sorted(known))}")
+        raise Permanent(f"no change was given: give one of {', '.join(sorted(known))}")
     if unknown := sorted(fields.keys() - known.keys()):
-        raise LeadRefused(f"a lead has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
+        raise Permanent(f"a lead has no field {unknown[0]!r}; there are: {', '.join(sorted(known))}")
     kept = {name: _plain(name, value) for name, value in fields.items()}
     for name, value in kept.items():
         if len(value) > known[name]:
-            raise LeadRefused(f"{name} has {len(value)} characters, and the maximum is {known[name]}: shorten it")
+            raise Permanent(f"{name} has {len(value)} characters, and the maximum is {known[name]}: shorten it")
     if "email" in kept:
         kept["email"] = normalise_email(kept["email"])
     if "stage" in kept and kept["stage"] not in set(Stage):
-        raise LeadRefused(f"there is no stage {kept['stage'][:40]!r}; there are: {', '.join(Stage)}")
+        raise Permanent(f"there is no stage {kept['stage'][:40]!r}; there are: {', '.join(Stage)}")
     return kept
 
 
 def normalise_email(text: str) -> str:
-    """A mail address in lower case; empty stays empty. Raises `LeadRefused`."""
+    """A mail address in lower case; empty stays empty. Raises `Permanent`."""
     plain = text.strip().lower()
     if plain and not is_address(plain):
-        raise LeadRefused(
+        raise Permanent(
             f"this is not a mail address: give one, a name and a domain with an @ between them, without {ENCODED_WORD}"
         )
     return plain
@@ -234,29 +208,29 @@ def check_email(new: NewEmail) -> NewEmail:
     """The email as it is stored: the subject on one line.
 
     Raises:
-        DraftRefused, LeadRefused: it cannot be sent as it is; the message says what to change.
+        Permanent: it cannot be sent as it is; the message says what to change.
     """
     subject = " ".join(new.subject.replace("\x00", "").split())
     body = new.body.replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n").strip()
     if not subject or not body:
-        raise DraftRefused("a mail needs a subject and a text")
+        raise Permanent("a mail needs a subject and a text")
     if ENCODED_WORD in subject:
-        raise DraftRefused(f"a subject cannot contain {ENCODED_WORD}, which mail programs decode: leave it out")
+        raise Permanent(f"a subject cannot contain {ENCODED_WORD}, which mail programs decode: leave it out")
     if len(subject) > MAX_SUBJECT or len(body) > MAX_BODY:
-        raise DraftRefused(
+        raise Permanent(
             f"a mail has at most {MAX_SUBJECT} characters of subject and {MAX_BODY} of text, so that the "
             "approver can read all of it: shorten it"
         )
     if not (recipient := normalise_email(new.recipient)):
-        raise DraftRefused("a mail needs a recipient address")
+        raise Permanent("a mail needs a recipient address")
     return NewEmail(recipient, subject, body)
 
 
-def domain_refusal(recipient: str, domains: Collection[str]) -> DraftRefused | None:
+def domain_refusal(recipient: str, domains: Collection[str]) -> Permanent | None:
     """Why nothing may be sent to an address, None if it may. Subdomains of a domain are not included."""
     if recipient.rpartition("@")[2] in domains:
         return None
-    return DraftRefused(
+    return Permanent(
         "mail to the domain of this address is not allowed: ask the administrator of this installation to add "
         "it to THREADLINE_EMAIL_DOMAINS, or use another address. Nothing was sent"
     )
@@ -271,12 +245,6 @@ def email_risk(recipient: str, own: str, *, on_record: bool) -> Risk:
     if own and recipient == own.strip().lower():
         return Risk.LOW
     return Risk.MEDIUM if on_record else Risk.HIGH
-
-
-def exceeds(risk: Risk, limit: Risk) -> bool:
-    """Whether a risk is higher than the limit."""
-    order = list(Risk)
-    return order.index(risk) > order.index(limit)
 
 
 def parse_mail_account(url: str) -> MailAccount:

@@ -10,27 +10,24 @@ from sqlalchemy.exc import IntegrityError
 
 from threadline.db.engine import Transaction
 from threadline.db.values import storable, storable_key
+from threadline.errors import Permanent
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
     MAX_SUMMARY,
-    DraftRefused,
     DraftStatus,
     EmailDraft,
     FieldChange,
     Interaction,
     InteractionKind,
     Lead,
-    LeadRefused,
-    LeadUpdate,
     NewEmail,
-    SlackContact,
     Stage,
     check_lead_fields,
     is_address,
 )
 from threadline.sales.tables import crm_audit, crm_companies, crm_interactions, crm_leads, email_drafts
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, User
 from threadline.slack.text import parse_user_id
 from threadline.tools.model import Author
 
@@ -59,17 +56,23 @@ class LeadStore:
         return [_lead(each) for each in found]
 
     async def get(self, team: str, lead_id: str) -> Lead:
-        """Raises `LeadRefused`."""
+        """Raises `Permanent`."""
         row = crm_leads.c
         found = await self._one(_LEADS.where(row.team == team, row.lead_id == storable(lead_id).strip().upper()))
         if found is None:
-            raise LeadRefused(f"there is no lead {lead_id[:40]}: find it by its name, address or company")
+            raise Permanent(f"there is no lead {lead_id[:40]}: find it by its name, address or company")
         return found
 
-    async def find_by_contact(self, team: str, contact: SlackContact) -> Lead | None:
-        """A person's own lead: by their Slack id or, where no lead has it yet, by their address."""
-        row, email = crm_leads.c, storable(contact.email).strip().lower()
-        mine = row.user_id == contact.user_id
+    async def find_by_contact(self, team: str, user_id: str, address: str = "") -> Lead | None:
+        """A person's own lead: by their Slack id or, where no lead has it yet, by their mail address.
+
+        Raises:
+            Permanent: the id is empty.
+        """
+        if not user_id.strip():  # it would be the lead of anybody who is not in Slack
+            raise Permanent("the person who asks is unknown: name the lead")
+        row, email = crm_leads.c, storable(address).strip().lower()
+        mine = row.user_id == user_id
         who = or_(mine, (row.user_id == "") & (row.email == email)) if email else mine
         return await self._one(_LEADS.where(row.team == team, who).order_by(mine.desc()).limit(1))
 
@@ -92,24 +95,25 @@ class LeadStore:
         rows = await self._tx.execute(query.order_by(row.id.desc()).limit(limit))
         return [Interaction(InteractionKind(each.kind), each.summary, each.at, each.user_id) for each in rows]
 
-    async def hold(self, team: str, lead_id: str, contact: SlackContact, now: datetime) -> tuple[Lead, bool]:
+    async def hold(self, team: str, lead_id: str, user_id: str, user: User | None, now: datetime) -> tuple[Lead, bool]:
         """Lock a lead until the transaction ends; returns it, and whether it was made.
 
         Args:
-            lead_id: empty for the lead of `contact`, which is made where there is none.
+            lead_id: empty for the lead of `user_id`, which is made where there is none.
+            user: that person, as Slack knows them.
 
         Raises:
-            LeadRefused
+            Permanent
         """
         if lead_id:
             lead, created = await self.get(team, lead_id), False
         else:
-            lead, created = await self._get_or_create(team, contact, now)
+            lead, created = await self._get_or_create(team, user_id, user.email if user else "", now)
         row = crm_leads.c
         await self._tx.execute(select(row.id).where(row.lead_id == lead.lead_id).with_for_update(key_share=True))
         if not lead_id and not lead.user_id:  # it was found by its address
             claim = update(crm_leads).where(row.lead_id == lead.lead_id, row.user_id == "")
-            await self._tx.execute(claim.values(user_id=contact.user_id))
+            await self._tx.execute(claim.values(user_id=user_id))
         return await self.get(team, lead.lead_id), created
 
     async def update(
@@ -120,16 +124,16 @@ class LeadStore:
         author: Author,
         operation_key: str,
         now: datetime,
-        made_for: SlackContact | None = None,
-    ) -> LeadUpdate:
-        """Change a lead and its company. A field that has the value already is not changed.
+        made_for: User | None = None,
+    ) -> tuple[Lead, list[FieldChange]]:
+        """Change a lead and its company; returns it, and what has changed. A field that has the value already has not.
 
         Args:
             lead: held by this transaction.
             made_for: whose lead was made just now; their name and address are its first values.
 
         Raises:
-            LeadRefused: a field cannot be stored, or somebody else has the address.
+            Permanent: a field cannot be stored, or somebody else has the address.
         """
         wanted = check_lead_fields({name: storable(value) for name, value in fields.items()})
         given = (await self._slack_profile(team, made_for) if made_for else {}) | wanted
@@ -142,33 +146,33 @@ class LeadStore:
             by = {"user_id": author.user_id, "correlation_id": author.correlation_id}
             key = storable_key(operation_key)
             await self._tx.execute(insert(crm_audit).values(**record, **values, **by, operation_key=key))
-        return LeadUpdate(await self.get(team, lead.lead_id), tuple(changes), made_for is not None)
+        return await self.get(team, lead.lead_id), changes
 
     async def add_interaction(self, lead_id: str, interaction: Interaction) -> None:
-        """Raises `LeadRefused`: the summary is empty or too long."""
+        """Raises `Permanent`: the summary is empty or too long."""
         summary = storable(interaction.summary).strip()
         if not 0 < len(summary) <= MAX_SUMMARY:
-            raise LeadRefused(f"the summary of an interaction has 1 to {MAX_SUMMARY} characters, not {len(summary)}")
+            raise Permanent(f"the summary of an interaction has 1 to {MAX_SUMMARY} characters, not {len(summary)}")
         row = {"lead_id": lead_id, "kind": interaction.kind.value, "summary": summary, "at": interaction.at}
         await self._tx.execute(insert(crm_interactions).values(**row, user_id=interaction.user_id))
 
-    async def _get_or_create(self, team: str, contact: SlackContact, now: datetime) -> tuple[Lead, bool]:
+    async def _get_or_create(self, team: str, user_id: str, address: str, now: datetime) -> tuple[Lead, bool]:
         """Of two who make the same lead at once, the second waits and finds the first one's."""
-        if known := await self.find_by_contact(team, contact):
+        if known := await self.find_by_contact(team, user_id, address):
             return known, False
-        row = {"team": team, "user_id": contact.user_id, "created_at": now}
+        row = {"team": team, "user_id": user_id, "created_at": now}
         new = insert(crm_leads).values(**row).on_conflict_do_nothing().returning(crm_leads.c.lead_id)
         created = (await self._tx.execute(new)).first() is not None
-        lead = await self.find_by_contact(team, SlackContact(contact.user_id))
+        lead = await self.find_by_contact(team, user_id)
         if lead is None:
-            raise LeadRefused("the lead was deleted meanwhile: ask again")
+            raise Permanent("the lead was deleted meanwhile: ask again")
         return lead, created
 
-    async def _slack_profile(self, team: str, contact: SlackContact) -> dict[str, str]:
+    async def _slack_profile(self, team: str, user: User) -> dict[str, str]:
         """The first values of a new lead. An address that another lead has is left to that one."""
-        email = contact.email.strip().lower()
+        email = user.email.strip().lower()
         is_free = is_address(email) and await self.by_email(team, email) is None
-        name = " ".join(storable(contact.name).split())[: LEAD_FIELDS["name"]]
+        name = " ".join(storable(user.name).split())[: LEAD_FIELDS["name"]]
         return {"name": name} | ({"email": email} if is_free else {})
 
     async def _link_company(self, team: str, lead: Lead, fields: Mapping[str, str], now: datetime) -> list[FieldChange]:
@@ -199,7 +203,7 @@ class LeadStore:
             try:
                 await self._tx.execute(changed.values({each.field: each.new for each in changes}))
             except IntegrityError as taken:
-                raise LeadRefused("another lead has this mail address: find that one, and change it") from taken
+                raise Permanent("another lead has this mail address: find that one, and change it") from taken
         if not fields.keys() & COMPANY_FIELDS.keys():
             return changes
         company_id = await self._lock_company(lead)
@@ -213,7 +217,7 @@ class LeadStore:
         row = crm_leads.c
         company_id = (await self._tx.execute(select(row.company_id).where(row.lead_id == lead.lead_id))).scalar()
         if company_id is None:
-            raise LeadRefused(f"{lead.lead_id} has no company yet: name one in company")
+            raise Permanent(f"{lead.lead_id} has no company yet: name one in company")
         company = crm_companies.c
         await self._tx.execute(
             select(company.id).where(company.company_id == company_id).with_for_update(key_share=True)
@@ -239,17 +243,17 @@ class EmailDraftStore:
         return _draft((await self._tx.execute(row)).one())
 
     async def get(self, thread: Thread, draft_id: str) -> EmailDraft:
-        """Raises `DraftRefused`."""
+        """Raises `Permanent`."""
         found = (await self._tx.execute(select(email_drafts).where(*_is_draft(thread, draft_id)))).one_or_none()
         if found is None:
-            raise DraftRefused(f"this thread has no draft {draft_id[:40]}: draft the mail first")
+            raise Permanent(f"this thread has no draft {draft_id[:40]}: draft the mail first")
         return _draft(found)
 
     async def claim(self, thread: Thread, draft_id: str, operation_key: str) -> None:
         """Claim a draft to send it; of any number of operations that do, one succeeds.
 
         Raises:
-            DraftRefused: nothing is claimed, also where it was claimed before, be it by the same operation.
+            Permanent: nothing is claimed, also where it was claimed before, be it by the same operation.
         """
         claim = {"status": DraftStatus.SENDING.value, "operation_key": storable_key(operation_key)}
         is_free = email_drafts.c.status == DraftStatus.DRAFT.value
@@ -258,7 +262,7 @@ class EmailDraftStore:
             return
         draft = await self.get(thread, draft_id)
         was = "was sent before" if draft.status is DraftStatus.SENT else "may have been sent"
-        raise DraftRefused(f"{draft.draft_id} {was}, and a draft is sent only once. Draft another mail to send one")
+        raise Permanent(f"{draft.draft_id} {was}, and a draft is sent only once. Draft another mail to send one")
 
     async def release(self, operation_key: str) -> None:
         """Make it a draft again: it was certainly not sent."""

@@ -1,4 +1,8 @@
-"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted."""
+"""Customers and emails: records that are found, read and changed; emails that are drafted, and sent as drafted.
+
+Members of the workspace see and change all customers, others only their own record. Where one of several people who
+ask is no member, all of them are treated as from outside.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -6,10 +10,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadline.approvals.model import MAX_REASON, NewAction, Proposals, pending_result
-from threadline.db.engine import Database
+from threadline.db.engine import Database, Transaction
+from threadline.errors import Permanent
 from threadline.models.model import ToolKind
-from threadline.sales.crm import find_visible_leads, requester_contact, require_lead_access, visible
-from threadline.sales.email import EmailSettings, Mailer, assess_risk, draft_email, send_email
+from threadline.sales.email import EmailSettings, SmtpMailer, assess_risk, draft_email, send_email
 from threadline.sales.model import (
     COMPANY_FIELDS,
     LEAD_FIELDS,
@@ -23,21 +27,25 @@ from threadline.sales.model import (
     Interaction,
     InteractionKind,
     Lead,
-    LeadRefused,
-    LeadUpdate,
     NewEmail,
     Stage,
-    exceeds,
+    format_customer,
+    without_company_details,
 )
 from threadline.sales.store import EmailDraftStore, LeadStore
+from threadline.slack.model import User, refusal_of
 from threadline.tools.context import ToolContext
-from threadline.tools.model import Author, ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result, record_group
+from threadline.tools.output import counted
 from threadline.tools.registry import tool
 
+RECENT_INTERACTIONS = 3
+"""Interactions of which the decision engine is told."""
 MAX_LISTED = 20
 """Leads of one answer; fewer are found by more words."""
 _MAX_INTERACTIONS = 10
 """Interactions that are shown with a lead."""
+_NAME_LEAD = "Find the one who is meant, and give the lead_id."
 _SETTLE_SECONDS = 45.0
 """Longer than one attempt to send lasts, so that another attempt does not take it for lost while it is under way."""
 
@@ -107,9 +115,9 @@ class SendEmail(BaseModel):
 async def find(
     context: ToolContext, *, words: Annotated[str, Field(max_length=300, description="Empty: all of them.")] = ""
 ) -> ToolResult:
-    found = await find_visible_leads(context, words, MAX_LISTED + 1)
+    found = await _find_visible_leads(context, words, MAX_LISTED + 1)
     leads, more = [_lead_record(each) for each in found[:MAX_LISTED]], len(found) > MAX_LISTED
-    count = f"{'more than ' if more else ''}{len(leads)} customer{'' if len(leads) == 1 else 's'}."
+    count = f"{counted(len(leads), 'customer', more=more)}."
     return ToolResult(
         data={"leads": leads, "more": more},
         display_text=count if leads else "No such customer is on record.",
@@ -119,15 +127,14 @@ async def find(
 
 @tool("crm.get", "What is on record of a customer, with what passed between us lately.", needs_requester=True)
 async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
-    if refused := _unclear_requester(context, lead_id):
+    if not lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
     store = LeadStore(context.tx)
-    await require_lead_access(context, lead_id or "")
-    contact = requester_contact(context)
-    lead = await store.get(context.team, lead_id) if lead_id else await store.find_by_contact(context.team, contact)
+    await _require_lead_access(context, lead_id or "")
+    lead = await store.get(context.team, lead_id) if lead_id else await _own_lead(context)
     if lead is None:
-        raise LeadRefused("the person who asks has no record yet: find a lead by name, or change a field")
-    record = _lead_record(visible(context, lead))
+        raise Permanent("the person who asks has no record yet: find a lead by name, or change a field")
+    record = _lead_record(_visible(context, lead))
     recent = [_interaction_record(each) for each in await store.interactions(lead.lead_id, _MAX_INTERACTIONS)]
     return ToolResult(data=record | {"interactions": recent}, structured=_lead_group([record]))
 
@@ -141,23 +148,22 @@ async def get(context: ToolContext, *, lead_id: LeadId = None) -> ToolResult:
     needs_requester=True,
 )
 async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
-    if refused := _unclear_requester(context, given.lead_id):
+    if not given.lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
     fields = given.fields()
     if not context.requester.are_members and (of_company := sorted(fields.keys() & COMPANY_FIELDS.keys())):
-        raise LeadRefused(
+        raise Permanent(
             "only members of the workspace can change the record of a company: leave out "
             f"{', '.join(of_company)}, and keep the rest of the call"
         )
     lead, is_new = await _hold_lead(context, given.lead_id or "")
-    made_for = requester_contact(context) if is_new else None
-    author, key = Author(context.user_id, context.correlation_id), context.operation_key
-    store = LeadStore(context.tx)
-    done = await store.update(context.team, lead, fields, author, key, context.clock(), made_for)
-    record = _lead_record(visible(context, done.lead))
+    made_for = context.requester.user if is_new else None
+    key, now, store = context.operation_key, context.clock(), LeadStore(context.tx)
+    lead, changes = await store.update(context.team, lead, fields, context.author, key, now, made_for)
+    record = _lead_record(_visible(context, lead))
     return ToolResult(
-        data={"lead": record, "changed": [_change_record(each) for each in done.changes], "created": done.created},
-        display_text=_describe_update(done),
+        data={"lead": record, "changed": [_change_record(each) for each in changes], "created": is_new},
+        display_text=_describe_update(lead, changes, created=is_new),
         structured=_lead_group([record]),
     )
 
@@ -170,7 +176,7 @@ async def update(context: ToolContext, given: UpdateLead) -> ToolResult:
     needs_requester=True,
 )
 async def log(context: ToolContext, given: LogInteraction) -> ToolResult:
-    if refused := _unclear_requester(context, given.lead_id):
+    if not given.lead_id and (refused := context.unclear_requester(_NAME_LEAD)):
         return refused
     lead, _ = await _hold_lead(context, given.lead_id or "")
     interaction = Interaction(given.kind, given.summary, context.clock(), context.user_id)
@@ -192,7 +198,7 @@ async def draft(context: ToolContext, given: DraftEmail) -> ToolResult:
     return ToolResult(
         data=drafted.fields | {"sent": False},
         display_text=f"{head}\n{quoted}",
-        structured=(RecordGroup("mails", (drafted.fields,)),),
+        structured=record_group("mails", [drafted.fields]),
     )
 
 
@@ -220,7 +226,7 @@ async def _find_sent(context: ToolContext, _given: SendEmail) -> ToolResult | No
     risk=Risk.MEDIUM,
     critical=True,
     needs_approval=True,
-    needs=(Database, EmailSettings, Mailer),
+    needs=(Database, EmailSettings, SmtpMailer),
     needs_requester=True,
     rate_limit_key=lambda given: f"draft:{given.draft_id.strip().upper()}",
     look_up=_find_sent,
@@ -235,7 +241,7 @@ async def send(context: ToolContext, given: SendEmail) -> ToolResult:
         settings.check_recipient(drafted.recipient)
         is_open = drafted.status is DraftStatus.DRAFT and not context.approved_action_id
         risk = await assess_risk(tx, context, drafted.recipient) if is_open else Risk.LOW
-    if exceeds(risk, settings.max_risk_without_approval):
+    if risk.exceeds(settings.max_risk_without_approval):
         return await _propose(context, drafted, risk, given)
     return _sent_result(await send_email(context, drafted))
 
@@ -248,8 +254,7 @@ async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given:
             f"This mail has {risk} risk and needs an approval, which is not available here. It was not sent.",
         )
     action = {"tool": send.name, "arguments": given.model_dump() | {"draft_id": drafted.draft_id}}
-    author = Author(context.user_id, context.correlation_id)
-    new = NewAction(action, risk, author, actor=context.actor, co_requesters=context.co_requesters)
+    new = NewAction(action, risk, context.author, actor=context.actor, co_requesters=context.co_requesters)
     proposed = await proposals.propose(context.change, new)
     return pending_result("Send a mail", drafted.fields, proposed, given.reason)
 
@@ -257,24 +262,61 @@ async def _propose(context: ToolContext, drafted: EmailDraft, risk: Risk, given:
 TOOLS = [find, get, update, log, draft, send]
 
 
-def _unclear_requester(context: ToolContext, lead_id: str | None) -> ToolResult | None:
-    """A refusal where several people have written, and no lead is named."""
-    if lead_id or not context.co_requesters:
-        return None
-    names = ", ".join(context.requester_labels)
-    message = f"Several people have written: {names}. Find the one who is meant, and give the lead_id."
-    return error_result(ErrorCode.INVALID_ARGUMENTS, message)
+async def _find_visible_leads(context: ToolContext, words: str, limit: int) -> Sequence[Lead]:
+    """The leads that the askers may see, among those that match."""
+    if context.requester.are_members:
+        return await LeadStore(context.tx).find(context.team, words, limit)
+    own = await _own_lead(context)
+    return [without_company_details(own)] if own and not context.co_requesters else []
+
+
+async def _require_lead_access(context: ToolContext, lead_id: str) -> None:
+    """Args: `lead_id`: empty for the lead of whoever asks.
+
+    Raises:
+        Permanent: the askers may not see and change it.
+    """
+    if context.requester.are_members or not lead_id:
+        return
+    own = await _own_lead(context)
+    if own is None or own.lead_id != lead_id.strip().upper():
+        raise Permanent("people outside the workspace can see and change only their own record: leave lead_id out")
+
+
+def _visible(context: ToolContext, lead: Lead) -> Lead:
+    """The lead as the askers may see it."""
+    return lead if context.requester.are_members else without_company_details(lead)
+
+
+async def _own_lead(context: ToolContext) -> Lead | None:
+    user = context.requester.user
+    return await LeadStore(context.tx).find_by_contact(context.team, context.user_id, user.email if user else "")
+
+
+async def describe_customer(tx: Transaction, team: str, user_id: str, user: User | None) -> str:
+    """What is on record of a person, in at most `MAX_CONTEXT` characters; empty where nothing is.
+
+    Args:
+        user: the person, as Slack knows them.
+    """
+    store = LeadStore(tx)
+    lead = await store.find_by_contact(team, user_id, user.email if user else "")
+    if lead is None:
+        return ""
+    shown = lead if refusal_of(user, team) is None else without_company_details(lead)
+    return format_customer(shown, await store.interactions(lead.lead_id, RECENT_INTERACTIONS))
 
 
 async def _hold_lead(context: ToolContext, lead_id: str) -> tuple[Lead, bool]:
     """A lead that the askers may change, locked and counted as a change; whether it was made.
 
     Raises:
-        LeadRefused, RateExceeded: nothing may be changed.
+        Permanent, RateExceeded: nothing may be changed.
     """
-    await require_lead_access(context, lead_id)
+    await _require_lead_access(context, lead_id)
     store = LeadStore(context.tx)
-    lead, is_new = await store.hold(context.team, lead_id, requester_contact(context), context.clock())
+    user = context.requester.user
+    lead, is_new = await store.hold(context.team, lead_id, context.user_id, user, context.clock())
     await context.count_change(f"lead:{lead.lead_id}")
     return lead, is_new
 
@@ -293,12 +335,12 @@ def _change_record(change: FieldChange) -> dict[str, str]:
     return {"of": change.record_id, "field": change.field, "from": change.old, "to": change.new}
 
 
-def _describe_update(done: LeadUpdate) -> str:
-    label = _label(done.lead)
-    new = f"{label} is on record now. " if done.created else ""
-    if not done.changes:
+def _describe_update(lead: Lead, changes: Sequence[FieldChange], *, created: bool) -> str:
+    label = _label(lead)
+    new = f"{label} is on record now. " if created else ""
+    if not changes:
         return f"{new}{label} has all of this on record already."
-    fields = ", ".join(each.field.replace("_", " ") for each in done.changes)
+    fields = ", ".join(each.field.replace("_", " ") for each in changes)
     return f"{new}Changed for {label}: {fields}."
 
 
@@ -307,8 +349,8 @@ def _label(lead: Lead) -> str:
 
 
 def _lead_group(leads: Sequence[dict[str, str]]) -> tuple[RecordGroup, ...]:
-    rows = tuple({name: each[name] for name in each if name not in ("notes", "company_notes")} for each in leads)
-    return (RecordGroup("leads", rows),) if rows else ()
+    hidden = ("notes", "company_notes")
+    return record_group("leads", ({name: each[name] for name in each if name not in hidden} for each in leads))
 
 
 def _sent_result(drafted: EmailDraft) -> ToolResult:

@@ -10,7 +10,7 @@ from threadline.db.engine import Transaction
 from threadline.db.rate_limits import Rate, RateLimits
 from threadline.errors import Permanent
 from threadline.slack.model import MAX_NAME, Thread, User, name_with_id
-from threadline.tools.model import Change, Operation
+from threadline.tools.model import Author, Change, ErrorCode, Operation, ToolResult, error_result
 
 S = TypeVar("S")
 
@@ -133,6 +133,17 @@ class ToolContext:
     @property
     def thread(self) -> Thread:
         return Thread(self.team, self.channel, self.thread_ts)
+
+    def unclear_requester(self, advice: str) -> ToolResult | None:
+        """Return a refusal where several people have written, so that it is not plain whom a call is for."""
+        if not self.co_requesters:
+            return None
+        names = ", ".join(self.requester_labels)
+        return error_result(ErrorCode.INVALID_ARGUMENTS, f"Several people have written: {names}. {advice}")
+
+    @property
+    def author(self) -> Author:
+        return Author(self.user_id, self.correlation_id)
 
     @property
     def requester_labels(self) -> tuple[str, ...]:

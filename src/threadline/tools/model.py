@@ -1,5 +1,6 @@
 """Values of tools: a call's place and author, its risk, its result, and errors that say what to do next."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -138,6 +139,12 @@ class RecordGroup:
     records: tuple[dict[str, Any], ...]
 
 
+def record_group(kind: str, records: Iterable[dict[str, Any]]) -> tuple[RecordGroup, ...]:
+    """Return the records as `ToolResult.structured` takes them; nothing where there are none."""
+    rows = tuple(records)
+    return (RecordGroup(kind, rows),) if rows else ()
+
+
 @dataclass(frozen=True)
 class ToolResult:
     """`data` is what the model reads; `display_text` and `structured` are for the thread; `notes` tell of side effects;
@@ -183,6 +190,10 @@ class Risk(StrEnum):
     MEDIUM = "medium"
     HIGH = "high"
     """Never decided by who asked."""
+
+    def exceeds(self, limit: "Risk") -> bool:
+        order = list(Risk)
+        return order.index(self) > order.index(limit)
 
 
 @dataclass(frozen=True)

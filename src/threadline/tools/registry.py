@@ -47,18 +47,8 @@ class Cache:
     shared: bool = False
 
 
-@dataclass(frozen=True)
-class ToolSuccess:
-    """What a side effect is told of: the tool's arguments, read, and its result."""
-
-    tool: str
-    arguments: Any
-    result: ToolResult
-    context: ToolContext
-
-
-SideEffect = Callable[[ToolSuccess], Awaitable[str | None]]
-"""Runs once a tool's success is on record; what it returns is noted for the model.
+SideEffect = Callable[[ToolContext, Any, ToolResult], Awaitable[str | None]]
+"""Runs once a tool's success is on record, with the tool's parsed arguments; what it returns is noted for the model.
 
 It runs again when the call is tried again and its end is not on record: whatever it does must bear that.
 """
@@ -168,15 +158,12 @@ class Tool:
         return wire_name(self.name)
 
     @cached_property
-    def schema(self) -> dict[str, Any]:
-        """pydantic's, with what may be left out."""
-        return self.parameters.model_json_schema()
-
-    @cached_property
     def definition(self) -> dict[str, Any]:
-        """OpenAI's function schema in the flat form of the Responses API, strict mode."""
+        """OpenAI's function schema in the flat form of the Responses API, strict mode, with what the model may set."""
+        schema = self.parameters.model_json_schema()
+        schema.get("properties", {}).pop(CORRELATION_ID, None)
         try:
-            parameters = strict_schema(self._shown)
+            parameters = strict_schema(schema)
         except InvalidSchema as unsuitable:
             raise InvalidTool(f"{self.name}: {unsuitable}") from unsuitable
         return {
@@ -186,12 +173,6 @@ class Tool:
             "parameters": parameters,
             "strict": True,
         }
-
-    @property
-    def _shown(self) -> dict[str, Any]:
-        """What the model may set."""
-        given = self.schema.get("properties", {})
-        return {**self.schema, "properties": {name: each for name, each in given.items() if name != CORRELATION_ID}}
 
     async def call(self, context: ToolContext, arguments: BaseModel) -> object:
         if self.takes_model:
@@ -251,7 +232,7 @@ class ToolRegistry:
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        self._spoken: dict[str, Tool] = {}
+        """By their own names, and by the provider's."""
         for each in tools:
             self.register(each)
 
@@ -262,18 +243,16 @@ class ToolRegistry:
             InvalidTool: the name is taken, as a tool's own or as what a provider would call it.
         """
         for name in {new.name, new.wire_name}:
-            if name in self._spoken:
-                raise InvalidTool(
-                    f"{new.name} and {self._spoken[name].name} have the same name for the model: rename one"
-                )
-        self._tools[new.name] = self._spoken[new.name] = self._spoken[new.wire_name] = new
+            if taken := self._tools.get(name):
+                raise InvalidTool(f"{new.name} and {taken.name} have the same name for the model: rename one")
+        self._tools[new.name] = self._tools[new.wire_name] = new
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name, be it its own or the provider's."""
-        return self._spoken.get(name)
+        return self._tools.get(name)
 
     def all(self) -> Sequence[Tool]:
-        return [self._tools[name] for name in sorted(self._tools)]
+        return sorted({each.name: each for each in self._tools.values()}.values(), key=lambda each: each.name)
 
     @property
     def cached_toolsets(self) -> frozenset[str]:
@@ -286,8 +265,8 @@ class ToolRegistry:
         Args:
             only: the tools' own names; all when left out.
         """
-        wanted = self._tools.keys() if only is None else set(only)
-        return [deepcopy(each.definition) for each in self.all() if each.name in wanted]
+        wanted = None if only is None else set(only)
+        return [deepcopy(each.definition) for each in self.all() if wanted is None or each.name in wanted]
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,7 @@ from threadline.db.rate_limits import RateExceeded
 from threadline.errors import InternalError, NotDone, Permanent, Transient
 from threadline.models.model import ToolCall
 from threadline.slack.users import UserDirectory
-from threadline.tools.arguments import (
-    InvalidArguments,
-    canonical_json,
-    loggable_arguments,
-    parse_arguments,
-    with_value,
-)
+from threadline.tools.arguments import InvalidArguments, canonical_json, loggable_arguments, parse_arguments, with_value
 from threadline.tools.context import Requester, ToolContext
 from threadline.tools.model import CallIdReused, ErrorCode, ToolResult, ToolStatus, error_result
 from threadline.tools.output import fit_json, fit_result
@@ -37,7 +31,6 @@ from threadline.tools.registry import (
     SideEffect,
     Tool,
     ToolRegistry,
-    ToolSuccess,
 )
 from threadline.tools.store import CallIntent, LoggedCall, ToolLedger
 
@@ -498,19 +491,18 @@ async def _fit(result: ToolResult) -> ToolResult:
 
 async def _run_side_effects(invocation: Invocation, result: ToolResult) -> ToolResult:
     """Run the side effects after a success, also one that was on record or found, and note what they say."""
-    success = ToolSuccess(invocation.tool.name, invocation.arguments, result, invocation.context)
-    notes = [await _note(handler, success) for handler in invocation.tool.side_effects]
+    notes = [await _note(handler, invocation, result) for handler in invocation.tool.side_effects]
     return await _fit(replace(result, notes=(*result.notes, *filter(None, notes))))
 
 
-async def _note(handler: SideEffect, success: ToolSuccess) -> str | None:
+async def _note(handler: SideEffect, invocation: Invocation, result: ToolResult) -> str | None:
     try:
         async with asyncio.timeout(_SIDE_EFFECT_TIMEOUT):
-            said = await handler(success)
+            said = await handler(invocation.context, invocation.arguments, result)
     except Exception as error:  # noqa: BLE001 - the call itself was a success and stays one
         if isinstance(error, Permanent | Transient) and not isinstance(error, InternalError):
             return f"[Side Effect Error] {public_sentence(str(error), _NO_SIDE_EFFECT)}"
-        _log.error("side_effect_failed", tool=success.tool, exc_info=error)
+        _log.error("side_effect_failed", tool=invocation.tool.name, exc_info=error)
         return f"[Side Effect Error] {_NO_SIDE_EFFECT}"
     return f"[Side Effect] {said}" if said else None
 

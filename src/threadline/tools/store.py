@@ -1,15 +1,15 @@
 """The calls of tools: what was about to be done, what came of it, and for how long that is remembered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Row, and_, delete, exists, func, literal, select, update
+from sqlalchemy import ColumnElement, FromClause, Row, and_, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -81,6 +81,11 @@ class ToolExecution:
     created_at: datetime
     finished_at: datetime | None
 
+    @property
+    def tool_result(self) -> ToolResult | None:
+        """None as long as there is none, and where a success was not kept."""
+        return None if self.result is None else _RESULT.validate_python(self.result)
+
 
 @dataclass(frozen=True)
 class ToolOutcome:
@@ -115,12 +120,6 @@ class ToolExecutionStore:
         if (await self._connection.execute(new.returning(row.id, *_transaction_limit(seconds)))).first():
             return None
         return _record(_same(await self._row(call.operation, seconds), call))
-
-    async def withdraw(self, operation: Operation, at: float) -> None:
-        """Forget the intent of this moment: the call was surely not made. What has a result stays."""
-        row = agent_tool_executions.c
-        mine = (*_place(operation), row.status.is_(None), row.created_at == _moment(at))
-        await self._connection.execute(delete(agent_tool_executions).where(*mine))
 
     async def get(self, operation: Operation) -> ToolExecution | None:
         """The call as it is on record; None when there is nothing."""
@@ -175,34 +174,6 @@ class ToolExecutionStore:
         if (await self._connection.execute(kept.returning(row.id))).first():
             return None
         return _record(_same(await self._row(call.operation), call))
-
-    async def complete(self, call: LoggedCall, result: object, now: float) -> None:
-        """Record that the side effects of a call have run; `result` as in `finish`, with what they said."""
-        row = agent_tool_executions.c
-        mine = (*_place(call.operation), row.fingerprint == call.fingerprint, row.finished_at.is_(None))
-        done = update(agent_tool_executions).where(*mine).values(result=result, finished_at=_moment(now))
-        await self._connection.execute(done)
-
-    async def answer(self, call: LoggedCall) -> Any:
-        """Return the newest result (JSON) of a success of the same question, None when it is older than
-        `cache_seconds`, or its toolset may have changed something since then."""
-        row, open_intent = agent_tool_executions.c, agent_tool_executions.alias().c
-        changing = exists().where(
-            open_intent.team == call.operation.thread.team,
-            func.split_part(open_intent.tool_name, ".", 1) == call.toolset,
-            open_intent.status.is_(None),
-            open_intent.created_at > _moment(call.now - _OPEN_INTENT),
-        )
-        same = (row.fingerprint == call.fingerprint, row.cacheable, row.status == ToolStatus.OK)
-        recent = row.finished_at > _moment(call.now - call.cache_seconds)
-        query = select(row.result).where(*same, recent, ~changing).order_by(row.finished_at.desc()).limit(1)
-        return (await self._connection.execute(query)).scalar_one_or_none()
-
-    async def void_answers(self, team: str, toolset: str) -> None:
-        """Give no answer of this toolset again that it has given until now."""
-        row = agent_tool_executions.c
-        answers = (row.cacheable, row.team == team, func.split_part(row.tool_name, ".", 1) == toolset)
-        await self._connection.execute(update(agent_tool_executions).where(*answers).values(cacheable=False))
 
     async def record_groups(self, thread: Thread, turn: int) -> list[Any]:
         """What the calls of a turn that went well have for people, as JSON, in the order in which they were begun: of
@@ -277,6 +248,12 @@ def _place(operation: Operation) -> tuple[ColumnElement[bool], ...]:
     return _in(operation.thread), *call
 
 
+def _of_toolset(executions: FromClause, call: LoggedCall) -> tuple[ColumnElement[bool], ...]:
+    """Calls of the same toolset, in the same team."""
+    row = executions.c
+    return row.team == call.operation.thread.team, func.split_part(row.tool_name, ".", 1) == call.toolset
+
+
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
@@ -302,18 +279,7 @@ def _values(call: LoggedCall) -> dict[str, object]:
 
 
 def _record(row: Row[Any]) -> ToolExecution:
-    return ToolExecution(
-        turn=row.turn,
-        step=row.step,
-        call_id=row.call_id,
-        tool_name=row.tool_name,
-        parameters=row.parameters,
-        status=row.status,
-        result=row.result,
-        execution_time_ms=row.execution_time_ms,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-    )
+    return ToolExecution(*(getattr(row, each.name) for each in fields(ToolExecution)))
 
 
 _RESULT = TypeAdapter(ToolResult)
@@ -403,10 +369,8 @@ class PostgresToolLedger(ToolLedger):
         self._database = database
         self.rate: Rate = rate
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
-        async with self._database.begin() as tx:
-            yield tx
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return self._database.begin()
 
     async def begin(
         self, tx: Transaction, call: LoggedCall, refusal: ToolResult | None, seconds: float | None = None
@@ -423,25 +387,32 @@ class PostgresToolLedger(ToolLedger):
             return CallIntent(known.created_at.timestamp(), new=False)
         if known.result is None:  # it was not kept
             return refusal or CallIntent(call.now, new=True)
-        recorded = _RESULT.validate_python(known.result)
-        return recorded if known.finished_at else CallIntent(known.created_at.timestamp(), new=False, result=recorded)
+        recorded = known.tool_result
+        if recorded and known.finished_at:
+            return recorded
+        return CallIntent(known.created_at.timestamp(), new=False, result=recorded)
 
     async def withdraw(self, tx: Transaction, call: LoggedCall, intent: CallIntent) -> None:
-        await ToolExecutionStore(tx).withdraw(call.operation, intent.at)
+        row = agent_tool_executions.c
+        mine = (*_place(call.operation), row.status.is_(None), row.created_at == _moment(intent.at))
+        await tx.execute(delete(agent_tool_executions).where(*mine))
 
     async def finish(
         self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float, milliseconds: int
     ) -> ToolResult:
-        executions = ToolExecutionStore(tx)
         kept = asdict(result) if call.keep_result or not result.success else None
         done = not (call.has_side_effects and result.success)
-        earlier = await executions.finish(call, result.status, kept, milliseconds, now, done=done)
+        earlier = await ToolExecutionStore(tx).finish(call, result.status, kept, milliseconds, now, done=done)
         if call.voids_answers:
-            await executions.void_answers(call.operation.thread.team, call.toolset)
-        return _RESULT.validate_python(earlier.result) if earlier and earlier.result is not None else result
+            answers = (agent_tool_executions.c.cacheable, *_of_toolset(agent_tool_executions, call))
+            await tx.execute(update(agent_tool_executions).where(*answers).values(cacheable=False))
+        return (earlier and earlier.tool_result) or result
 
     async def complete(self, tx: Transaction, call: LoggedCall, result: ToolResult, now: float) -> None:
-        await ToolExecutionStore(tx).complete(call, asdict(result), now)
+        row = agent_tool_executions.c
+        mine = (*_place(call.operation), row.fingerprint == call.fingerprint, row.finished_at.is_(None))
+        done = update(agent_tool_executions).where(*mine)
+        await tx.execute(done.values(result=asdict(result), finished_at=_moment(now)))
 
     async def _rate_refusal(self, tx: Transaction, call: LoggedCall) -> ToolResult | None:
         """Counts in the scope in which `context.count_change` counts."""
@@ -458,18 +429,20 @@ class PostgresToolLedger(ToolLedger):
         return None if allowed else too_many_changes(call, self.rate)
 
 
-async def recorded_result(tx: Transaction, operation: Operation) -> ToolResult | None:
-    """What came of a call, as far as it is on record."""
-    known = await ToolExecutionStore(tx).get(operation)
-    return None if known is None or known.result is None else _RESULT.validate_python(known.result)
-
-
 async def _cached(tx: Transaction, call: LoggedCall) -> ToolResult | None:
+    """Return the newest success of the same question, None when it is older than `cache_seconds`, or its toolset may
+    have changed something since then."""
     if not call.cache_seconds:
         return None
+    row, intents = agent_tool_executions.c, agent_tool_executions.alias()
+    open_intent = (intents.c.status.is_(None), intents.c.created_at > _moment(call.now - _OPEN_INTENT))
+    changing = exists().where(*_of_toolset(intents, call), *open_intent)
+    same = (row.fingerprint == call.fingerprint, row.cacheable, row.status == ToolStatus.OK)
+    recent = row.finished_at > _moment(call.now - call.cache_seconds)
+    query = select(row.result).where(*same, recent, ~changing).order_by(row.finished_at.desc()).limit(1)
     try:
         async with tx.begin_nested():
-            found = await ToolExecutionStore(tx).answer(call)
+            found = (await tx.execute(query)).scalar_one_or_none()
         return None if found is None else replace(_RESULT.validate_python(found), status=ToolStatus.CACHED)
     except Exception:  # noqa: BLE001 - the tool answers instead
         _log.exception("cached_answer_unavailable", tool=call.tool_name)

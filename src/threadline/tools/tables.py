@@ -1,18 +1,6 @@
 """The tables of calls of tools. Checks, defaults and triggers are in `alembic/`."""
 
-from sqlalchemy import (
-    UUID,
-    Boolean,
-    Column,
-    Computed,
-    Index,
-    Integer,
-    String,
-    Table,
-    UniqueConstraint,
-    func,
-    text,
-)
+from sqlalchemy import UUID, Boolean, Column, Computed, Index, Integer, String, Table, UniqueConstraint, func, text
 
 from threadline.db.columns import JSON_OR_NULL, MOMENT, TEXT, metadata, required
 

@@ -72,10 +72,10 @@ class JiraClient:
         with translate_errors("The account"):
             return str((await self._get("myself"))["displayName"])
 
-    async def search(self, query: TicketQuery, limit: int) -> list[Ticket]:
+    async def search(self, query: TicketQuery) -> list[Ticket]:
         """Return the tickets that changed last first. Jira's search lags by seconds, rarely by minutes."""
         with translate_errors("What was searched for"):
-            return await self._search(search_jql(query), limit)
+            return await self._search(search_jql(query), query.limit)
 
     async def ticket(self, key: str) -> TicketDetails:
         with translate_errors(key):
@@ -103,7 +103,7 @@ class JiraClient:
         if new.priority:
             fields["priority"] = {"name": new.priority}
         if new.labels:
-            fields["labels"] = list(new.labels)
+            fields["labels"] = new.labels
         with translate_errors(f"The project {new.project}"):
             created = await self._post("issue", {"fields": fields, "properties": [_property(mark)]})
             return self._ticket({"key": created["key"], "fields": fields})
@@ -272,7 +272,7 @@ def search_jql(query: TicketQuery) -> str:
     clauses = [
         f"{field} = {quote(value)}"
         for field, value in (("project", query.project), ("status", query.status), ("issuetype", query.type))
-        if value.strip()
+        if value and value.strip()
     ]
     if words := " ".join(_WORD.findall(query.words)).lower():  # in capitals, AND, OR and NOT would be operators
         clauses.append(f"text ~ {quote(words)}")

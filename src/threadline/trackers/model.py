@@ -1,6 +1,13 @@
 """Tickets of an issue tracker, as tools show them; times as the tracker writes them, in ISO 8601 with an offset."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+MAX_FOUND = 25
+MAX_TEXT = 30_000
+"""Characters; Jira takes 32,767."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +47,34 @@ class TicketDetails:
     transitions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class TicketQuery:
-    """What is empty does not narrow the search. `assignee` may be `nobody`."""
-
-    words: str = ""
-    project: str = ""
-    status: str = ""
-    type: str = ""
-    assignee: str = ""
-    open_only: bool = False
-    updated_within_days: int | None = None
+ProjectKey = Annotated[
+    str,
+    StringConstraints(to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}$"),
+    Field(description="Its key, such as SHOP."),
+]
 
 
-@dataclass(frozen=True)
-class NewTicket:
-    project: str
-    type: str
-    summary: str
-    description: str = ""
-    priority: str = ""
-    labels: tuple[str, ...] = ()
+class TicketQuery(BaseModel):
+    """All that is given must hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    words: Annotated[str, Field(max_length=500, description="Words in the summary, description or comments.")] = ""
+    project: ProjectKey | None = None
+    status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = ""
+    type: Annotated[str, Field(max_length=100, description="Its name, such as Bug.")] = ""
+    assignee: Annotated[str, Field(max_length=200, description="A name, or nobody.")] = ""
+    open_only: Annotated[bool, Field(description="Without what is done.")] = False
+    updated_within_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 10
+
+
+class NewTicket(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    project: ProjectKey
+    type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
+    summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]
+    description: Annotated[str, Field(max_length=MAX_TEXT)] = ""
+    priority: Annotated[str, Field(max_length=100, description="Its name, such as High.")] = ""
+    labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []

@@ -7,58 +7,32 @@ import hashlib
 from dataclasses import asdict
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from threadline.models.model import ToolKind
 from threadline.tools.context import ToolContext
-from threadline.tools.model import ErrorCode, RecordGroup, Risk, ToolResult, error_result
+from threadline.tools.model import ErrorCode, Risk, ToolResult, error_result, record_group
 from threadline.tools.registry import tool
 from threadline.trackers.jira import JiraClient
-from threadline.trackers.model import NewTicket, Ticket, TicketComment, TicketQuery
+from threadline.trackers.model import MAX_TEXT, NewTicket, Ticket, TicketComment, TicketQuery
 
-MAX_FOUND = 25
-_MAX_TEXT = 30_000
-"""Characters; Jira takes 32,767."""
 _SETTLES = 45.0
 """Seconds: longer than the client waits for an answer, and half a minute for a Jira that is slow."""
 
 
-Key = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}-[0-9]{1,10}$", description="Such as SHOP-12.")]
-Project = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}$", description="Its key, such as SHOP.")]
+Key = Annotated[
+    str,
+    StringConstraints(to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,30}-[0-9]{1,10}$"),
+    Field(description="Such as SHOP-12."),
+]
 Name = Annotated[str, Field(min_length=1, max_length=100)]
-
-
-class Search(BaseModel):
-    """All that is given must hold."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    words: Annotated[str, Field(max_length=500, description="Words in the summary, description or comments.")] = ""
-    project: Project | None = None
-    status: Annotated[str, Field(max_length=100, description="Its name, such as In Progress.")] = ""
-    type: Annotated[str, Field(max_length=100, description="Its name, such as Bug.")] = ""
-    assignee: Annotated[str, Field(max_length=200, description="A name, or nobody.")] = ""
-    open_only: Annotated[bool, Field(description="Without what is done.")] = False
-    updated_within_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_FOUND)] = 10
-
-
-class Create(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    project: Project
-    type: Annotated[str, Field(min_length=1, max_length=100, description="Its name, such as Task or Bug.")]
-    summary: Annotated[str, Field(min_length=1, max_length=250, description="One line.")]
-    description: Annotated[str, Field(max_length=_MAX_TEXT)] = ""
-    priority: Annotated[str, Field(max_length=100, description="Its name, such as High.")] = ""
-    labels: Annotated[list[Annotated[str, Field(pattern=r"^\S{1,100}$")]], Field(max_length=20)] = []
 
 
 class AddComment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     key: Key
-    text: Annotated[str, Field(min_length=1, max_length=_MAX_TEXT)]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
 class MoveTicket(BaseModel):
@@ -69,20 +43,11 @@ class MoveTicket(BaseModel):
 
 
 @tool("jira.search", "Find tickets in Jira, those that changed last first.", needs=(JiraClient,), remote=True)
-async def search(context: ToolContext, given: Search) -> ToolResult:
-    query = TicketQuery(
-        words=given.words,
-        project=(given.project or "").upper(),
-        status=given.status,
-        type=given.type,
-        assignee=given.assignee,
-        open_only=given.open_only,
-        updated_within_days=given.updated_within_days,
-    )
-    found = await context.services[JiraClient].search(query, given.limit)
+async def search(context: ToolContext, given: TicketQuery) -> ToolResult:
+    found = await context.services[JiraClient].search(given)
     shown = [_record(each) for each in found]
     text = _counted(len(found), at_most=given.limit)
-    return ToolResult(data={"tickets": shown}, display_text=text, structured=_structured(shown))
+    return ToolResult(data={"tickets": shown}, display_text=text, structured=record_group("tickets", shown))
 
 
 @tool(
@@ -92,7 +57,7 @@ async def search(context: ToolContext, given: Search) -> ToolResult:
     remote=True,
 )
 async def get(context: ToolContext, *, key: Key) -> ToolResult:
-    details = await context.services[JiraClient].ticket(key.upper())
+    details = await context.services[JiraClient].ticket(key)
     record = _record(details.ticket)
     data = record | {
         "reporter": details.reporter,
@@ -102,15 +67,15 @@ async def get(context: ToolContext, *, key: Key) -> ToolResult:
         "description": details.description,
         "newest_comments": [asdict(each) for each in details.comments],
     }
-    return ToolResult(data=data, structured=_structured([record]))
+    return ToolResult(data=data, structured=record_group("tickets", [record]))
 
 
-async def _find_created(context: ToolContext, given: Create) -> ToolResult:
+async def _find_created(context: ToolContext, given: NewTicket) -> ToolResult:
     """Jira's search lags, so a ticket that was not found may be there: it is never created again unasked."""
-    ticket = await context.services[JiraClient].find_created(given.project.upper(), operation_mark(context))
+    ticket = await context.services[JiraClient].find_created(given.project, operation_mark(context))
     if ticket is None:
         return error_result(ErrorCode.OUTCOME_UNKNOWN, "Jira did not confirm the ticket, and it was not found.")
-    return _made(ticket)
+    return _ticket_result(ticket, "is created")
 
 
 @tool(
@@ -119,25 +84,19 @@ async def _find_created(context: ToolContext, given: Create) -> ToolResult:
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     needs=(JiraClient,),
-    rate_limit_key=lambda given: f"jira:{given.project.upper()}",
+    rate_limit_key=lambda given: f"jira:{given.project}",
     look_up=_find_created,
     settle_seconds=_SETTLES,
     remote=True,
 )
-async def create(context: ToolContext, given: Create) -> ToolResult:
-    new = NewTicket(
-        project=given.project.upper(),
-        type=given.type,
-        summary=" ".join(given.summary.split()),
-        description=_signed(given.description, context),
-        priority=given.priority,
-        labels=tuple(given.labels),
-    )
-    return _made(await context.services[JiraClient].create(new, operation_mark(context)))
+async def create(context: ToolContext, given: NewTicket) -> ToolResult:
+    changed = {"summary": " ".join(given.summary.split()), "description": _signed(given.description, context)}
+    new = given.model_copy(update=changed)
+    return _ticket_result(await context.services[JiraClient].create(new, operation_mark(context)), "is created")
 
 
 async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult | None:
-    comment = await context.services[JiraClient].find_comment(given.key.upper(), operation_mark(context))
+    comment = await context.services[JiraClient].find_comment(given.key, operation_mark(context))
     return _said(comment) if comment else None
 
 
@@ -147,24 +106,24 @@ async def _find_comment(context: ToolContext, given: AddComment) -> ToolResult |
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     needs=(JiraClient,),
-    rate_limit_key=lambda given: f"jira:{given.key.upper()}",
+    rate_limit_key=lambda given: f"jira:{given.key}",
     look_up=_find_comment,
     settle_seconds=_SETTLES,
     remote=True,
 )
 async def comment(context: ToolContext, given: AddComment) -> ToolResult:
     text = _signed(given.text, context)
-    return _said(await context.services[JiraClient].comment(given.key.upper(), text, operation_mark(context)))
+    return _said(await context.services[JiraClient].comment(given.key, text, operation_mark(context)))
 
 
 async def _find_moved(context: ToolContext, given: MoveTicket) -> ToolResult:
     """A ticket that is elsewhere may have been moved and put back by a person, whose word is not undone unasked."""
-    ticket = (await context.services[JiraClient].ticket(given.key.upper())).ticket
+    ticket = (await context.services[JiraClient].ticket(given.key)).ticket
     if ticket.status.casefold() != given.status.strip().casefold():
         return error_result(
             ErrorCode.OUTCOME_UNKNOWN, f"Jira did not confirm the move; {ticket.key} is in {ticket.status} now."
         )
-    return _moved(ticket)
+    return _ticket_result(ticket, f"is in {ticket.status}")
 
 
 @tool(
@@ -173,13 +132,14 @@ async def _find_moved(context: ToolContext, given: MoveTicket) -> ToolResult:
     kind=ToolKind.CHANGE,
     risk=Risk.MEDIUM,
     needs=(JiraClient,),
-    rate_limit_key=lambda given: f"jira:{given.key.upper()}",
+    rate_limit_key=lambda given: f"jira:{given.key}",
     look_up=_find_moved,
     settle_seconds=_SETTLES,
     remote=True,
 )
 async def transition(context: ToolContext, given: MoveTicket) -> ToolResult:
-    return _moved(await context.services[JiraClient].move(given.key.upper(), given.status))
+    moved = await context.services[JiraClient].move(given.key, given.status)
+    return _ticket_result(moved, f"is in {moved.status}")
 
 
 TOOLS = [search, get, create, comment, transition]
@@ -202,18 +162,10 @@ def _record(ticket: Ticket) -> dict[str, str]:
     return {name: value for name, value in asdict(ticket).items() if value}
 
 
-def _structured(records: list[dict[str, str]]) -> tuple[RecordGroup, ...]:
-    return (RecordGroup("tickets", tuple(records)),) if records else ()
-
-
-def _made(ticket: Ticket) -> ToolResult:
+def _ticket_result(ticket: Ticket, state: str) -> ToolResult:
     record = _record(ticket)
-    return ToolResult(data=record, display_text=f"{ticket.key} is created.", structured=_structured([record]))
-
-
-def _moved(ticket: Ticket) -> ToolResult:
-    record, told = _record(ticket), f"{ticket.key} is in {ticket.status}."
-    return ToolResult(data=record, display_text=told, structured=_structured([record]))
+    text = f"{ticket.key} {state}."
+    return ToolResult(data=record, display_text=text, structured=record_group("tickets", [record]))
 
 
 def _said(comment: TicketComment) -> ToolResult:

@@ -9,10 +9,9 @@ import structlog
 
 from threadline.appointments.invitations import SlackInvitationSender
 from threadline.appointments.model import InvitationSender
-from threadline.approvals.activities import ApprovalDeps
+from threadline.approvals.activities import ApprovalDeps, PostgresProposals
 from threadline.approvals.blocks import fits_on_card
 from threadline.approvals.model import ApprovalRules, Proposals
-from threadline.approvals.proposals import PostgresProposals
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
@@ -32,12 +31,10 @@ from threadline.models.client import OpenAIConfig, OpenAIModel
 from threadline.models.embeddings import Embedder
 from threadline.operator import enforcement as protocol
 from threadline.operator.context import SlackContext
-from threadline.operator.prompt import JobTypeInfo
 from threadline.rfps.files import RfpFiles
-from threadline.sales.crm import describe_customer
 from threadline.sales.email import EmailSettings
-from threadline.sales.model import SlackContact
 from threadline.sales.store import LeadStore
+from threadline.sales.tools import describe_customer
 from threadline.settings import (
     ApprovalSettings,
     ConversationSettings,
@@ -49,7 +46,7 @@ from threadline.settings import (
 from threadline.slack.client import SlackClient
 from threadline.slack.history import History
 from threadline.slack.model import User, name_with_id
-from threadline.slack.users import UserDirectory, UserProfiles
+from threadline.slack.users import UserDirectory
 from threadline.threads.alerts import FailureAlerts
 from threadline.threads.authors import AuthorPolicy
 from threadline.threads.outbox import Outbox
@@ -150,9 +147,7 @@ async def open_conversations(
             services = services.with_service(Proposals, PostgresProposals(database, approving, options.workflows))
         registry, ledger = ToolRegistry(TOOLS), PostgresToolLedger(database, rate)
         protocol.check_tool_declarations(registry)
-        types = (
-            [JobTypeInfo(each.name, each.description) for each in JOB_TYPES.values()] if JobRunner in services else []
-        )
+        types = {each.name: each.description for each in JOB_TYPES.values()} if JobRunner in services else {}
         deps = ConversationDeps(
             database,
             slack,
@@ -164,7 +159,7 @@ async def open_conversations(
             services,
             ledger,
             DecisionDeps(model, lead_context, partial(look_up, database, embedder), decision_rules(settings.decision)),
-            SlackContext(UserProfiles(database, users), history, authors),
+            SlackContext(users, history, authors),
             given.operator_context_tokens,
             _limits(given),
             ContextBudget(tokens=given.conversation_context_tokens),
@@ -206,7 +201,7 @@ async def lead_context(tx: Transaction, team: str, user_id: str, user: User | No
 
 async def find_contact(tx: Transaction, team: str, user_id: str) -> tuple[str, str]:
     """Name and address that are on record of a customer; empty where nothing is."""
-    lead = await LeadStore(tx).find_by_contact(team, SlackContact(user_id))
+    lead = await LeadStore(tx).find_by_contact(team, user_id)
     return (lead.name, lead.email) if lead else ("", "")
 
 

@@ -11,7 +11,7 @@ import aiohttp
 from threadline.ci import tools as ci
 from threadline.forge.actions import Actions
 from threadline.models.embeddings import Embedder, open_embedder
-from threadline.sales.email import Mailer
+from threadline.sales.email import SmtpMailer
 from threadline.settings import (
     CiSettings,
     EmbeddingSettings,
@@ -46,9 +46,7 @@ async def open_integrations(services: Services | None = None) -> AsyncIterator[S
             address = builds.api_url or forge.api_url or ""
             services = services.with_service(Actions, Actions(builds.repository, token, address))
         if mail.smtp_url is not None:
-            from threadline.sales.smtp import SmtpMailer
-
-            services = services.with_service(Mailer, SmtpMailer(mail.smtp_url))
+            services = services.with_service(SmtpMailer, SmtpMailer(mail.smtp_url))
         yield services
 
 
@@ -81,9 +79,9 @@ async def check_integrations() -> str:
             await services[JiraClient].account()
         if Actions in services:
             await services[Actions].recent("", "", 1)
-        if Mailer in services:
-            await services[Mailer].check()
-        mail = "mail is sent" if Mailer in services else f"no mail is sent: {setup_hint(Mailer)}"
+        if SmtpMailer in services:
+            await services[SmtpMailer].check()
+        mail = "mail is sent" if SmtpMailer in services else f"no mail is sent: {setup_hint(SmtpMailer)}"
         return f"{describe_toolsets(ToolRegistry(REMOTE), services)}; {mail}"
 
 

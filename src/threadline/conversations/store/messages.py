@@ -114,12 +114,14 @@ WHERE e.conversation_id = :id AND e.turn = :turn AND e.message_type = 'edit'
                     AND later.correction_of = e.correction_of AND later.version > e.version)
 """  # noqa: S608 - both parts are written here
 """An edit is shown when its original was shown before; else the original has its wording."""
-_TAKEN = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step ORDER BY said_at, seq")  # noqa: S608 - as above
-_UNREAD = text(f"""
-SELECT * FROM ({_TAKEN_UP}) t
-WHERE NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
-ORDER BY said_at, seq
+_IS_UNREAD = """
+NOT EXISTS (SELECT FROM transcript_entries r WHERE r.conversation_id = :id AND r.key = 'u:' || t.message_id)
+"""
+_TAKEN = text(f"""
+SELECT * FROM ({_TAKEN_UP}) t WHERE t.step = :step OR t.step < :step AND {_IS_UNREAD} ORDER BY said_at, seq
 """)  # noqa: S608 - as above
+"""An earlier step may have been lost before it read anything."""
+_UNREAD = text(f"SELECT * FROM ({_TAKEN_UP}) t WHERE {_IS_UNREAD} ORDER BY said_at, seq")  # noqa: S608 - as above
 _UNUSED = text(f"""
 SELECT {_AS_IT_READS}, '' AS edit_of FROM conversation_messages m
 WHERE m.conversation_id = :id AND m.wants_turn AND (m.turn IS NULL OR m.turn > :turn) ORDER BY m.said_at, m.seq
@@ -282,7 +284,8 @@ class MessageStore:
     async def take_up(
         self, thread: Thread, turn: int, step: int, stays: Callable[[TurnMessage], bool] | None = None
     ) -> list[TurnMessage]:
-        """What a call of the model is to read first, in the order in which it was said.
+        """What a call of the model is to read first, in the order in which it was said. It includes what a lost step of
+        the turn was to read.
 
         Only the first try of a step takes up what is unused by then: a reply that an earlier try comes to in the end
         would else answer for messages that it has not seen.

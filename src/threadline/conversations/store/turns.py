@@ -283,9 +283,9 @@ class TurnStore:
         for _ in range(MAX_RESUMED_TURNS):
             texts = [*await self.texts(thread, turn), *texts]
             plan = plan or await self.plan(thread, turn)
-            if plan is None or not plan.route.resumes:
+            if plan is None or not plan.route.resumes_turn:
                 break
-            turn, plan = plan.route.resumes, None
+            turn, plan = plan.route.resumes_turn, None
         asked = [normalise_question(each) for each in texts]
         return asked if whole else [truncate_question(each) for each in asked]
 
