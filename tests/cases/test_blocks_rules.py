@@ -1,6 +1,7 @@
 """What a case says: no field is lost, no text too long, nobody mentioned by mistake, each audience reads its own."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from threadline.cases import blocks
 from threadline.cases.blocks import (
-    Findings,
     closing_text,
     escalated_text,
     findings_message,
@@ -17,35 +17,52 @@ from threadline.cases.blocks import (
     question_message,
     unmerged_fix_text,
 )
-from threadline.cases.model import NoticeKind, Reason, Severity
-from threadline.cases.outcome import StoredEvidence, StoredOutcome
+from threadline.cases.model import Action, CaseRecord, CaseStatus, NoticeKind, Reason, Severity
+from threadline.cases.outcome import TurnPost
 from threadline.slack.formatting import TEXT_LIMIT
+from threadline.slack.model import Thread
 
 BROADCAST = re.compile(r"<!|<@|(?<![\w.])@(?:channel|here|everyone|group)\b", re.IGNORECASE)
 URL = "https://github.com/acme/shop/pull/7"
 
-OUTCOME = StoredOutcome(
-    confidence=0.8,
-    summary="Files over 5 MB fail. cc <@U9>, <@U1>",
-    root_cause="The limit is read as bytes:\n```python\nif size < LIMIT:",
-    evidence=(StoredEvidence(file="app/up`load.py", line=42, note="the\ncomparison"),),
-    recommended_actions=("Read it as MB.", "Add a test."),
-)
+OUTCOME: dict[str, Any] = {
+    "confidence": 0.8,
+    "summary": "Files over 5 MB fail. cc <@U9>, <@U1>",
+    "root_cause": "The limit is read as bytes:\n```python\nif size < LIMIT:",
+    "evidence": [{"file": "app/up`load.py", "line": 42, "note": "the\ncomparison"}],
+    "recommended_actions": ["Read it as MB.", "Add a test."],
+}
 
 
 def found(
     title: str = "Uploads fail & <!channel> is told", components: tuple[str, ...] = ("upload", "api"), **changed: Any
-) -> Findings:
-    return Findings(
+) -> TurnPost:
+    case = CaseRecord(
         bug_id="BUG-12",
+        thread=Thread("T1", "C1", "1.0"),
+        reporter_id="U1",
         title=title,
         severity=Severity.S2,
-        components=components,
-        reporter_id="U1",
+        components=list(components),
+        status=CaseStatus.INVESTIGATING,
+        summary=None,
         turn=3,
+        questions=0,
+        escalations=0,
+        closings=0,
+        close_reason="",
+        cost_usd=1.0,
+        created_at=datetime.now(UTC),
+    )
+    return TurnPost(
+        action=Action.POST_FINDINGS,
+        result=OUTCOME | changed,
+        case=case,
+        turn=3,
+        failure="",
         cost_usd=0.417,
-        outcome=OUTCOME.model_copy(update=changed),
-        pull_request="https://code.example/pr/7?a=1&b=2",
+        fix_url="https://code.example/pr/7?a=1&b=2",
+        reporter_words="",
     )
 
 

@@ -12,7 +12,6 @@ from threadline.cases.model import (
     SUMMARY,
     TRANSITIONS,
     Action,
-    CaseNotFound,
     CaseStatus,
     Reason,
     Severity,
@@ -20,10 +19,10 @@ from threadline.cases.model import (
     case_owner,
 )
 from threadline.cases.store.case import CaseStore
-from threadline.cases.store.lists import CaseLists
+from threadline.cases.store.lists import CaseLists, OpenCase, OpenEscalation
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.errors import sqlstate
-from threadline.errors import ClaimLost, IllegalTransition
+from threadline.errors import ClaimLost, IllegalTransition, Permanent
 from threadline.investigator.store import TurnOutcome
 from threadline.threads.model import SenderType, ThreadOwner
 from threadline.threads.store import ThreadStore
@@ -122,7 +121,7 @@ async def asked_in_vain(scene: Scene) -> None:
 
 
 async def test_step_of_an_unknown_case_is_refused(scene: Scene) -> None:
-    with pytest.raises(CaseNotFound, match="BUG-1"):
+    with pytest.raises(Permanent, match="there is no case BUG-1"):
         await scene.become(CaseStatus.INVESTIGATING)
 
 
@@ -246,8 +245,8 @@ async def test_reopened_case_keeps_its_conversation_and_the_agents_memory(scene:
     reopened = await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
     assert reopened.bug_id == ended.bug_id
     async with scene.database.begin() as tx:
-        case = await CaseStore(tx).get("BUG-1")
-    assert (case.close_reason, case.resolved_at) == ("", None)
+        assert (await CaseStore(tx).get("BUG-1")).close_reason == ""
+    assert await scene.rows("SELECT 1 FROM cases WHERE resolved_at IS NOT NULL") == []
     assert (await scene.claim(2)).parent_session == memory != ""
     assert await scene.texts() == ["The cart total is wrong", "broken again"]
 
@@ -307,12 +306,33 @@ async def test_sla_event_is_recorded_once(scene: Scene) -> None:
         assert await CaseStore(tx).record_sla_event("BUG-1", 2, 1, kinds[0], 0)
 
 
+async def test_open_escalation_is_found_with_the_moment_when_people_were_called(scene: Scene) -> None:
+    await scene.opened()
+    await scene.turn(1, Action.ESCALATE, result={"severity": "S1"})
+    await scene.become(CaseStatus.ESCALATED, Reason.ESCALATED)
+    async with scene.database.begin() as tx:
+        assert await CaseLists(tx).open_escalations(0, 10) == [], "nobody was called yet"
+    await scene.rows(
+        "INSERT INTO posts (key, channel, claimed_at, lease_until, ts)"
+        " VALUES ('BUG-1:escalation:1', 'C9', 1700000010, 0, '1.0') RETURNING key"
+    )
+    for acknowledged in (False, True):
+        async with scene.database.begin() as tx:
+            [case] = await CaseLists(tx).open_cases(0, 10)
+            [found] = await CaseLists(tx).open_escalations(0, 10)
+        assert case == OpenCase(case.id, THREAD)
+        assert found == OpenEscalation(case.id, "BUG-1", 1, Severity.S1, 1_700_000_010.0, acknowledged)
+        await scene.flush(said(20, "I take it", by=SenderType.DEVELOPER))
+
+
 async def test_cases_are_listed(scene: Scene) -> None:
     await scene.opened()
     async with scene.database.begin() as tx:
         assert [case.bug_id for case in await CaseLists(tx).list(open_only=True)] == ["BUG-1"]
-        assert await CaseLists(tx).list(status=CaseStatus.RESOLVED) == []
-        assert await CaseLists(tx).list(reporter_id="somebody else") == []
+    await scene.end(Reason.OPERATOR_RESOLVED)
+    async with scene.database.begin() as tx:
+        assert await CaseLists(tx).list(open_only=True) == []
+        assert [case.status for case in await CaseLists(tx).list()] == [CaseStatus.RESOLVED]
 
 
 async def test_transactions_that_write_then_lock_a_case_do_not_deadlock(scene: Scene) -> None:

@@ -138,9 +138,10 @@ async def test_git_that_hangs_is_transient(place: Path, monkeypatch: pytest.Monk
         await Git().run("-c", "alias.hang=!sleep 300", "hang", git_dir=place)
 
 
-async def test_output_without_end_is_refused_and_not_kept(place: Path) -> None:
+async def test_output_without_end_is_refused_and_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_module, "MAX_OUTPUT", 1000)
     with pytest.raises(Permanent, match="more than 1000 bytes"):
-        await Git(max_output=1000).run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=place)
+        await Git().run("-c", "alias.flood=!yes | head -c 3000000", "flood", git_dir=place)
 
 
 async def test_output_beyond_the_bound_is_read_and_dropped() -> None:
@@ -156,9 +157,10 @@ def test_credentials_in_an_error_of_git_are_taken_out() -> None:
     assert git_module._reason(words, None) == "unable to access 'https://host/x.git/': no"
 
 
-async def test_missing_git_is_permanent(tmp_path: Path) -> None:
+async def test_missing_git_is_permanent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Permanent, match="install git"):
-        await Git({"PATH": str(tmp_path)}).init(tmp_path / "r.git")
+        await Git().init(tmp_path / "r.git")
 
 
 _FETCHING = """

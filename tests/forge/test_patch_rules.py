@@ -44,6 +44,7 @@ GITS = [
     "a/git~1/x",
     ".g\u200cit/x",
 ]
+HIDDEN = [".env", "web/.npmrc", ".vscode/tasks.json", ".pre-commit-config.yaml", ".\u200chusky/pre-commit"]
 OUTSIDE = ["../x", "a/../../x", "/etc/passwd", "a//b", "a\\b", "./x", "a\nb"]
 
 
@@ -52,7 +53,7 @@ def record(path: str, old: str = "100644", new: str = "100644") -> bytes:
     return f":{old} {new} {BLOB} {BLOB} M\0{path}\0".encode()
 
 
-@pytest.mark.parametrize("path", [*CI, *GITS, *OUTSIDE])
+@pytest.mark.parametrize("path", [*CI, *GITS, *HIDDEN, *OUTSIDE])
 def test_forbidden_path_is_refused(path: str) -> None:
     with pytest.raises(Permanent, match="the fix touches"):
         check_path(path)
@@ -112,7 +113,7 @@ def test_text_that_speaks_of_binary_patches_or_modes_is_accepted(words: str) -> 
     check_diff(change("x", old=words, new=words))
 
 
-@pytest.mark.parametrize("path", [*CI, *GITS, *OUTSIDE])
+@pytest.mark.parametrize("path", [*CI, *GITS, *HIDDEN, *OUTSIDE])
 def test_copy_of_a_forbidden_path_is_refused(path: str) -> None:
     check_sources(b"1\t1\tx\0" + b"0\t0\ta b\0")
     with pytest.raises(Permanent, match="the fix touches"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.forge.diffs import addition, change, deletion, rename
-from tests.forge.test_patch_rules import CI, GITS, OUTSIDE
+from tests.forge.test_patch_rules import CI, GITS, HIDDEN, OUTSIDE
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent
 from threadline.forge.git import Git
@@ -20,7 +20,7 @@ from threadline.forge.remotes import Remote
 
 IMPOSSIBLE = [".git/config", "a/.git", "a/.GIT/hooks/x", "a/git~1/x", ".g\u200cit/x", *OUTSIDE[:4], "./x"]
 """Paths that git itself refuses."""
-FORBIDDEN = [path for path in (*CI, *GITS, "a\\b") if path not in IMPOSSIBLE]
+FORBIDDEN = [path for path in (*CI, *GITS, *HIDDEN, "a\\b") if path not in IMPOSSIBLE]
 PLAIN = ["fine", "x", "a", "a b", "x b/x b/x", "src/cart.py", "caf\u00e9", "\udcff"]
 
 
@@ -113,6 +113,23 @@ async def test_forbidden_path_is_refused_however_it_is_touched(judged: Judged, p
         for diff in diffs:
             with pytest.raises(Permanent, match="the fix touches"):
                 await judged.tree(change("fine") + diff, base)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (".env", "only people may change hidden files"),
+        ("web/.npmrc", "only people may change hidden files"),
+        ("Jenkinsfile", "only people may change what CI runs"),
+        (".circleci/config.yml", "only people may change what CI runs"),
+    ],
+)
+async def test_hidden_or_ci_file_is_not_copied_to_an_ordinary_path(judged: Judged, path: str, why: str) -> None:
+    """The index shows the new file alone, whose path is an ordinary one."""
+    edited = change("x").partition("100644\n")[2].replace("a/x", f"a/{path}").replace("b/x", "b/notes.md")
+    for diff in (copy(path, "notes.md"), copy(path, "notes.md") + edited):
+        with pytest.raises(Permanent, match=f"the fix touches {path}: {why}"):
+            await judged.tree(change("fine") + diff)
 
 
 @pytest.mark.parametrize("path", IMPOSSIBLE)

@@ -27,7 +27,7 @@ async def test_pushed_branch_is_the_pull_request_of_a_plain_remote(
     opened = await plain.open(asked)
     commit = origin.git("rev-parse", "threadline/bug-12")
     assert opened == OpenedPullRequest(
-        "shop", f"{origin.path.as_uri()}#threadline/bug-12", None, "threadline/bug-12", commit
+        "shop", "threadline/bug-12", f"{origin.path.as_uri()}#threadline/bug-12", None, commit
     )
     assert origin.git("show", "threadline/bug-12:src/cart.py").endswith("return sum(items)")
     assert origin.git("diff", "--name-only", "main", "threadline/bug-12") == "src/cart.py"

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
-from claude_agent_sdk import InMemorySessionStore
+from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry
 
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import CaseLimits, ConversationPage, Entry, Service, WorkflowState
 from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
-from threadline.investigator.store import TurnClaim, TurnOutcome
+from threadline.investigator.session_store import TurnSessionStore
+from threadline.investigator.store import CaseReader, TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.models.script import ScriptTurn
@@ -62,9 +63,10 @@ def a_claim(**changes: Any) -> TurnClaim:
 
 
 @dataclass
-class MemoryCase:
+class MemoryCase(CaseReader):
     """The records of one case."""
 
+    bug_id: str = BUG
     entries: list[Entry] = field(default_factory=list)
     findings: list[dict[str, Any]] = field(default_factory=list)
     known_services: list[Service] = field(default_factory=list)
@@ -97,6 +99,20 @@ class MemoryCase:
 
     async def service(self, name: str) -> Service | None:
         return next((service for service in self.known_services if service.name == name), None)
+
+
+class MemorySessions(TurnSessionStore):
+    """Keeps the transcripts in memory."""
+
+    def __init__(self, memory: InMemorySessionStore) -> None:
+        self._memory = memory
+        self._failed, self._dropped = None, False
+
+    async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        await self._memory.append(key, entries)
+
+    async def _read(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        return await self._memory.load(key)
 
 
 @dataclass
@@ -134,7 +150,8 @@ class InvestigatorScene:
         held = replace(held, **claim)
         limits = CaseLimits(turn_timeout=timeout, max_questions=3)
         request = TurnRequest(BUG, number, 1, held.session_id, limits, unanswered)
-        return TurnInput(request, held, workspace or self.workspace, budget_usd, self.case, sessions or self.store)
+        kept = MemorySessions(sessions or self.store)
+        return TurnInput(request, held, workspace or self.workspace, budget_usd, self.case, kept)
 
     async def run(self, **changes: Any) -> TurnOutcome:
         """Run `turn(**changes)`."""

@@ -9,9 +9,9 @@ from claude_agent_sdk import ResultMessage
 
 from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Action, WorkflowState
+from threadline.errors import Permanent
 from threadline.investigator import runner
 from threadline.investigator.cli import CliSession
-from threadline.investigator.stream import TurnFailed
 from threadline_devstack.models.sandbox import ModelSandbox
 
 
@@ -110,7 +110,7 @@ async def test_question_about_what_a_developer_wrote_is_not_asked(bench: Investi
 
 async def test_second_invalid_answer_fails_for_good(bench: InvestigatorScene, answer: Answer, asked: list[str]) -> None:
     answer(action="resolved", summary=" ")
-    with pytest.raises(TurnFailed, match="resolved needs a summary"):
+    with pytest.raises(Permanent, match="resolved needs a summary"):
         await bench.run()
     assert len(asked) == 2
     assert bench.usage.cost_usd == pytest.approx(0.02)

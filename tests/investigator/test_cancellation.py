@@ -13,9 +13,9 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
+from threadline.errors import Transient
 from threadline.investigator import runner
 from threadline.investigator.store import TurnOutcome
-from threadline.investigator.stream import TurnInterrupted
 from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -102,7 +102,7 @@ async def test_turn_of_a_killed_process_may_be_tried_again(
     """Ctrl-C in a terminal reaches the CLI too; it then ends without a result and without an error."""
     running = await _hold(bench)
     os.kill(running_agents()[0], sent)
-    with pytest.raises(TurnInterrupted, match=told):
+    with pytest.raises(Transient, match=told):
         await running
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.errors import Permanent, Transient
-from threadline.investigator.stream import TurnFailed, TurnInterrupted
 from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -70,7 +69,7 @@ async def _thinks_for_ever_after_a_tool(turn: ScriptTurn) -> None:
 async def test_agent_is_stopped_at_its_limit_of_steps(bench: InvestigatorScene) -> None:
     bench.config = replace(bench.config, max_turns=4)
     bench.model.script(_calls_tools_for_ever)
-    with pytest.raises(TurnFailed, match="used up its steps"):
+    with pytest.raises(Permanent, match="used up its steps"):
         await bench.run()
     assert len(bench.model.log) == 4
     assert bench.usage.input_tokens > 0
@@ -78,13 +77,13 @@ async def test_agent_is_stopped_at_its_limit_of_steps(bench: InvestigatorScene) 
 
 async def test_agent_is_stopped_at_its_budget(bench: InvestigatorScene) -> None:
     bench.model.script(_calls_tools_for_ever)
-    with pytest.raises(TurnFailed, match="used up its budget"):
+    with pytest.raises(Permanent, match="used up its budget"):
         await bench.run(budget_usd=0.01)
 
 
 async def test_turn_that_takes_too_long_is_stopped_for_good(bench: InvestigatorScene) -> None:
     bench.model.script(_thinks_for_ever_after_a_tool)
-    with pytest.raises(TurnFailed, match="longer than 4 s"):
+    with pytest.raises(Permanent, match="longer than 4 s"):
         await bench.run(timeout=4.0)
     assert bench.usage.cost_usd > 0
     assert running_agents() == []
@@ -93,7 +92,7 @@ async def test_turn_that_takes_too_long_is_stopped_for_good(bench: InvestigatorS
 async def test_silent_agent_is_broken_off(bench: InvestigatorScene) -> None:
     bench.config = replace(bench.config, stale_after=2.0)
     bench.model.script(_thinks_for_ever)
-    with pytest.raises(TurnInterrupted, match="silent for 2 s"):
+    with pytest.raises(Transient, match="silent for 2 s"):
         await bench.run()
     assert running_agents() == []
 

@@ -15,13 +15,12 @@ from claude_agent_sdk import (
     SessionStoreEntry,
 )
 
+from tests.investigator.investigator_scene import MemorySessions
 from threadline.cases.outcome import Outcome, check_outcome, check_reporter_text, parse_outcome
-from threadline.investigator.session_store import TurnSessionStore
+from threadline.errors import Permanent, Transient
 from threadline.investigator.stream import (
     SessionNotFound,
     SessionUsage,
-    TurnFailed,
-    TurnInterrupted,
     TurnMonitor,
     classify,
     raise_for_result,
@@ -52,21 +51,21 @@ def _result(**fields: Any) -> ResultMessage:
 @pytest.mark.parametrize(
     ("fields", "reply", "kind"),
     [
-        ({"subtype": "error_max_turns"}, None, TurnFailed),
-        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, TurnInterrupted),
+        ({"subtype": "error_max_turns"}, None, Permanent),
+        ({"subtype": "error_during_execution", "terminal_reason": "aborted_tools"}, None, Transient),
         (
             {"subtype": "error_during_execution", "errors": ["No conversation found with session ID x"]},
             None,
             SessionNotFound,
         ),
-        ({"api_error_status": 400}, "unknown", TurnFailed),
-        ({"api_error_status": None}, "authentication_failed", TurnFailed),
-        ({"api_error_status": 408}, "server_error", TurnInterrupted),
-        ({"api_error_status": 429}, "rate_limit", TurnInterrupted),
-        ({"api_error_status": 500}, "server_error", TurnInterrupted),
-        ({"api_error_status": 529}, "server_error", TurnInterrupted),
-        ({"api_error_status": None}, "server_error", TurnInterrupted),
-        ({"api_error_status": None, "stop_reason": "refusal"}, "invalid_request", TurnFailed),
+        ({"api_error_status": 400}, "unknown", Permanent),
+        ({"api_error_status": None}, "authentication_failed", Permanent),
+        ({"api_error_status": 408}, "server_error", Transient),
+        ({"api_error_status": 429}, "rate_limit", Transient),
+        ({"api_error_status": 500}, "server_error", Transient),
+        ({"api_error_status": 529}, "server_error", Transient),
+        ({"api_error_status": None}, "server_error", Transient),
+        ({"api_error_status": None, "stop_reason": "refusal"}, "invalid_request", Permanent),
     ],
 )
 def test_failed_result_is_permanent_or_transient(
@@ -80,16 +79,16 @@ def test_failed_result_is_permanent_or_transient(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ProcessError("x", exit_code=-9), TurnInterrupted),
-        (ProcessError("x", exit_code=143), TurnInterrupted),
-        (ProcessError("x", exit_code=1), TurnFailed),
+        (ProcessError("x", exit_code=-9), Transient),
+        (ProcessError("x", exit_code=143), Transient),
+        (ProcessError("x", exit_code=1), Permanent),
         (ProcessError("No conversation found with session ID", exit_code=1), SessionNotFound),
-        (CLINotFoundError(), TurnFailed),
-        (CLIConnectionError("Failed to start Claude Code: argument list too long"), TurnFailed),
-        (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), TurnInterrupted),
-        (CLIJSONDecodeError("{", ValueError())  , TurnFailed),
-        (RuntimeError("SessionStore.load() for session x failed"), TurnInterrupted),
-        (Exception("Control request timeout: initialize"), TurnInterrupted),
+        (CLINotFoundError(), Permanent),
+        (CLIConnectionError("Failed to start Claude Code: argument list too long"), Permanent),
+        (CLIConnectionError("Cannot write to terminated process (exit code: -9)"), Transient),
+        (CLIJSONDecodeError("{", ValueError())  , Permanent),
+        (RuntimeError("SessionStore.load() for session x failed"), Transient),
+        (Exception("Control request timeout: initialize"), Transient),
     ],
 )  # fmt: skip
 def test_error_of_the_sdk_is_permanent_or_transient(error: Exception, kind: type[Exception]) -> None:
@@ -191,7 +190,7 @@ def _entry(kind: str) -> list[SessionStoreEntry]:
 
 
 async def test_append_that_succeeded_when_repeated_is_complete() -> None:
-    store_of_turn = TurnSessionStore(_Flaky(1))
+    store_of_turn = MemorySessions(_Flaky(1))
     with pytest.raises(ConnectionError):
         await store_of_turn.append(SESSION, _entry("a"))
     assert store_of_turn.incomplete
@@ -200,7 +199,7 @@ async def test_append_that_succeeded_when_repeated_is_complete() -> None:
 
 
 async def test_append_that_was_given_up_is_incomplete() -> None:
-    store_of_turn = TurnSessionStore(_Flaky(1))
+    store_of_turn = MemorySessions(_Flaky(1))
     with pytest.raises(ConnectionError):
         await store_of_turn.append(SESSION, _entry("a"))
     await store_of_turn.append(SESSION, _entry("b"))
@@ -210,6 +209,6 @@ async def test_append_that_was_given_up_is_incomplete() -> None:
 async def test_running_total_of_costs_is_not_loaded() -> None:
     store = InMemorySessionStore()
     await store.append(SESSION, [*_entry("user"), *_entry("cost-state")])
-    loaded = await TurnSessionStore(store).load(SESSION)
+    loaded = await MemorySessions(store).load(SESSION)
     assert loaded == _entry("user")
-    assert await TurnSessionStore(store).load({"project_key": "p", "session_id": "other"}) is None
+    assert await MemorySessions(store).load({"project_key": "p", "session_id": "other"}) is None

@@ -9,8 +9,9 @@ from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry
 
 from tests.investigator.investigator_scene import InvestigatorScene, running_agents
 from threadline.cases.model import Action, WorkflowState
+from threadline.errors import Permanent, Transient
 from threadline.investigator import prompt as prompts
-from threadline.investigator.stream import SessionUsage, TurnFailed, TurnInterrupted
+from threadline.investigator.stream import SessionUsage
 from threadline_devstack.models.request import RecordedResult
 from threadline_devstack.models.script import ScriptTurn
 
@@ -79,7 +80,7 @@ async def test_continuation_goes_on_from_a_copy_of_the_parent_session(
         "entries": bench.case.entries[1:],
     }
     bench.model.script(failing)
-    with pytest.raises(TurnInterrupted, match="HTTP 500"):
+    with pytest.raises(Transient, match="HTTP 500"):
         await bench.run(number=2, **later)
 
     bench.answers(summary="The second answer")
@@ -130,7 +131,7 @@ async def test_text_alone_is_no_answer(bench: InvestigatorScene) -> None:
         await turn.text_only("I think it is fixed.")
 
     bench.model.script(script)
-    with pytest.raises(TurnFailed, match="text alone"):
+    with pytest.raises(Permanent, match="text alone"):
         await bench.run()
 
 
@@ -181,7 +182,7 @@ class _BrokenStore(InMemorySessionStore):
 @pytest.mark.parametrize("taken", [0, 3])
 async def test_turn_without_a_stored_transcript_is_broken(bench: InvestigatorScene, taken: int) -> None:
     bench.answers()
-    with pytest.raises(TurnInterrupted, match="transcript could not be stored"):
+    with pytest.raises(Transient, match="transcript could not be stored"):
         await bench.run(sessions=_BrokenStore(taken))
 
 

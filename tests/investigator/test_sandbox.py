@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import claude_agent_sdk
 import psutil  # type: ignore[import-untyped]
 import pytest
 
@@ -93,9 +94,12 @@ def test_wrapper_of_a_worker_that_is_gone_does_not_start_the_cli(home: Sandbox) 
     assert done.stdout == ""
 
 
-def test_missing_cli_is_permanent(tmp_path: Path) -> None:
+def test_missing_cli_is_permanent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK was installed without its CLI, and there is none on the path."""
+    monkeypatch.setattr(claude_agent_sdk, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Permanent, match="CLI is missing"):
-        find_cli(tmp_path / "nowhere")
+        find_cli()
 
 
 def _seconds(command: list[str]) -> float:

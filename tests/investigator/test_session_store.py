@@ -14,7 +14,7 @@ from tests.support.postgres import Postgres
 from threadline.db.agent_role import agent_database as connected_agent
 from threadline.db.engine import Database
 from threadline.errors import ClaimLost
-from threadline.investigator.session_store import PostgresSessionStore
+from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.store import AgentStore, TurnClaim
 
 
@@ -26,7 +26,7 @@ def key(session_id: str, project: str = "here") -> SessionKey:
     return {"project_key": project, "session_id": session_id}
 
 
-class ClaimingStore(PostgresSessionStore):
+class ClaimingStore(TurnSessionStore):
     """Claims a turn anew for each session that it is to write, and keeps projects apart.
 
     The SDK's suite demands both of a store. The agents' worker must do neither.
@@ -72,15 +72,15 @@ async def test_session_is_found_from_any_folder_with_odd_characters(scene: Scene
     await scene.opened()
     claim = await scene.claim(1)
     odd = entry(uuid="a", text="nul \x00, half \ud800, é")
-    await PostgresSessionStore(agent_database, claim).append(key(claim.session_id), [odd])
-    resumed = PostgresSessionStore(agent_database, await scene.claim(1, attempt=2))
+    await TurnSessionStore(agent_database, claim).append(key(claim.session_id), [odd])
+    resumed = TurnSessionStore(agent_database, await scene.claim(1, attempt=2))
     assert await resumed.load(key(claim.session_id, "elsewhere")) == [odd]
 
 
 async def test_overtaken_attempt_appends_nothing(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store = PostgresSessionStore(agent_database, claim)
+    store = TurnSessionStore(agent_database, claim)
     await store.append(key(claim.session_id), [entry(uuid="a")])
     await scene.claim(1, attempt=2)
     with pytest.raises(ClaimLost):
@@ -90,7 +90,7 @@ async def test_overtaken_attempt_appends_nothing(scene: Scene, agent_database: D
 
 async def test_claim_writes_its_own_session_alone(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
-    store = PostgresSessionStore(agent_database, await scene.claim(1))
+    store = TurnSessionStore(agent_database, await scene.claim(1))
     with pytest.raises(ClaimLost):
         await store.append(key("another"), [entry()])
 
@@ -98,7 +98,7 @@ async def test_claim_writes_its_own_session_alone(scene: Scene, agent_database: 
 async def test_repeated_entries_are_stored_once_and_batches_stay_whole(scene: Scene, agent_database: Database) -> None:
     await scene.opened()
     claim = await scene.claim(1)
-    store, where = PostgresSessionStore(agent_database, claim), key(claim.session_id)
+    store, where = TurnSessionStore(agent_database, claim), key(claim.session_id)
     batches = [[entry(uuid=f"{batch}-{place}") for place in range(5)] for batch in range(12)]
     await asyncio.gather(*(store.append(where, batch) for batch in batches * 2))
     loaded = await store.load(where)

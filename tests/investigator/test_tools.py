@@ -10,9 +10,10 @@ import pytest
 from tests.investigator.investigator_scene import InvestigatorScene
 from threadline.cases.model import Service
 from threadline.errors import Permanent, Transient
+from threadline.investigator import tools
 from threadline.investigator.fences import parts_in
 from threadline.investigator.queries import Loki, QueryResult, ReadOnlyQueries
-from threadline.investigator.tools import LARGEST_RESULT, ToolLimits, case_tools
+from threadline.investigator.tools import LARGEST_RESULT, case_tools
 from threadline_devstack.models.sandbox import ModelSandbox
 
 
@@ -49,11 +50,10 @@ async def _use(
     *,
     queries: ReadOnlyQueries | None = None,
     logs: Loki | None = None,
-    seconds: float = 20.0,
     **given: Any,
 ) -> tuple[str, bool]:
-    tools = {t.name: t for t in case_tools("BUG-12", bench.case, queries, logs, ToolLimits(seconds, seconds))}
-    answer = await tools[tool].handler(given)
+    found = {t.name: t for t in case_tools(bench.case, queries, logs)}
+    answer = await found[tool].handler(given)
     return answer["content"][0]["text"], answer["is_error"]
 
 
@@ -116,19 +116,20 @@ async def test_large_answers_are_cut_and_say_so(bench: InvestigatorScene) -> Non
 
 
 async def test_unknown_source_is_refused_with_the_known_ones(bench: InvestigatorScene) -> None:
-    text, is_error = await _use(bench, "query_database", queries=Source(), source="x", sql="select 1", limit=1)
+    queries = ReadOnlyQueries({"shop": "postgresql://127.0.0.1:1/shop"}, views=(), own=())
+    text, is_error = await _use(bench, "query_database", queries=queries, source="x", sql="select 1", limit=1)
     assert is_error
     assert "shop" in text
 
 
 def test_tools_without_their_port_do_not_exist(bench: InvestigatorScene) -> None:
-    names = {tool.name for tool in case_tools("BUG-12", bench.case, None, None, ToolLimits())}
+    names = {tool.name for tool in case_tools(bench.case, None, None)}
     assert not {"query_database", "search_logs"} & names
 
 
 def test_only_recording_is_marked_as_writing(bench: InvestigatorScene) -> None:
-    tools = case_tools("BUG-12", bench.case, Source(), Lines(), ToolLimits())
-    assert [t.name for t in tools if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
+    found = case_tools(bench.case, Source(), Lines())
+    assert [t.name for t in found if t.annotations and not t.annotations.read_only_hint] == ["record_finding"]
 
 
 @pytest.mark.parametrize(
@@ -149,13 +150,15 @@ async def test_model_is_told_of_a_failure_without_the_text_of_an_unforeseen_one(
     assert "hunter2" not in text
 
 
-async def test_port_that_hangs_is_given_up(bench: InvestigatorScene) -> None:
+async def test_port_that_hangs_is_given_up(bench: InvestigatorScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "QUERIES_TIMEOUT", 0.05)
+
     class Hanging(Lines):
         async def search(self, query: str, minutes: int, limit: int) -> Sequence[str]:
             await asyncio.Event().wait()
             return []
 
-    text, is_error = await _use(bench, "search_logs", logs=Hanging(), seconds=0.05, query="x", minutes=1, limit=1)
+    text, is_error = await _use(bench, "search_logs", logs=Hanging(), query="x", minutes=1, limit=1)
     assert is_error
     assert "within 0.05 s" in text
 

@@ -16,7 +16,6 @@ from threadline.cases.store.messages import CaseMessageStore
 from threadline.errors import ClaimLost, Permanent, Transient
 from threadline.investigator.runner import TurnInput
 from threadline.investigator.store import AgentStore, TurnClaim, TurnOutcome
-from threadline.investigator.stream import TurnInterrupted
 from threadline.investigator.workspace import Workspace, Workspaces
 from threadline.slack.model import FileRef
 from threadline.threads.model import IncomingMessage, SenderType
@@ -90,7 +89,7 @@ async def test_broken_attempt_is_charged_and_the_next_has_the_same_batch(
     turns: TurnScene, agent: ScriptedAgent
 ) -> None:
     def breaks(_: TurnInput) -> dict[str, Any]:
-        raise TurnInterrupted("The model's API did not answer: the turn is tried again.")
+        raise Transient("The model's API did not answer: the turn is tried again.")
 
     agent.play, agent.cost = breaks, 0.5
     await _open(turns)

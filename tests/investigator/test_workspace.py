@@ -12,6 +12,7 @@ import pytest
 from tests.support.git_repository import GitRepository
 from threadline.errors import Permanent, Transient
 from threadline.forge.pull_requests import FixRequest, PullRequests
+from threadline.investigator import workspace as workspace_module
 from threadline.investigator.store import AttachedFile
 from threadline.investigator.workspace import Workspaces
 
@@ -39,8 +40,9 @@ def shop(tmp_path: Path) -> GitRepository:
 
 
 @pytest.fixture
-def workspaces(tmp_path: Path, shop: GitRepository) -> Workspaces:
-    return Workspaces(tmp_path / "work", [str(shop.path)], open_wait=0.2, remove_wait=0.2)
+def workspaces(tmp_path: Path, shop: GitRepository, monkeypatch: pytest.MonkeyPatch) -> Workspaces:
+    monkeypatch.setattr(workspace_module, "OPEN_WAIT", 0.2)
+    return Workspaces(tmp_path / "work", [str(shop.path)])
 
 
 def tree(path: Path) -> list[str]:
@@ -202,7 +204,7 @@ async def test_second_attempt_waits_and_is_refused_for_now(workspaces: Workspace
 
 
 async def test_second_attempt_starts_as_soon_as_the_first_is_cancelled(tmp_path: Path, shop: GitRepository) -> None:
-    workspaces = Workspaces(tmp_path / "work", [str(shop.path)], open_wait=20)
+    workspaces = Workspaces(tmp_path / "work", [str(shop.path)])
     inside = asyncio.Event()
 
     async def first() -> None:

@@ -99,20 +99,10 @@ MUTANTS: list[Mutant] = [
     Mutant(
         name="claim: an attempt that was overtaken is not told so when it renews",
         file="threadline/investigator/store.py",
-        before=(
-            "        async with self._database.connect() as connection:\n"
-            "            await connection.exec_driver_sql(\n"
-            '                "SELECT agent_renew_lease($1, $2, $3, $4)", '
-            "(claim.bug_id, claim.turn, claim.token, lease_s)\n"
-            "            )\n"
-        ),
+        before='        await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n',
         after=(
             "        try:\n"
-            "            async with self._database.connect() as connection:\n"
-            "                await connection.exec_driver_sql(\n"
-            '                    "SELECT agent_renew_lease($1, $2, $3, $4)", '
-            "(claim.bug_id, claim.turn, claim.token, lease_s)\n"
-            "                )\n"
+            '            await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)\n'
             "        except ClaimLost:\n"
             "            return\n"
         ),

@@ -123,6 +123,13 @@ MUTANTS: list[Mutant] = [
         ("tests/forge/test_patches.py::test_other_than_a_plain_change_of_text_is_refused[another name of a rename]",),
     ),
     Mutant(
+        "patches: a hidden or CI file may be copied to an ordinary path",
+        "threadline/forge/pull_requests.py",
+        "        patches.check_sources(sources)\n",
+        "",
+        ("tests/forge/test_patches.py::test_hidden_or_ci_file_is_not_copied_to_an_ordinary_path",),
+    ),
+    Mutant(
         "patches: git makes any number of copies of big files before anybody counts them",
         "threadline/forge/pull_requests.py",
         "        patches.check_size(size)\n",

@@ -22,12 +22,13 @@ from threadline.cases.model import (
     Action,
     BugState,
     CaseLimits,
+    CaseRecord,
     TurnEnded,
     bug_workflow_id,
     sla_workflow_id,
 )
 from threadline.cases.posts import CaseChannels
-from threadline.cases.store.case import CaseRecord, CaseStore
+from threadline.cases.store.case import CaseStore
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.sweep import OpenConversations

@@ -15,9 +15,9 @@ from threadline.cases.contract import (
     StatusChange,
     TurnRef,
 )
-from threadline.cases.model import Action, CaseLimits, CaseSnapshot, CaseStatus, Reason, Settled
+from threadline.cases.model import Action, CaseLimits, CaseRecord, CaseSnapshot, CaseStatus, Reason, Settled
 from threadline.cases.posts import LiveCasePostActivities
-from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists
 from threadline.cases.store.messages import CaseMessageStore, PendingFile
 from threadline.db.engine import Database
@@ -32,21 +32,6 @@ from threadline.threads.message_table import log_quarantined, redact_message
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 
 _log = structlog.get_logger(__name__)
-
-
-async def set_status(database: Database, change: StatusChange) -> CaseSnapshot:
-    """A step that the status no longer allows is not taken: the snapshot says where the case is."""
-    try:
-        async with database.begin() as tx:
-            snapshot = await CaseStore(tx).transition(
-                change.bug_id, change.to, change.reason, actor=change.actor, wait_until=change.wait_until
-            )
-    except IllegalTransition as error:
-        _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
-        async with database.begin() as tx:
-            return await CaseStore(tx).snapshot(change.bug_id)
-    _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
-    return snapshot
 
 
 class LiveCaseActivities(CaseActivities):
@@ -72,11 +57,9 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def open_case(self, thread: Thread) -> OpenedCase:
         async with self._database.begin() as tx:
-            snapshot = await CaseStore(tx).snapshot_of(thread)
-            closing_unposted = snapshot.status is CaseStatus.RESOLVED and await CaseLists(tx).closing_is_unposted(
-                snapshot.bug_id
-            )
-            return OpenedCase(snapshot, self._limits, closing_unposted)
+            case = await CaseStore(tx).snapshot_of(thread)
+            ended = case.status is CaseStatus.RESOLVED
+            return OpenedCase(case, self._limits, ended and await CaseLists(tx).closing_is_unposted(case.bug_id))
 
     @activity.defn
     async def flush_messages(self, request: FlushRequest) -> CaseSnapshot:
@@ -90,7 +73,18 @@ class LiveCaseActivities(CaseActivities):
 
     @activity.defn
     async def update_status(self, change: StatusChange) -> CaseSnapshot:
-        return await set_status(self._database, change)
+        """A step that the status no longer allows is not taken: the snapshot says where the case is."""
+        try:
+            async with self._database.begin() as tx:
+                snapshot = await CaseStore(tx).transition(
+                    change.bug_id, change.to, change.reason, wait_until=change.wait_until
+                )
+        except IllegalTransition as error:
+            _log.warning("status_change_refused", case=change.bug_id, reason=str(error))
+            async with self._database.begin() as tx:
+                return await CaseStore(tx).snapshot(change.bug_id)
+        _log.info("status_changed", case=change.bug_id, status=change.to, reason=change.reason)
+        return snapshot
 
     @activity.defn
     async def save_investigation_result(self, request: SettleRequest) -> Settled:
@@ -105,9 +99,13 @@ class LiveCaseActivities(CaseActivities):
 
     async def _post_settled(self, settled: Settled, turn: TurnRef, then: StatusChange) -> Settled:
         """Post the findings in this activity, which saves one; while Slack does not take them, it is tried again."""
+        info = activity.info()
+        late = (info.started_time - info.scheduled_time).total_seconds()
+        if then.wait_until:  # a wait begins when there is something to answer: Slack may have been away for a day
+            then = replace(then, wait_until=then.wait_until + max(0.0, late))
         try:
             await self._posts.post_findings(turn)
-            return replace(settled, case=await set_status(self._database, _from_now(then)), posted=True)
+            return replace(settled, case=await self.update_status(then), posted=True)
         except Transient:
             raise
         except Exception as error:  # noqa: BLE001 - the turn is settled, and the workflow posts in a step of its own
@@ -117,7 +115,7 @@ class LiveCaseActivities(CaseActivities):
     @activity.defn
     async def end_case(self, request: EndRequest) -> CaseSnapshot:
         async with self._database.begin() as tx:
-            snapshot = await CaseStore(tx).end(request.bug_id, request.reason, actor=request.actor)
+            snapshot = await CaseStore(tx).end(request.bug_id, request.reason)
         _log.info("case_ended", case=request.bug_id, status=snapshot.status, reason=request.reason)
         return snapshot
 
@@ -140,20 +138,16 @@ class LiveCaseActivities(CaseActivities):
         )
 
     @activity.defn
-    async def fetch_attachments(self, bug_id: str) -> int:
+    async def fetch_attachments(self, bug_id: str) -> None:
         """A file that cannot be had is noted with the reason, which the agent reads instead of it."""
         async with self._database.begin() as tx:
             pending = await CaseMessageStore(tx).pending_files(bug_id)
         for file in pending:
             await self._fetch(file)
         async with self._database.begin() as tx:
-            missing, readable = (
-                await CaseMessageStore(tx).pending_files(bug_id),
-                await CaseMessageStore(tx).readable_files(bug_id),
-            )
+            missing = await CaseMessageStore(tx).pending_files(bug_id)
         if missing:
             raise Transient(f"{len(missing)} attachments of {bug_id} could not be fetched yet.")
-        return readable
 
     async def _fetch(self, file: PendingFile) -> None:
         """One file; what stands in its way for now keeps no other from being fetched, and counts at last."""
@@ -178,10 +172,8 @@ class LiveCaseActivities(CaseActivities):
                 return await CaseStore(tx).snapshot(turn.bug_id)
         opened = await self._pull_requests.open(_request(case, record))
         async with self._database.begin() as tx:
-            snapshot = await CaseStore(tx).save_pull_request(
-                turn.bug_id,
-                PullRequest(opened.repository, opened.branch, opened.url, opened.number, opened.commit, turn.turn),
-            )
+            request = PullRequest(**vars(opened), turn=turn.turn)
+            snapshot = await CaseStore(tx).save_pull_request(turn.bug_id, request)
         try:
             await self._posts.post_pull_request(case, turn.turn, opened.url)
         except Permanent as error:  # the pull request is there all the same, and is shown with the next findings
@@ -196,23 +188,16 @@ class LiveCaseActivities(CaseActivities):
             snapshot = await CaseStore(tx).snapshot(bug_id)
         if known is None or known.state != "open":
             return snapshot
-        opened = OpenedPullRequest(known.repository, known.url, known.number, known.branch, known.commit)
+        opened = OpenedPullRequest(known.repository, known.branch, known.url, known.number, known.commit)
         state = await self._pull_requests.state(opened)
         if state == "open":
             return snapshot
-        settled = PullRequest(**{**vars(known), "state": "merged" if state == "merged" else "closed"})
+        settled = replace(known, state="merged" if state == "merged" else "closed")
         async with self._database.begin() as tx:
             snapshot = await CaseStore(tx).save_pull_request(bug_id, settled)
             if state == "merged" and snapshot.status is not CaseStatus.RESOLVED:
                 snapshot = await CaseStore(tx).end(bug_id, Reason.FIX_MERGED)
         return snapshot
-
-
-def _from_now(change: StatusChange) -> StatusChange:
-    """A wait begins when there is something to answer: posting may have taken Slack's outage of a day."""
-    info = activity.info()
-    late = (info.started_time - info.scheduled_time).total_seconds()
-    return replace(change, wait_until=change.wait_until + max(0.0, late)) if change.wait_until else change
 
 
 def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
@@ -224,16 +209,9 @@ def _request(case: CaseRecord, record: TurnRecord) -> FixRequest:
             f"a fix may change one repository, and this one changes {where}: ask for one repository at a time"
         )
     [(repository, diff)] = changed.items()
-    body = "\n\n".join(
-        filter(
-            None,
-            (
-                record.outcome.summary,
-                record.outcome.root_cause,
-                f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere.",
-            ),
-        )
-    )
+    outcome = record.outcome
+    review = f"Proposed by an agent for {case.bug_id}. Please review it before it is run anywhere."
+    body = "\n\n".join(filter(None, (outcome.summary, outcome.root_cause, review)))
     return FixRequest(
         bug_id=case.bug_id,
         repository=repository,

@@ -1,10 +1,7 @@
 """What a case says in Slack: findings, the question, and short texts, one function for each occasion. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from threadline.cases.model import NoticeKind, Reason, Severity, SlaEventKind
-from threadline.cases.outcome import StoredOutcome
+from threadline.cases.model import NoticeKind, Reason, SlaEventKind
+from threadline.cases.outcome import TurnPost
 from threadline.privacy.redaction import redact
 from threadline.slack.formatting import (
     PART_LIMIT,
@@ -46,28 +43,13 @@ SUMMARY_ROOT = "Findings follow in this thread. Answer here at any time: your me
 """Under the headline of a case's thread in the summaries channel."""
 
 
-@dataclass(frozen=True)
-class Findings:
-    """A turn's findings, with what the case says around them; `reporter_id` is mentioned."""
-
-    bug_id: str
-    title: str
-    severity: Severity
-    components: Sequence[str]
-    reporter_id: str
-    turn: int
-    cost_usd: float
-    outcome: StoredOutcome
-    pull_request: str | None = None
-
-
-def findings_message(found: Findings) -> tuple[Rendered, ...]:
+def findings_message(found: TurnPost) -> tuple[Rendered, ...]:
     """A headline, the agent's text in as many parts as it needs, and a last line with turn, cost and pull request."""
     parts = split_markdown(_findings_text(found), PART_LIMIT)
-    title = redact(found.title)
+    title = redact(found.case.title)
     return tuple(
         Rendered(
-            text=fallback_text(f"{found.bug_id}: {title}{_part_of(number, len(parts))}", part),
+            text=fallback_text(f"{found.case.bug_id}: {title}{_part_of(number, len(parts))}", part),
             blocks=(
                 *((_findings_head(found, title),) if number == 1 else ()),
                 markdown(part),
@@ -152,15 +134,15 @@ def fix_proposed_text(bug_id: str) -> str:
     return f"I have proposed a fix for **{bug_id}** to the developers. I will post the outcome here."
 
 
-def _findings_head(found: Findings, title: str) -> Block:
-    facts = [f"Severity {found.severity}", f"confidence {found.outcome.confidence:.0%}"]
-    if found.components:
-        facts.append("components " + one_line(redact(", ".join(found.components))))
-    headline = f"*{escape(found.bug_id)}: {one_line(title)}*"
-    return section(f"{headline}\n{' · '.join(facts)} · reported by {mention(found.reporter_id)}")
+def _findings_head(found: TurnPost, title: str) -> Block:
+    facts = [f"Severity {found.case.severity}", f"confidence {found.outcome.confidence:.0%}"]
+    if found.case.components:
+        facts.append("components " + one_line(redact(", ".join(found.case.components))))
+    headline = f"*{escape(found.case.bug_id)}: {one_line(title)}*"
+    return section(f"{headline}\n{' · '.join(facts)} · reported by {mention(found.case.reporter_id)}")
 
 
-def _findings_text(found: Findings) -> str:
+def _findings_text(found: TurnPost) -> str:
     outcome = found.outcome
     evidence = [f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}" for item in outcome.evidence]
     actions = [f"{number}. {action.strip()}" for number, action in enumerate(outcome.recommended_actions, start=1)]
@@ -172,13 +154,13 @@ def _findings_text(found: Findings) -> str:
     )
     written = [f"## {name}\n\n{text.strip() + open_fence(text.strip())[1]}" for name, text in sections if text.strip()]
     body = redact("\n\n".join(written)) or "The turn ended without a text."
-    return escape_mentions(body, (found.reporter_id,))
+    return escape_mentions(body, (found.case.reporter_id,))
 
 
-def _findings_foot(found: Findings) -> Block:
+def _findings_foot(found: TurnPost) -> Block:
     words = [f"Turn {found.turn}", f"${found.cost_usd:.2f}"]
-    if found.pull_request:
-        words.append(link(found.pull_request, "Pull request"))
+    if found.fix_url:
+        words.append(link(found.fix_url, "Pull request"))
     return context(" · ".join(words))
 
 

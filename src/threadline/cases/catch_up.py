@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 
 from threadline.cases.store.case import CaseStore, open_threads_query
-from threadline.cases.store.messages import CaseMessageStore
+from threadline.cases.store.messages import MESSAGES
 from threadline.db.engine import Query, Transaction
 from threadline.slack.history import RawMessage
 from threadline.threads.catch_up_store import CatchUpThread
@@ -32,18 +32,16 @@ class CaseThreads(ThreadSource):
         self, tx: Transaction, thread: CatchUpThread, ids: Collection[str]
     ) -> dict[str, StoredMessage]:
         bug_id = await self._bug_id(tx, thread)
-        return await CaseMessageStore(tx).find_messages(bug_id, ids) if bug_id else {}
+        return await MESSAGES.find(tx, bug_id, ids) if bug_id else {}
 
     async def messages_between(
         self, tx: Transaction, thread: CatchUpThread, oldest: Decimal, latest: Decimal
     ) -> list[StoredMessage]:
         bug_id = await self._bug_id(tx, thread)
-        if not bug_id:
-            return []
-        return await CaseMessageStore(tx).messages_between(bug_id, thread.team, thread.channel, oldest, latest)
+        return await MESSAGES.between(tx, bug_id, thread.team, thread.channel, oldest, latest) if bug_id else []
 
     async def stored_ids(self, tx: Transaction, ids: Collection[str]) -> set[str]:
-        return await CaseMessageStore(tx).stored_ids(ids)
+        return await MESSAGES.stored_ids(tx, ids)
 
     async def _bug_id(self, tx: Transaction, thread: CatchUpThread) -> str:
         return await CaseStore(tx).bug_id(thread.owner.thread) if thread.owner else ""

@@ -89,7 +89,6 @@ class StatusChange:
     bug_id: str
     to: CaseStatus
     reason: Reason
-    actor: str = "threadline"
     wait_until: float = 0.0
 
 
@@ -115,8 +114,8 @@ class TurnRequest:
 class SettleRequest:
     """Settle a turn: whatever runs for it loses its claim, and what it has committed is taken over.
 
-    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `then` findings
-    without a fix are posted in the same breath, and the case takes that step.
+    With `failure` (a sentence for people) a turn that has no outcome is settled as an escalation. With `post_then`
+    findings without a fix are posted in the same breath, and the case takes that step.
     """
 
     bug_id: str
@@ -131,7 +130,6 @@ class EndRequest:
 
     bug_id: str
     reason: Reason
-    actor: str = "threadline"
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,8 @@ class CaseActivities(ABC):
     @activity_options(FETCH_FILES)
     @activity.defn
     @abstractmethod
-    async def fetch_attachments(self, bug_id: str) -> int:
-        """Download what was attached and is not stored yet; returns how many files are readable."""
+    async def fetch_attachments(self, bug_id: str) -> None:
+        """Download what was attached and is not stored yet."""
 
     @activity_options(FORGE)
     @activity.defn

@@ -26,10 +26,6 @@ def case_owner(report: Thread, kind: str) -> ThreadOwner:
     return ThreadOwner(bug_workflow_id(report), kind)
 
 
-class CaseNotFound(Permanent):
-    """No case has this `bug_id`, or none belongs to this thread."""
-
-
 class WorkflowState(StrEnum):
     """What the workflow of a case is doing; the values are shown in Temporal's UI and to the agent."""
 
@@ -216,6 +212,27 @@ class CaseSnapshot:
     """The case has its summary thread."""
     unanswered: bool = False
     """The last question timed out and the reporter has written nothing since: the next turn may not ask again."""
+
+
+@dataclass(frozen=True)
+class CaseRecord:
+    """A case as people are shown it. `summary`: its thread in the summaries channel."""
+
+    bug_id: str
+    thread: Thread
+    reporter_id: str
+    title: str
+    severity: Severity
+    components: list[str]
+    status: CaseStatus
+    summary: Thread | None
+    turn: int
+    questions: int
+    escalations: int
+    closings: int
+    close_reason: str
+    cost_usd: float
+    created_at: datetime
 
 
 @dataclass(frozen=True)

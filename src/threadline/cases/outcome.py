@@ -1,6 +1,7 @@
 """The answer that ends a turn, written for two audiences, and the rules it must keep beyond its schema."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from pydantic import (
 )
 
 from threadline.cases import audience
-from threadline.cases.model import Action, Severity
+from threadline.cases.model import Action, CaseRecord, Severity
 
 _TOLD = (Action.ESCALATE, Action.RESOLVED)
 """What changes the reporter's case is told to them with a reason."""
@@ -92,6 +93,39 @@ class StoredOutcome(_Stored):
             return validate(value)
         except ValidationError:
             return cls.model_fields[str(info.field_name)].default
+
+
+@dataclass(frozen=True)
+class AnsweredTurn:
+    """What a turn was answered with; `result` is the JSON of its `Outcome`."""
+
+    action: Action | None
+    result: Mapping[str, Any]
+
+    @property
+    def outcome(self) -> StoredOutcome:
+        return StoredOutcome.model_validate(self.result)
+
+
+@dataclass(frozen=True)
+class TurnPost(AnsweredTurn):
+    """What a turn's posts are made of.
+
+    `fix_url`: of the case's pull request; `reporter_words`: all that the reporter has written, with the names of what
+    they attached.
+    """
+
+    case: CaseRecord
+    turn: int
+    failure: str
+    cost_usd: float
+    fix_url: str | None
+    reporter_words: str
+
+    @property
+    def reporter_text(self) -> str:
+        """What the reporter may read of the turn; may be empty."""
+        return audience.reporter_text(self.result, self.reporter_words)
 
 
 @cache

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 import structlog
 from temporalio import activity
 
-from threadline.cases import audience, blocks
-from threadline.cases.blocks import Findings
+from threadline.cases import blocks
 from threadline.cases.contract import CasePostActivities, CaseReactions, Escalation, Notice, SlaNotice, TurnRef
 from threadline.cases.model import (
     DEFAULT_TARGETS,
     ESCALATION,
     SUMMARY,
     Action,
+    CaseRecord,
     CaseStatus,
     NoticeKind,
     Reason,
@@ -26,7 +26,8 @@ from threadline.cases.model import (
     SlaTarget,
     case_owner,
 )
-from threadline.cases.store.case import CaseRecord, CaseStore, TurnPost
+from threadline.cases.outcome import TurnPost
+from threadline.cases.store.case import CaseStore
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.db.engine import Database, Transaction
 from threadline.errors import Permanent
@@ -36,6 +37,8 @@ from threadline.slack.formatting import Rendered
 from threadline.slack.model import Thread
 from threadline.threads.outbox import Outbox, Post, add_reactions
 from threadline.threads.store import PostStore
+
+_FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _log = structlog.get_logger(__name__)
 
@@ -112,7 +115,7 @@ class LiveCasePostActivities(CasePostActivities):
             raise Permanent(
                 f"{turn.bug_id} has no thread in the summaries channel yet: its first message could not be posted."
             )
-        outcome, rendered = told.outcome, blocks.findings_message(_findings(told))
+        outcome, rendered = told.outcome, blocks.findings_message(told)
         words = f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
         await self._post(told.case, summary, f"turn:{turn.turn}:findings", rendered, kind="findings", words=words)
         if told.action is Action.POST_FINDINGS:  # an escalation and an end have posts of their own
@@ -128,7 +131,7 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def _tell_reporter(self, told: TurnPost) -> None:
         """What the reporter may read of a turn. The findings stand, also when their thread cannot be written to."""
-        if not (words := audience.reporter_text(told.result, told.reporter_words)):
+        if not (words := told.reporter_text):
             return
         case, turn, rendered = told.case, told.turn, formatting.notice(words)
         try:
@@ -157,18 +160,14 @@ class LiveCasePostActivities(CasePostActivities):
             mentions=tuple(self._channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
-        await self._open_escalation(case, number, root)
-        words = blocks.escalated_text(case.bug_id, audience.reporter_text(told.result, told.reporter_words))
-        await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
-        return Escalation(case.bug_id, number, self._channels.targets[case.severity], len(self._channels.tiers))
-
-    async def _open_escalation(self, case: CaseRecord, number: int, root: tuple[Rendered, ...]) -> None:
-        """An escalation has a thread of its own, or the case's summary thread when both share a channel."""
         key, channel = f"{case.bug_id}:escalation:{number}", self._channels.escalations
-        if case.summary and case.summary.channel == channel:
+        if case.summary and case.summary.channel == channel:  # the channel is shared: no thread of its own
             await self._outbox.publish(Post(key, channel, case.summary.ts, root))
         else:
             await self._outbox.publish(Post(key, channel, None, root, case_owner(case.thread, ESCALATION)))
+        words = blocks.escalated_text(case.bug_id, told.reporter_text)
+        await self._post(case, case.thread, f"escalation:{number}:told", formatting.notice(words))
+        return Escalation(case.bug_id, number, self._channels.targets[case.severity], len(self._channels.tiers))
 
     @activity.defn
     async def report_sla_event(self, notice: SlaNotice) -> bool:
@@ -197,18 +196,17 @@ class LiveCasePostActivities(CasePostActivities):
     @activity.defn
     async def post_closing(self, bug_id: str) -> None:
         async with self._database.begin() as tx:
-            store, conversation = CaseStore(tx), CaseMessageStore(tx)
+            store = CaseStore(tx)
             case = await store.get(bug_id)
             if not case.close_reason:
                 return  # reopened meanwhile
             fix = await store.pull_request(bug_id)
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
-                turn = await store.turn(bug_id, case.turn)
-                said = await conversation.reporter_words(bug_id)
-                why, told = turn.outcome.summary, audience.reporter_text(turn.result, said)
+                turn = await store.for_post(bug_id, case.turn)
+                why, told = turn.outcome.summary, turn.reporter_text
             elif case.close_reason == Reason.OPERATOR_RESOLVED:
-                why = told = await conversation.last_close(bug_id)
+                why = told = await CaseMessageStore(tx).last_close(bug_id)
         reason = Reason(case.close_reason)
         left = (blocks.unmerged_fix_text(), blocks.unmerged_fix_text(fix.url)) if fix else ("", "")
         refusals: list[Permanent] = []
@@ -263,21 +261,3 @@ class LiveCasePostActivities(CasePostActivities):
         post = Post(f"{case.bug_id}:{key}", thread.channel, thread.ts, rendered, on_posted=record if words else None)
         await self._outbox.publish(post)
         _log.info("message_posted", case=case.bug_id, key=post.key)
-
-
-_FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
-
-
-def _findings(told: TurnPost) -> Findings:
-    case = told.case
-    return Findings(
-        bug_id=case.bug_id,
-        title=case.title,
-        severity=case.severity,
-        components=case.components,
-        reporter_id=case.reporter_id,
-        turn=told.turn,
-        cost_usd=told.cost_usd,
-        outcome=told.outcome,
-        pull_request=told.fix_url,
-    )

@@ -1,4 +1,4 @@
-"""The tables of bug cases. Checks, defaults and triggers are in `alembic/`."""
+"""The tables of bug cases, of the agent's turns, findings and sessions. Checks and triggers are in `alembic/`."""
 
 from sqlalchemy import (
     ARRAY,
@@ -8,6 +8,7 @@ from sqlalchemy import (
     Computed,
     Double,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -159,4 +160,51 @@ services = Table(
     metadata,
     Column("name", TEXT, primary_key=True),
     *(required(name, TEXT) for name in ("description", "owner", "channel", "repository")),
+)
+
+findings = Table(
+    "findings",
+    metadata,
+    identity(),
+    _case(),
+    required("turn", Integer()),
+    *(required(name, TEXT) for name in ("title", "detail", "file")),
+    required("line", Integer()),
+    required("severity", TEXT),
+    required("created_at", MOMENT),
+    UniqueConstraint("bug_id", "turn", "title", "file", "line"),
+)
+
+agent_sessions = Table(
+    "agent_sessions",
+    metadata,
+    Column("project_key", TEXT, primary_key=True),
+    Column("session_id", TEXT, primary_key=True),
+    Column("subpath", TEXT, primary_key=True),
+    required("modified_at", MOMENT),
+)
+
+agent_session_entries = Table(
+    "agent_session_entries",
+    metadata,
+    identity(),
+    *(required(name, TEXT) for name in ("project_key", "session_id", "subpath")),
+    Column("uuid", TEXT),
+    required("entry", TEXT),
+    ForeignKeyConstraint(
+        ["project_key", "session_id", "subpath"],
+        ["agent_sessions.project_key", "agent_sessions.session_id", "agent_sessions.subpath"],
+        name="agent_session_entries_project_key_session_id_subpath_fkey",
+        ondelete="CASCADE",
+    ),
+    Index(
+        "agent_session_entries_uuid_idx",
+        "project_key",
+        "session_id",
+        "subpath",
+        "uuid",
+        unique=True,
+        postgresql_where=text("uuid IS NOT NULL"),
+    ),
+    Index("agent_session_entries_order_idx", "project_key", "session_id", "subpath", "id"),
 )

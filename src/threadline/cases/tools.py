@@ -1,16 +1,15 @@
 """Bug cases, looked up from any thread: developers read the findings, everybody else what a reporter may know."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from threadline.cases import audience
-from threadline.cases.model import Action, CaseNotFound, CaseReaders, CaseStatus, Severity
+from threadline.cases.model import Action, CaseReaders, CaseStatus
+from threadline.cases.outcome import AnsweredTurn
 from threadline.cases.report import parse_bug_report
-from threadline.cases.store.lists import CardSource, CardTurn, CaseLists
+from threadline.cases.store.lists import CardSource, CaseLists
+from threadline.errors import Permanent
 from threadline.tools.context import ToolContext
 from threadline.tools.model import RecordGroup, ToolResult
 from threadline.tools.registry import tool
@@ -20,33 +19,6 @@ MOST = 20
 
 
 Wanted = Annotated[str | None, Field(max_length=300)]
-
-
-@dataclass(frozen=True)
-class CaseCard:
-    """What may be told of a case where somebody asks about it.
-
-    `told`: what its reporter was told or asked last, empty when nothing was; `link`: of the thread it was reported in.
-    What is for developers (`components`, `findings`, `pull_request`) is empty where others read as well.
-    """
-
-    bug_id: str
-    title: str
-    status: CaseStatus
-    severity: Severity
-    opened_at: datetime
-    status_since: datetime
-    link: str
-    told: str = ""
-    components: Sequence[str] = ()
-    findings: str = ""
-    pull_request: str = ""
-
-    def record(self) -> dict[str, Any]:
-        """Only what there is to tell; moments in ISO 8601 with their zone."""
-        told = {name: value for name, value in vars(self).items() if value}
-        moments = {name: told[name].isoformat(timespec="minutes") for name in ("opened_at", "status_since")}
-        return {**told, **moments}
 
 
 @tool(
@@ -70,7 +42,7 @@ async def search(
         open_only=open_only and status is not CaseStatus.RESOLVED,
         limit=MOST + 1,
     )
-    cards = [_card(context, each).record() for each in found[:MOST]]
+    cards = [_card(context, each) for each in found[:MOST]]
     more = len(found) > MOST
     counted = f"{'more than ' if more else ''}{len(cards)} case{'' if len(cards) == 1 else 's'}"
     return ToolResult(
@@ -93,39 +65,43 @@ async def get(
     number = bug_id.strip().upper()
     found = await CaseLists(context.tx).for_cards(context.team, [number])
     if not found:
-        raise CaseNotFound(f"there is no case {number}; search for it by its words")
-    case = _card(context, found[0])
+        raise Permanent(f"there is no case {number}; search for it by its words")
+    card = _card(context, found[0])
     return ToolResult(
-        data=case.record(),
-        display_text=f"{case.bug_id} ({case.title}) is {case.status.replace('_', ' ')}, severity {case.severity}.",
-        structured=(RecordGroup("cases", (case.record(),)),),
+        data=card,
+        display_text=f"{number} ({card['title']}) is {card['status'].replace('_', ' ')}, severity {card['severity']}.",
+        structured=(RecordGroup("cases", (card,)),),
     )
 
 
 TOOLS = [search, get]
 
 
-def _card(context: ToolContext, source: CardSource) -> CaseCard:
+def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
+    """What may be told of a case where somebody asks about it, without what is empty.
+
+    `told` is what its reporter was told or asked last, `link` leads to the thread it was reported in. What is for
+    developers (`components`, `findings`, `pull_request`) is missing where others read as well.
+    """
     case, turns, readers = source.case, source.turns, context.services[CaseReaders]
-    card = CaseCard(
-        bug_id=case.bug_id,
-        title=_title_for_everybody(source),
-        status=case.status,
-        severity=case.severity,
-        opened_at=case.created_at,
-        status_since=source.status_since,
-        link=readers.link(case.thread),
-        told=next(filter(None, (_told(turn, source.reporter_words) for turn in turns)), ""),
-    )
-    if context.channel not in readers.developers:
-        return card
-    return replace(
-        card,
-        title=case.title,
-        components=case.components,
-        findings=next(filter(None, (turn.outcome.summary for turn in turns)), ""),
-        pull_request=source.pull_request,
-    )
+    card: dict[str, Any] = {
+        "bug_id": case.bug_id,
+        "title": _title_for_everybody(source),
+        "status": case.status,
+        "severity": case.severity,
+        "opened_at": case.created_at.isoformat(timespec="minutes"),
+        "status_since": source.status_since.isoformat(timespec="minutes"),
+        "link": readers.link(case.thread),
+        "told": next(filter(None, (_told(turn, source.reporter_words) for turn in turns)), ""),
+    }
+    if context.channel in readers.developers:
+        card |= {
+            "title": case.title,
+            "components": case.components,
+            "findings": next(filter(None, (turn.outcome.summary for turn in turns)), ""),
+            "pull_request": source.pull_request,
+        }
+    return {name: value for name, value in card.items() if value}
 
 
 def _title_for_everybody(source: CardSource) -> str:
@@ -137,7 +113,7 @@ def _title_for_everybody(source: CardSource) -> str:
     return parse_bug_report(source.report).title
 
 
-def _told(turn: CardTurn, reporter_words: str) -> str:
+def _told(turn: AnsweredTurn, reporter_words: str) -> str:
     """What the reporter was asked or told at the end of a turn."""
     if turn.action is Action.ASK_REPORTER:
         return turn.outcome.clarification_question.strip()

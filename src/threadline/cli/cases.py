@@ -85,7 +85,7 @@ async def resolve_case(database: "Database", bug_id: str, reason: str) -> None:
     """Ask the case's workflow to end it: like everything else, that is a signal.
 
     Raises:
-        CaseNotFound: there is no such case.
+        Permanent: there is no such case.
         Transient: Temporal did not take it.
     """
     from threadline.cases.contract import case_start

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from threadline.cases.model import Entry
-    from threadline.cases.store.case import CaseRecord, PullRequest, TurnRecord
+    from threadline.cases.model import CaseRecord, Entry
+    from threadline.cases.store.case import PullRequest, TurnRecord
     from threadline.cases.store.lists import Transition
     from threadline.threads.store import QuarantinedMessage
 

@@ -75,18 +75,11 @@ class Output:
 
 
 class Git:
-    """Git as a child process with an environment of our choosing.
+    """Git as a child process; of this process's environment it gets the path, proxies and certificates alone."""
 
-    Args:
-        environment: where `PATH`, proxies and certificates come from; this process's own when left out.
-        max_output: bytes of standard output after which a command counts as failed.
-    """
-
-    def __init__(self, environment: Mapping[str, str] | None = None, *, max_output: int = MAX_OUTPUT) -> None:
-        given = os.environ if environment is None else environment
-        self._environment = {name: given[name] for name in _PASSED if name in given} | _OWN
+    def __init__(self) -> None:
+        self._environment = {name: os.environ[name] for name in _PASSED if name in os.environ} | _OWN
         self._tie = _tie(self._environment.get("PATH"))
-        self._max_output = max_output
 
     async def init(self, git_dir: Path) -> None:
         """Make (or keep) a bare repository of ours, whose attributes outrank those of its content."""
@@ -119,7 +112,7 @@ class Git:
             failure: the sentence of a failure, in which `{reason}` is replaced by git's own words.
 
         Raises:
-            Permanent: git refused, or printed more than `max_output` bytes.
+            Permanent: git refused, or printed more than `MAX_OUTPUT` bytes.
             Transient: the network or a lock was in the way, or time ran out.
         """
         sentence = failure or f"git {_command_of(arguments)} failed: {{reason}}"
@@ -140,8 +133,8 @@ class Git:
             raise Transient(sentence.replace("{reason}", f"git did not end within {seconds:.0f} s")) from exc
         except FileNotFoundError as exc:
             raise Permanent(sentence.replace("{reason}", f"git could not be started ({exc}); install git")) from exc
-        if len(stdout) > self._max_output:
-            raise Permanent(sentence.replace("{reason}", f"git printed more than {self._max_output} bytes"))
+        if len(stdout) > MAX_OUTPUT:
+            raise Permanent(sentence.replace("{reason}", f"git printed more than {MAX_OUTPUT} bytes"))
         if code not in accept:
             reason = _reason(stderr, remote) or f"exit code {code}"
             raise (Transient if _PASSING.search(reason) else Permanent)(sentence.replace("{reason}", reason))
@@ -162,7 +155,7 @@ class Git:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - we asked for pipes
         try:
             _, stdout, stderr = await asyncio.gather(
-                _feed(process.stdin, stdin), _read(process.stdout, self._max_output + 1), _read(process.stderr, 65_536)
+                _feed(process.stdin, stdin), _read(process.stdout, MAX_OUTPUT + 1), _read(process.stderr, 65_536)
             )
             return await process.wait(), stdout, stderr
         except BaseException:

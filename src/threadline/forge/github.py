@@ -201,16 +201,13 @@ class GitHub:
             return Transient(f"GitHub failed or is overloaded (HTTP {status}).", retry_after=_pause(headers, False))
         if status == 422 and "already exists" in text:
             return Transient("GitHub knows the pull request, and does not list it yet.", retry_after=5)
-        return Permanent(self._refused(status, _quote(text), about))
-
-    def _refused(self, status: int, said: str, about: str) -> str:
-        if status == 401:
-            return f"GitHub does not accept the token: set a new one in {self._advice.token}."
-        if status == 403:
-            return f"GitHub does not allow it: {said or self._advice.right}"
-        if status == 404:
-            return f"{about} was not found at GitHub, or the token may not see it: check {self._advice.repository}."
-        return f"GitHub refused it (HTTP {status}). {said}".strip()
+        said, advice = _quote(text), self._advice
+        reasons = {
+            401: f"GitHub does not accept the token: set a new one in {advice.token}.",
+            403: f"GitHub does not allow it: {said or advice.right}",
+            404: f"{about} was not found at GitHub, or the token may not see it: check {advice.repository}.",
+        }
+        return Permanent(reasons.get(status) or f"GitHub refused it (HTTP {status}). {said}".strip())
 
 
 def _place(pull: Any) -> tuple[str, int]:

@@ -56,9 +56,9 @@ class OpenedPullRequest:
     """A pull request; `number` is missing where the pushed branch is all there is."""
 
     repository: str
+    branch: str
     url: str
     number: int | None
-    branch: str
     commit: str
 
 
@@ -102,11 +102,11 @@ class PullRequests:
             commit = await clone.commit(request.base, tree, tips, _message(request))
             await clone.push(branch, commit, tips)
         if self._github is None or not self._is_github(remote):
-            return OpenedPullRequest(request.repository, f"{remote.link}#{branch}", None, branch, commit)
+            return OpenedPullRequest(request.repository, branch, f"{remote.link}#{branch}", None, commit)
         url, number = await self._github.ensure_draft(
             remote.slug, branch, commit, tips.default_name, _title(request), request.body
         )
-        return OpenedPullRequest(request.repository, url, number, branch, commit)
+        return OpenedPullRequest(request.repository, branch, url, number, commit)
 
     async def state(self, opened: OpenedPullRequest) -> RemoteState:
         """What became of a pull request.

@@ -14,13 +14,13 @@ from threadline.cases.contract import AgentActivities, TurnRequest
 from threadline.cases.model import Action, TurnEnded
 from threadline.db.engine import Database
 from threadline.errors import ClaimLost, Permanent, Transient
-from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.runner import Investigator, TurnInput
-from threadline.investigator.session_store import PostgresSessionStore
+from threadline.investigator.session_store import TurnSessionStore
 from threadline.investigator.store import AgentStore, AttachedFile, CaseReader, TurnClaim, TurnOutcome
 from threadline.investigator.stream import SessionUsage
-from threadline.investigator.workspace import Workspace, Workspaces
+from threadline.investigator.workspace import Workspaces
 from threadline.privacy.redaction import redact, redact_value
+from threadline.threads.activity import run_to_end
 
 LEASE = 30.0
 """Seconds for which a claim holds without being renewed. A worker that cannot renew it stops its agent by then."""
@@ -90,28 +90,20 @@ class LiveAgentActivities(AgentActivities):
         if budget <= 0:
             limit = request.limits.case_budget_usd
             raise Permanent(f"The case has used up its budget of ${limit:.2f} (THREADLINE_CASE_BUDGET_USD).")
-        records, sessions = CaseReader(self._database, claim), PostgresSessionStore(self._database, claim)
+        records, sessions = CaseReader(self._database, claim), TurnSessionStore(self._database, claim)
         async with self._workspaces.open(claim.bug_id, claim.base, claim.diffs, attached) as workspace:
             usage = SessionUsage()
             try:
                 turn = TurnInput(request, claim, workspace.path, budget, records, sessions)
-                outcome = await self._finished(claim, workspace, await self._investigator.run(turn, usage))
+                outcome = await self._investigator.run(turn, usage)
+                diffs = await workspace.diff() if claim.may_fix else dict(claim.diffs)
+                result, has_fix = redact_value(outcome.result), diffs != dict(claim.diffs)
+                outcome = replace(outcome, result=result, diffs=diffs, base=workspace.base, has_fix=has_fix)
                 await self._store.finish(claim, replace(outcome, **vars(usage)))
             except BaseException as error:
                 await run_to_end(self._record_failure(claim, usage, error))
                 raise
         return TurnEnded(cast("Action", outcome.action), usage.cost_usd)
-
-    async def _finished(self, claim: TurnClaim, workspace: Workspace, outcome: TurnOutcome) -> TurnOutcome:
-        """The outcome as it is stored: without secrets, and with the changes to the code."""
-        diffs = await workspace.diff() if claim.may_fix else dict(claim.diffs)
-        return replace(
-            outcome,
-            result=redact_value(outcome.result),
-            diffs=diffs,
-            base=workspace.base,
-            has_fix=diffs != dict(claim.diffs),
-        )
 
     async def _record_failure(self, claim: TurnClaim, usage: SessionUsage, error: BaseException) -> None:
         """Count what an attempt without an outcome has cost, whatever ended it: the budget of the case must hold.

@@ -6,11 +6,12 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, MirrorErrorMessage, ResultMessage
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, MirrorErrorMessage, ResultMessage
 
-from threadline.investigator.cancellation import run_to_end
+from threadline.errors import Permanent, Transient
 from threadline.investigator.sandbox import Sandbox
-from threadline.investigator.stream import TurnFailed, TurnInterrupted, TurnMonitor, classify
+from threadline.investigator.stream import TurnMonitor, classify
+from threadline.threads.activity import run_to_end
 
 INTERRUPT_GRACE = 0.4
 """Seconds that an interrupted CLI has to report its costs, and then to leave, before it is killed."""
@@ -37,7 +38,7 @@ class CliSession:
         """Start the process.
 
         Raises:
-            TurnFailed, TurnInterrupted, SessionNotFound
+            Permanent, Transient, SessionNotFound
         """
         with self._classified():
             await self._client.connect()
@@ -47,22 +48,17 @@ class CliSession:
         """Send one prompt and follow the stream to its result, which may tell of a failure.
 
         Raises:
-            TurnFailed, TurnInterrupted, SessionNotFound: when there is no result.
+            Permanent, Transient, SessionNotFound: when there is no result.
         """
         with self._classified():
-            last = await self._follow(prompt)
-        if isinstance(last, ResultMessage):
-            return last
-        what = "transcript could not be stored" if isinstance(last, MirrorErrorMessage) else "process gave no result"
-        raise TurnInterrupted(f"The agent's {what}: the turn is tried again.")
-
-    async def _follow(self, prompt: str) -> Message | None:
-        await self._client.query(prompt)
-        async for message in self._client.receive_response():
-            self._monitor.observe(message)
-            if isinstance(message, ResultMessage | MirrorErrorMessage):
-                return message
-        return None
+            await self._client.query(prompt)
+            async for message in self._client.receive_response():
+                self._monitor.observe(message)
+                if isinstance(message, ResultMessage):
+                    return message
+                if isinstance(message, MirrorErrorMessage):
+                    raise Transient("The agent's transcript could not be stored: the turn is tried again.")
+        raise Transient("The agent's process gave no result: the turn is tried again.")
 
     @contextmanager
     def _classified(self) -> Iterator[None]:
@@ -83,8 +79,8 @@ class CliSession:
             stale_after: seconds without any message after which the process counts as stuck.
 
         Raises:
-            TurnFailed: it took longer than `timeout`.
-            TurnInterrupted: it was silent for `stale_after`.
+            Permanent: it took longer than `timeout`.
+            Transient: it was silent for `stale_after`.
             asyncio.CancelledError: when cancelled, within a second, after the process has ended.
         """
         talking = asyncio.create_task(talk)
@@ -100,9 +96,9 @@ class CliSession:
             stale = self._monitor.last_sign + stale_after
             now = time.monotonic()
             if now >= deadline:
-                raise TurnFailed(f"The turn took longer than {timeout:.0f} s: look at the case yourself.")
+                raise Permanent(f"The turn took longer than {timeout:.0f} s: look at the case yourself.")
             if now >= stale:
-                raise TurnInterrupted(f"The agent was silent for {stale_after:.0f} s: the turn is tried again.")
+                raise Transient(f"The agent was silent for {stale_after:.0f} s: the turn is tried again.")
             await asyncio.wait({talking}, timeout=min(deadline, stale) - now)
 
     async def _end(self, talking: asyncio.Task[Any]) -> None:

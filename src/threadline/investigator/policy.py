@@ -1,7 +1,7 @@
 """What the agent may touch: a hook is asked before every tool call and confines it to the workspace."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, HookMatcher
 
@@ -91,22 +91,12 @@ class WorkspacePolicy:
         try:
             granted = self.decide(call["tool_name"], call["tool_input"])
         except ToolRefused as refusal:
-            return {
-                "hookSpecificOutput": {
-                    "hookEventName": "PreToolUse",
-                    "permissionDecision": "deny",
-                    "permissionDecisionReason": str(refusal),
-                }
-            }
-        if granted is None:
-            return {}
-        return {
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "allow",
-                "updatedInput": granted,
-            }
-        }
+            return _decision({"permissionDecision": "deny", "permissionDecisionReason": str(refusal)})
+        return {} if granted is None else _decision({"permissionDecision": "allow", "updatedInput": granted})
+
+
+def _decision(decided: dict[str, Any]) -> HookJSONOutput:
+    return cast("HookJSONOutput", {"hookSpecificOutput": {"hookEventName": "PreToolUse", **decided}})
 
 
 def _refuse_git(path: str, components: tuple[str, ...]) -> None:

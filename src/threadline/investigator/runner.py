@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -18,22 +17,21 @@ from threadline.cases.outcome import (
     parse_outcome,
     withhold_question,
 )
+from threadline.errors import Permanent, Transient
 from threadline.investigator import prompt as prompts
 from threadline.investigator.cli import CliSession
 from threadline.investigator.policy import WorkspacePolicy
 from threadline.investigator.queries import Loki, ReadOnlyQueries
 from threadline.investigator.sandbox import Sandbox, find_cli
-from threadline.investigator.session_store import PostgresSessionStore, TurnSessionStore
-from threadline.investigator.store import TurnClaim, TurnOutcome
+from threadline.investigator.session_store import TurnSessionStore
+from threadline.investigator.store import CaseReader, TurnClaim, TurnOutcome
 from threadline.investigator.stream import (
     SessionNotFound,
     SessionUsage,
-    TurnFailed,
-    TurnInterrupted,
     TurnMonitor,
     raise_for_result,
 )
-from threadline.investigator.tools import SERVER, CaseRecords, ToolLimits, case_tools
+from threadline.investigator.tools import SERVER, case_tools
 from threadline.investigator.workspace import ATTACHMENTS
 from threadline.threads.model import SenderType
 
@@ -51,24 +49,16 @@ class InvestigatorConfig:
         model: the model's full name; prices are looked up by it.
         api_key: for the model's API.
         base_url: where that API is, if not at its usual address.
-        cli_path: the CLI, if not the one inside the SDK's wheel.
         max_turns: replies of the model in one turn of the case.
         stale_after: seconds without a sign of life after which a turn is interrupted. Keep it above the limits of a
             tool and of a request.
-        request_timeout: seconds for one request to the API.
-        tool_limits: seconds for one call of a tool.
-        env: further variables for the CLI, such as a proxy's; no other variable of this process reaches it.
     """
 
     model: str
     api_key: str = field(repr=False)
     base_url: str | None = None
-    cli_path: Path | None = None
     max_turns: int = 60
     stale_after: float = 300.0
-    request_timeout: float = 240.0
-    tool_limits: ToolLimits = field(default_factory=ToolLimits)
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,8 +72,8 @@ class TurnInput:
     claim: TurnClaim
     workspace: Path
     budget_usd: float
-    records: CaseRecords
-    sessions: SessionStore | PostgresSessionStore
+    records: CaseReader
+    sessions: TurnSessionStore
 
     @property
     def may_ask(self) -> bool:
@@ -117,8 +107,8 @@ class Investigator:
             the outcome without its changes to the code, which lie in the workspace.
 
         Raises:
-            TurnFailed: another attempt cannot help (a `Permanent`).
-            TurnInterrupted: another attempt, with a new `session_id`, may help (a `Transient`).
+            Permanent: another attempt cannot help.
+            Transient: another attempt, with a new `session_id`, may help.
             asyncio.CancelledError: within a second of being cancelled, with no process left.
         """
         if parent := turn.claim.parent_session:
@@ -130,11 +120,10 @@ class Investigator:
 
     async def _run(self, turn: TurnInput, usage: SessionUsage, parent: str | None) -> TurnOutcome:
         started = time.monotonic()
-        sandbox = Sandbox(find_cli(self._config.cli_path), self._environment())
+        sandbox = Sandbox(find_cli(), self._environment())
         try:
             monitor = TurnMonitor([self._config.api_key], usage)
-            store = TurnSessionStore(turn.sessions)
-            session = CliSession(self._options(turn, sandbox, monitor, store, parent), sandbox, monitor)
+            session = CliSession(self._options(turn, sandbox, monitor, parent), sandbox, monitor)
             outcome = await session.run(
                 _converse(session, monitor, turn, forgotten=turn.claim.turn > 1 and parent is None),
                 timeout=turn.request.limits.turn_timeout,
@@ -142,8 +131,8 @@ class Investigator:
             )
         finally:
             sandbox.remove()
-        if store.incomplete:
-            raise TurnInterrupted("The agent's transcript could not be stored: the turn is tried again.")
+        if turn.sessions.incomplete:
+            raise Transient("The agent's transcript could not be stored: the turn is tried again.")
         return TurnOutcome(
             action=outcome.action,
             result=outcome.model_dump(mode="json"),
@@ -154,10 +143,9 @@ class Investigator:
     def _environment(self) -> dict[str, str]:
         config = self._config
         return {
-            **config.env,
             **({"ANTHROPIC_BASE_URL": config.base_url} if config.base_url else {}),
             "ANTHROPIC_API_KEY": config.api_key,
-            "API_TIMEOUT_MS": f"{config.request_timeout * 1000:.0f}",
+            "API_TIMEOUT_MS": "240000",
             "MCP_TOOL_TIMEOUT": "60000",
             "CLAUDE_CODE_MAX_RETRIES": "2",  # the workflow retries: ten retries here hold a slot for three minutes
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -165,10 +153,10 @@ class Investigator:
         }
 
     def _options(
-        self, turn: TurnInput, sandbox: Sandbox, monitor: TurnMonitor, store: TurnSessionStore, parent: str | None
+        self, turn: TurnInput, sandbox: Sandbox, monitor: TurnMonitor, parent: str | None
     ) -> ClaudeAgentOptions:
         policy = WorkspacePolicy(turn.workspace, may_fix=turn.claim.may_fix)
-        tools = case_tools(turn.claim.bug_id, turn.records, self._queries, self._logs, self._config.tool_limits)
+        tools = case_tools(turn.records, self._queries, self._logs)
         return ClaudeAgentOptions(
             cli_path=sandbox.launcher,
             cwd=turn.workspace,
@@ -189,7 +177,7 @@ class Investigator:
             max_budget_usd=turn.budget_usd * BUDGET_SLACK,
             max_buffer_size=LARGEST_LINE,
             include_partial_messages=True,
-            session_store=cast("SessionStore", store),  # the SDK takes what has append and load
+            session_store=cast("SessionStore", turn.sessions),  # the SDK takes what has append and load
             session_store_flush="eager",
             session_id=turn.claim.session_id,
             resume=parent,
@@ -214,13 +202,10 @@ async def _converse(session: CliSession, monitor: TurnMonitor, turn: TurnInput, 
             if not problems and not (prompt and leaks):
                 return withhold_question(outcome) if leaks else outcome
             problems += leaks
-    raise TurnFailed(f"The agent's answer cannot be used: {monitor.detail(' '.join(problems))}")
+    raise Permanent(f"The agent's answer cannot be used: {monitor.detail(' '.join(problems))}")
 
 
 def _known_to_reporter(turn: TurnInput) -> str:
     """What the reporter wrote in this batch, and the names of what was attached."""
-    attached = turn.workspace / ATTACHMENTS
-    names = [path.name for path in attached.iterdir()] if attached.is_dir() else []
-    return "\n".join(
-        [*(entry.text for entry in turn.claim.entries if entry.sender_type == SenderType.REPORTER), *names]
-    )
+    written = [entry.text for entry in turn.claim.entries if entry.sender_type == SenderType.REPORTER]
+    return "\n".join([*written, *(path.name for path in (turn.workspace / ATTACHMENTS).iterdir())])

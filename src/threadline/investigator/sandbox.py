@@ -89,15 +89,15 @@ class Sandbox:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def find_cli(given: Path | None) -> Path:
-    """The CLI to run: the given one, else the one inside the SDK's wheel, else `claude` on the PATH.
+def find_cli() -> Path:
+    """The CLI to run: the one inside the SDK's wheel, else `claude` on the PATH.
 
     Raises:
         Permanent: when there is none.
     """
     bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
-    found = given or (bundled if bundled.is_file() else None) or shutil.which("claude")
-    if found is None or not Path(found).is_file():
+    found = bundled if bundled.is_file() else shutil.which("claude")
+    if found is None:
         raise Permanent(
             "The agent's CLI is missing: install claude-agent-sdk from a wheel for this platform, or set its path."
         )

@@ -3,7 +3,7 @@
 import json
 from typing import cast
 
-from claude_agent_sdk import SessionKey, SessionStore, SessionStoreEntry
+from claude_agent_sdk import SessionKey, SessionStoreEntry
 
 from threadline.db.engine import Database
 from threadline.db.values import storable
@@ -13,17 +13,25 @@ PROJECT = "threadline"
 """Stands for every project key of the SDK: those name a folder, and would bind a session to one machine's paths."""
 
 
-class PostgresSessionStore:
-    """The transcripts as one claim may write them.
+class TurnSessionStore:
+    """The transcripts as one turn may write them; remembers what could not be stored.
 
     Entries are kept only for the claim's own session and while the claim is held: an attempt that was overtaken fails
-    to append, and so ends. It has the two methods that the SDK needs, and passes
-    `claude_agent_sdk.testing.run_session_store_conformance`.
+    to append, and so ends. The SDK retries a failed append and then goes on without it, and a failure after the turn's
+    result is told to nobody. A turn whose transcript has a hole cannot be resumed, so it must not count as done.
+
+    It has the two methods that the SDK needs, and passes `claude_agent_sdk.testing.run_session_store_conformance`.
     """
 
     def __init__(self, database: Database, claim: TurnClaim) -> None:
         self._database = database
         self._claim = claim
+        self._failed: list[SessionStoreEntry] | None = None
+        self._dropped = False
+
+    @property
+    def incomplete(self) -> bool:
+        return self._dropped or self._failed is not None
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Keep a batch whole and in order; an entry whose `uuid` is there already is not kept again.
@@ -31,6 +39,21 @@ class PostgresSessionStore:
         Raises:
             ClaimLost: the turn is held by another attempt.
         """
+        if self._failed is not None and entries != self._failed:  # no retry of the failed ones: they were given up
+            self._dropped = True
+        self._failed = entries
+        await self._write(key, entries)
+        self._failed = None
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """All entries in the order in which they were appended; None when there never was one.
+
+        Without the running total of costs: with it, a resumed turn reports what the whole session has cost.
+        """
+        entries = await self._read(key)
+        return entries and [entry for entry in entries if entry.get("type") != "cost-state"]
+
+    async def _write(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         if not entries:
             return
         held = (self._claim.bug_id, self._claim.turn, self._claim.token)
@@ -42,8 +65,7 @@ class PostgresSessionStore:
                 (*held, PROJECT, key["session_id"], key.get("subpath", ""), uuids, lines),
             )
 
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries in the order in which they were appended; None when there never was one."""
+    async def _read(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         async with self._database.connect() as connection:
             rows = await connection.exec_driver_sql(
                 "SELECT entry FROM agent_transcripts"
@@ -51,32 +73,3 @@ class PostgresSessionStore:
                 (PROJECT, key["session_id"], key.get("subpath", "")),
             )
             return [cast("SessionStoreEntry", json.loads(entry)) for entry in rows.scalars()] or None
-
-
-class TurnSessionStore:
-    """The session store of one turn: passes on to `store`, and remembers what could not be stored.
-
-    The SDK retries a failed append and then goes on without it, and a failure after the turn's result is told to
-    nobody. A turn whose transcript has a hole cannot be resumed, so it must not count as done.
-    """
-
-    def __init__(self, store: SessionStore | PostgresSessionStore) -> None:
-        self._store = store
-        self._failed: list[SessionStoreEntry] | None = None
-        self._dropped = False
-
-    @property
-    def incomplete(self) -> bool:
-        return self._dropped or self._failed is not None
-
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        if self._failed is not None and entries != self._failed:  # no retry of the failed ones: they were given up
-            self._dropped = True
-        self._failed = entries
-        await self._store.append(key, entries)
-        self._failed = None
-
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """Without the running total of costs: with it, a resumed turn reports what the whole session has cost."""
-        entries = await self._store.load(key)
-        return entries and [entry for entry in entries if entry.get("type") != "cost-state"]

@@ -10,7 +10,6 @@ from typing import Any
 
 from threadline.cases.model import (
     Action,
-    CaseNotFound,
     ConversationPage,
     Entry,
     Service,
@@ -33,6 +32,10 @@ _PAGE = """
 SELECT * FROM agent_conversations
 WHERE bug_id = $1 AND message_type <> 'edit' AND (said_at, id) > ($2, $3)
 ORDER BY said_at, id LIMIT $4
+"""
+_ATTACHMENTS = """
+SELECT DISTINCT ON (file_id) id, name, content, error FROM agent_attachments
+WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id
 """
 _SERVICES = "SELECT name, description, owner, channel, repository FROM agent_services"
 
@@ -144,10 +147,8 @@ class AgentStore:
 
     async def renew(self, claim: TurnClaim, lease_s: float) -> None:
         """Raises `ClaimLost` when the lease has run out or another attempt holds the turn: stop at once."""
-        async with self._database.connect() as connection:
-            await connection.exec_driver_sql(
-                "SELECT agent_renew_lease($1, $2, $3, $4)", (claim.bug_id, claim.turn, claim.token, lease_s)
-            )
+        held = (claim.bug_id, claim.turn, claim.token)
+        await _rows(self._database, "SELECT agent_renew_lease($1, $2, $3, $4)", *held, lease_s)
 
     async def finish(self, claim: TurnClaim, outcome: TurnOutcome) -> None:
         """Commit what the turn came to. Safe to repeat. A fix without a developer's message in the batch is dropped.
@@ -157,52 +158,44 @@ class AgentStore:
         """
         told = asdict(outcome)
         told["read_seqs"] = sorted(told.pop("read"))
-        async with self._database.connect() as connection:
-            await connection.exec_driver_sql(
-                "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)",
-                (claim.bug_id, claim.turn, claim.token, jsonb(told)),
-            )
+        held = (claim.bug_id, claim.turn, claim.token)
+        await _rows(self._database, "SELECT agent_finish_turn($1, $2, $3, $4::jsonb)", *held, jsonb(told))
 
     async def open_cases(self) -> set[str]:
         """The cases whose workspaces may still be needed."""
-        async with self._database.connect() as connection:
-            found = await connection.exec_driver_sql("SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
-            return set(found.scalars())
+        found = await _rows(self._database, "SELECT bug_id FROM agent_cases WHERE status <> 'resolved'")
+        return {row["bug_id"] for row in found}
 
     async def attachments(self, bug_id: str) -> list[AttachedFile]:
         """What was attached to the case's messages, in the order in which it came."""
-        async with self._database.connect() as connection:
-            found = await connection.exec_driver_sql(
-                "SELECT DISTINCT ON (file_id) id, name, content, error FROM agent_attachments"
-                " WHERE bug_id = $1 ORDER BY file_id, content IS NULL, id",
-                (bug_id,),
-            )
-            ordered = sorted(found.mappings(), key=lambda row: row["id"])
+        ordered = sorted(await _rows(self._database, _ATTACHMENTS, bug_id), key=lambda row: int(row["id"]))
         return [AttachedFile(row["name"], row["content"], row["error"]) for row in ordered]
 
 
 class CaseReader:
-    """The records of the claim's case, as the agent's tools read and write them."""
+    """The records of the claim's case, as the agent's tools read and write them: no method takes a case's id.
+
+    What it raises as `Permanent` or `Transient` the model may read, so no message holds a secret.
+    """
 
     def __init__(self, database: Database, claim: TurnClaim) -> None:
         self._database = database
         self._claim = claim
+        self.bug_id = claim.bug_id
 
     async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
-        """Raises `Permanent` for a cursor that no page named."""
-        said_at, identity = parse_cursor(cursor)
-        rows = await self._rows(_PAGE, self._claim.bug_id, said_at, identity, limit + 1)
-        return page_of(rows, limit)
+        """At most `limit` entries from `cursor` on (None: from the first); a cursor always gives the same first one.
+
+        Raises:
+            Permanent: the cursor is none that a page named.
+        """
+        return page_of(await _rows(self._database, _PAGE, self.bug_id, *parse_cursor(cursor), limit + 1), limit)
 
     async def case(self) -> dict[str, Any]:
         """The case, with its findings as sentences, oldest first."""
-        rows = await self._rows("SELECT * FROM agent_cases WHERE bug_id = $1", self._claim.bug_id)
-        found = await self._rows(
-            "SELECT title, detail, file, line FROM agent_findings WHERE bug_id = $1 ORDER BY id", self._claim.bug_id
-        )
-        if not rows:
-            raise CaseNotFound(f"there is no case {self._claim.bug_id}")
-        case = rows[0]
+        [case] = await _rows(self._database, "SELECT * FROM agent_cases WHERE bug_id = $1", self.bug_id)
+        query = "SELECT title, detail, file, line FROM agent_findings WHERE bug_id = $1 ORDER BY id"
+        found = await _rows(self._database, query, self.bug_id)
         same = ("bug_id", "title", "status", "severity", "components", "reporter_id", "pull_request")
         return {name: case[name] for name in same} | {
             "opened_at": case["created_at"],
@@ -217,8 +210,8 @@ class CaseReader:
             `bug_id`, `title`, `status`, `summary` and `similarity` of each, the most similar first; of `similarity`,
             from 0 to 1, only the order means something.
         """
-        return await self._rows(
-            "SELECT * FROM agent_similar_cases($1, $2, $3)", self._claim.bug_id, storable(text), limit
+        return await _rows(
+            self._database, "SELECT * FROM agent_similar_cases($1, $2, $3)", self.bug_id, storable(text), limit
         )
 
     async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
@@ -227,23 +220,25 @@ class CaseReader:
         Raises:
             ClaimLost: the turn is held by another attempt.
         """
-        await self._rows(
+        await _rows(
+            self._database,
             "SELECT agent_record_finding($1, $2, $3, $4, $5, $6, $7, $8)",
-            *(self._claim.bug_id, self._claim.turn, self._claim.token),
+            *(self.bug_id, self._claim.turn, self._claim.token),
             *(storable(title), storable(detail), storable(file), line, storable(severity)),
         )
 
     async def services(self) -> Sequence[Service]:
-        return [Service(**row) for row in await self._rows(_SERVICES + " ORDER BY name")]
+        return [Service(**row) for row in await _rows(self._database, _SERVICES + " ORDER BY name")]
 
     async def service(self, name: str) -> Service | None:
         """Find a service by its name, whatever its case."""
-        rows = await self._rows(_SERVICES + " WHERE lower(name) = lower($1)", storable(name))
+        rows = await _rows(self._database, _SERVICES + " WHERE lower(name) = lower($1)", storable(name))
         return Service(**rows[0]) if rows else None
 
-    async def _rows(self, query: str, *given: object) -> list[dict[str, Any]]:
-        async with self._database.connect() as connection:
-            return [dict(row) for row in (await connection.exec_driver_sql(query, given)).mappings()]
+
+async def _rows(database: Database, query: str, *given: object) -> list[dict[str, Any]]:
+    async with database.connect() as connection:
+        return [dict(row) for row in (await connection.exec_driver_sql(query, given)).mappings()]
 
 
 def _state(last_action: str) -> WorkflowState:

@@ -161,14 +161,6 @@ def _text(block: ToolResultBlock) -> str:
     return block.content or ""
 
 
-class TurnFailed(Permanent):
-    """The turn failed, and another attempt cannot help."""
-
-
-class TurnInterrupted(Transient):
-    """The turn was interrupted, and another attempt may help."""
-
-
 class SessionNotFound(Exception):
     """The session to resume is not in the store: only a new one can be started."""
 
@@ -180,55 +172,51 @@ def raise_for_result(result: ResultMessage, monitor: TurnMonitor) -> None:
     since a failed API call ends as `success`, too.
 
     Raises:
-        SessionNotFound, TurnFailed, TurnInterrupted
+        SessionNotFound, Permanent, Transient
     """
     if not result.is_error:
         return
     if (result.terminal_reason or "").startswith("aborted"):
-        raise TurnInterrupted("The agent was interrupted: the turn is tried again.")
+        raise Transient("The agent was interrupted: the turn is tried again.")
     if result.subtype in _LIMITS:
-        raise TurnFailed(_LIMITS[result.subtype])
+        raise Permanent(_LIMITS[result.subtype])
     said = " ".join([*(result.errors or []), result.result or ""]).strip()
     if _is_unknown_session(said):
         raise SessionNotFound
     if monitor.last_error in _REFUSALS:
-        raise TurnFailed(_REFUSALS[monitor.last_error])
+        raise Permanent(_REFUSALS[monitor.last_error])
     if _is_transient(result.api_error_status, monitor.last_error):
         status = f" (HTTP {result.api_error_status})" if result.api_error_status else ""
-        raise TurnInterrupted(
+        raise Transient(
             f"The model's API did not answer{status}: the turn is tried again.",
             retry_after=monitor.retry_after,
         )
-    raise TurnFailed(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
+    raise Permanent(f"The model's API refused the turn: {monitor.detail(said or result.subtype)}")
 
 
 def classify(error: Exception, monitor: TurnMonitor) -> Exception | None:
     """Classify an exception from starting the CLI, writing to it or reading from it.
 
     Returns:
-        TurnFailed, TurnInterrupted or SessionNotFound; None for an exception that is not the SDK's.
+        Permanent, Transient or SessionNotFound; None for an exception that is not the SDK's.
     """
     detail = monitor.detail(str(error))
     if isinstance(error, ProcessError):
-        return _process_failure(error, detail)
+        code = error.exit_code or 0
+        if _is_unknown_session(detail):
+            return SessionNotFound()
+        if code < 0 or code in _KILLED:
+            return Transient(f"The agent's process was killed (exit code {code}): the turn is tried again.")
+        return Permanent(f"The agent's process failed; check its settings. It said: {detail}")
     if isinstance(error, CLIConnectionError) and re.search(r"[Ww]rite to|not ready|Not connected", str(error)):
-        return TurnInterrupted("The agent's process ended in mid-turn: the turn is tried again.")
+        return Transient("The agent's process ended in mid-turn: the turn is tried again.")
     if isinstance(error, ClaudeSDKError):
-        return TurnFailed(f"The agent could not be run; check its settings. It said: {detail}")
+        return Permanent(f"The agent could not be run; check its settings. It said: {detail}")
     if isinstance(error, RuntimeError) and "SessionStore." in str(error):
-        return TurnInterrupted("The agent's earlier session could not be loaded: the turn is tried again.")
+        return Transient("The agent's earlier session could not be loaded: the turn is tried again.")
     if type(error) is Exception:  # what the SDK raises when its own protocol with the CLI breaks
-        return TurnInterrupted(f"The agent's process broke its protocol: {detail}")
+        return Transient(f"The agent's process broke its protocol: {detail}")
     return None
-
-
-def _process_failure(error: ProcessError, detail: str) -> Exception:
-    if _is_unknown_session(detail):
-        return SessionNotFound()
-    code = error.exit_code or 0
-    if code < 0 or code in _KILLED:
-        return TurnInterrupted(f"The agent's process was killed (exit code {code}): the turn is tried again.")
-    return TurnFailed(f"The agent's process failed; check its settings. It said: {detail}")
 
 
 def _is_transient(status: int | None, reason: str) -> bool:

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 
 import structlog
 from claude_agent_sdk import SdkMcpTool, ToolAnnotations
 
-from threadline.cases.model import ConversationPage, Entry, Service, Severity
+from threadline.cases.model import Severity
 from threadline.errors import Permanent, Transient
 from threadline.investigator.fences import parts
 from threadline.investigator.queries import Loki, ReadOnlyQueries
+from threadline.investigator.store import CaseReader
 from threadline.privacy.redaction import redact, redact_value
 
 SERVER = "bug"
@@ -22,69 +24,29 @@ _SEARCHED = 10
 """How many times its final length of a text is searched for secrets, since marks may shorten it."""
 PAGE = 20
 """Messages that are fetched at a time."""
+RECORDS_TIMEOUT, QUERIES_TIMEOUT = 20.0, 45.0
+"""Seconds for one call of a tool that reads the case, and of one that reads a database or logs."""
 
 Arguments = Mapping[str, Any]
 Answer = Callable[[Arguments], Awaitable[str]]
 
 
-class CaseRecords(Protocol):
-    """The records of one case: no method takes a case's id.
-
-    The methods raise `Permanent` or `Transient` with sentences that the model may read, so no message holds a secret.
-    """
-
-    async def conversation(self, cursor: str | None, limit: int) -> ConversationPage:
-        """At most `limit` entries from `cursor` on (None: from the first); a cursor always gives the same first one."""
-        ...
-
-    async def case(self) -> Mapping[str, Any]: ...
-
-    async def similar(self, text: str, limit: int) -> Sequence[Mapping[str, Any]]: ...
-
-    async def record_finding(self, title: str, detail: str, file: str, line: int, severity: str) -> None:
-        """Keep a finding once, also when a later attempt of the turn records it again."""
-        ...
-
-    async def services(self) -> Sequence[Service]: ...
-
-    async def service(self, name: str) -> Service | None: ...
-
-
-class InvalidCall(Exception):
-    """The call itself is wrong; the message tells the model how to correct it."""
-
-
-@dataclass(frozen=True)
-class ToolLimits:
-    """Seconds for each call of a tool, by what it waits for."""
-
-    records: float = 20.0
-    queries: float = 45.0
-
-
-def case_tools(
-    bug_id: str,
-    records: CaseRecords,
-    queries: ReadOnlyQueries | None,
-    logs: Loki | None,
-    limits: ToolLimits,
-) -> list[SdkMcpTool[Any]]:
+def case_tools(records: CaseReader, queries: ReadOnlyQueries | None, logs: Loki | None) -> list[SdkMcpTool[Any]]:
     """The tools of one case, made anew for each turn. Without `queries` or `logs` their tool does not exist."""
-    case = _CaseTools(bug_id, records)
+    case = _CaseTools(records)
     tools = [
-        _tool(
-            "get_bug_conversations", _CONVERSATIONS, _BUG_ID | _CURSOR, case.conversations, limits.records, ["bug_id"]
-        ),
-        _tool("get_bug", "The record of the case.", _BUG_ID, case.case, limits.records, ["bug_id"]),
-        _tool("find_similar_bugs", _SIMILAR, {"text": _string("What to look for.")}, case.similar, limits.records),
-        _tool("list_services", "All services of the catalogue.", {}, case.services, limits.records),
-        _tool("lookup_service_owner", _OWNER, {"name": _string("Its name.")}, case.owner, limits.records),
-        _tool("record_finding", _RECORD, _FINDING, case.record, limits.records, writes=True),
+        _tool("get_bug_conversations", _CONVERSATIONS, _BUG_ID | _CURSOR, case.conversations, optional=_CURSOR),
+        _tool("get_bug", "The record of the case.", _BUG_ID, case.case),
+        _tool("find_similar_bugs", _SIMILAR, {"text": _string("What to look for.")}, case.similar),
+        _tool("list_services", "All services of the catalogue.", {}, case.services),
+        _tool("lookup_service_owner", _OWNER, {"name": _string("Its name.")}, case.owner),
+        _tool("record_finding", _RECORD, _FINDING, case.record, writes=True),
     ]
     if queries:
-        tools.append(_tool("query_database", _query_help(queries), _QUERY, _querying(queries), limits.queries))
+        about = f"Run one SELECT on a read-only database. Sources: {', '.join(queries.names)}."
+        tools.append(_tool("query_database", about, _QUERY, partial(_query, queries), slow=True))
     if logs:
-        tools.append(_tool("search_logs", _LOGS, _SEARCH, _searching(logs), limits.queries))
+        tools.append(_tool("search_logs", _LOGS, _SEARCH, partial(_search, logs), slow=True))
     return tools
 
 
@@ -93,18 +55,19 @@ def _tool(
     help_text: str,
     properties: dict[str, Any],
     answer: Answer,
-    timeout: float,
-    required: list[str] | None = None,
     *,
+    slow: bool = False,
+    optional: Collection[str] = (),
     writes: bool = False,
 ) -> SdkMcpTool[Any]:
     """A tool that never raises: the SDK would show the model the exception's text, whatever is in it."""
+    timeout = QUERIES_TIMEOUT if slow else RECORDS_TIMEOUT
 
     async def handle(given: dict[str, Any]) -> dict[str, Any]:
         try:
             async with asyncio.timeout(timeout):
                 return _result(await answer(given))
-        except (Permanent, Transient, InvalidCall) as told:
+        except (Permanent, Transient) as told:
             return _result(redact(str(told)), is_error=True)
         except TimeoutError:
             return _result(
@@ -117,7 +80,7 @@ def _tool(
     schema = {
         "type": "object",
         "properties": properties,
-        "required": list(properties) if required is None else required,
+        "required": [name for name in properties if name not in optional],
         "additionalProperties": False,
     }
     return SdkMcpTool(name, help_text, schema, handle, ToolAnnotations(readOnlyHint=not writes))
@@ -140,8 +103,7 @@ def _fitting(text: str) -> str:
 
 
 class _CaseTools:
-    def __init__(self, bug_id: str, records: CaseRecords) -> None:
-        self._bug_id = bug_id
+    def __init__(self, records: CaseReader) -> None:
         self._records = records
 
     async def conversations(self, given: Arguments) -> str:
@@ -153,7 +115,7 @@ class _CaseTools:
         self._check_case(given)
         skip, at = _cursor(given.get("cursor") or "")
         page = await self._records.conversation(at, PAGE)
-        fenced = [part for entry in page.entries for part in parts(_without_secrets(entry))][skip:]
+        fenced = [part for entry in page.entries for part in parts(replace(entry, text=redact(entry.text)))][skip:]
         shown = _fill(fenced)
         if len(shown) < len(fenced):
             follow: str | None = f"{skip + len(shown)}:{at or ''}"
@@ -176,7 +138,7 @@ class _CaseTools:
     async def owner(self, given: Arguments) -> str:
         service = await self._records.service(given["name"])
         if service is None:
-            raise InvalidCall(f"No service is called {given['name']!r}: list_services names them all.")
+            raise Permanent(f"No service is called {given['name']!r}: list_services names them all.")
         return _json(asdict(service))
 
     async def record(self, given: Arguments) -> str:
@@ -184,14 +146,14 @@ class _CaseTools:
         return "Recorded."
 
     def _check_case(self, given: Arguments) -> None:
-        if given["bug_id"].strip() != self._bug_id:
-            raise InvalidCall(f"This session works on {self._bug_id} alone: use its id.")
+        if given["bug_id"].strip() != self._records.bug_id:
+            raise Permanent(f"This session works on {self._records.bug_id} alone: use its id.")
 
 
 def _cursor(text: str) -> tuple[int, str | None]:
     skip, _, at = text.partition(":")
     if text and not (skip.isdecimal() and ":" in text):
-        raise InvalidCall("This cursor is unknown: use one that an earlier call gave, or leave it out.")
+        raise Permanent("This cursor is unknown: use one that an earlier call gave, or leave it out.")
     return int(skip or 0), at or None
 
 
@@ -202,24 +164,16 @@ def _fill(fenced: list[str]) -> list[str]:
     return fenced[:shown]
 
 
-def _querying(queries: ReadOnlyQueries) -> Answer:
-    async def query(given: Arguments) -> str:
-        if given["source"] not in queries.names:
-            raise InvalidCall(f"There is no source {given['source']!r}: choose one of {', '.join(queries.names)}.")
-        table = await queries.query(given["source"], given["sql"], given["limit"])
-        names = list(table.columns)
-        rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
-        return _json({"columns": names, "rows": rows, "truncated": table.truncated})
-
-    return query
+async def _query(queries: ReadOnlyQueries, given: Arguments) -> str:
+    table = await queries.query(given["source"], given["sql"], given["limit"])
+    names = list(table.columns)
+    rows = [[_cell(name, value) for name, value in zip(names, row, strict=True)] for row in table.rows]
+    return _json({"columns": names, "rows": rows, "truncated": table.truncated})
 
 
-def _searching(logs: Loki) -> Answer:
-    async def search(given: Arguments) -> str:
-        lines = await logs.search(given["query"], given["minutes"], given["limit"])
-        return "\n".join(_cut(line, 1000) for line in lines) or "No line matches."
-
-    return search
+async def _search(logs: Loki, given: Arguments) -> str:
+    lines = await logs.search(given["query"], given["minutes"], given["limit"])
+    return "\n".join(_cut(line, 1000) for line in lines) or "No line matches."
 
 
 def _cell(column: str, value: object) -> str | int | float | bool | None:
@@ -236,10 +190,6 @@ def _cut(text: str, length: int) -> str:
     return redact(text[: _SEARCHED * length])[:length]
 
 
-def _without_secrets(entry: Entry) -> Entry:
-    return replace(entry, text=redact(entry.text))
-
-
 def _json(value: object) -> str:
     return json.dumps(redact_value(value), ensure_ascii=False, default=str)
 
@@ -250,10 +200,6 @@ def _string(description: str) -> dict[str, Any]:
 
 def _count(description: str, most: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
-
-
-def _query_help(queries: ReadOnlyQueries) -> str:
-    return f"Run one SELECT on a read-only database. Sources: {', '.join(queries.names)}."
 
 
 _CONVERSATIONS = (

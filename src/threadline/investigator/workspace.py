@@ -14,12 +14,12 @@ from threadline.errors import Permanent, Transient
 from threadline.forge import locks, remotes
 from threadline.forge.git import Git
 from threadline.forge.mirrors import Export, Mirrors
-from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.store import AttachedFile
+from threadline.threads.activity import run_to_end
 
 ATTACHMENTS = "attachments"
 OPEN_WAIT = 30.0
-REMOVE_WAIT = 5.0
+"""Seconds that a turn waits for an earlier attempt that still holds the case's workspace."""
 _BUG_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _NAME_BYTES = 120
 
@@ -47,22 +47,12 @@ class Workspaces:
     Args:
         root: a directory of ours; it gets `mirrors`, `cases` and `scratch`.
         repositories: URLs or paths; the last part of each is its name in a workspace.
-        open_wait: seconds to wait for an earlier attempt that still holds a case's workspace.
-        remove_wait: the same, for its removal.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        repositories: Sequence[str],
-        *,
-        open_wait: float = OPEN_WAIT,
-        remove_wait: float = REMOVE_WAIT,
-    ) -> None:
+    def __init__(self, root: Path, repositories: Sequence[str]) -> None:
         self._root, self._git = root.resolve(), Git()
         self._repositories = remotes.repositories_by_name(repositories)
         self._mirrors = Mirrors(self._root / "mirrors", self._repositories, self._git)
-        self._open_wait, self._remove_wait = open_wait, remove_wait
 
     @asynccontextmanager
     async def open(
@@ -86,7 +76,7 @@ class Workspaces:
         """
         if lost := [name for name, diff in diffs.items() if diff and name not in self._repositories]:
             raise Permanent(f"{bug_id} has changes to {', '.join(lost)}: add it to THREADLINE_REPO again")
-        async with self._held(bug_id, self._open_wait):
+        async with self._held(bug_id, OPEN_WAIT):
             await run_to_end(asyncio.to_thread(self._reset, bug_id))
             exports, commits = {}, {}
             for name in self._repositories:
@@ -105,13 +95,18 @@ class Workspaces:
             await run_to_end(asyncio.to_thread(_write, self._case(bug_id) / ATTACHMENTS, attachments))
             yield Workspace(self._case(bug_id), commits, exports)
 
-    async def remove(self, bug_id: str) -> None:
+    async def remove(self, bug_id: str, wait: float = 5.0) -> None:
         """Delete a case's workspace; nothing happens when there is none.
 
+        Args:
+            wait: seconds for an attempt that still holds it.
+
         Raises:
-            Transient: an attempt still holds it.
+            Transient: an attempt holds it for longer.
         """
-        await self._remove(bug_id, self._remove_wait)
+        async with self._held(bug_id, wait):
+            await run_to_end(asyncio.to_thread(self._delete, bug_id))
+            self._lock(bug_id).unlink(missing_ok=True)
 
     async def sweep(self, keep: Collection[str]) -> list[str]:
         """Delete every workspace whose case is not in `keep` and that nobody holds; returns the cases concerned."""
@@ -120,16 +115,11 @@ class Workspaces:
         swept = []
         for bug_id in sorted(found - set(keep)):
             try:
-                await self._remove(bug_id, 0)
+                await self.remove(bug_id, wait=0)
             except Transient:
                 continue
             swept.append(bug_id)
         return swept
-
-    async def _remove(self, bug_id: str, wait: float) -> None:
-        async with self._held(bug_id, wait):
-            await run_to_end(asyncio.to_thread(self._delete, bug_id))
-            self._lock(bug_id).unlink(missing_ok=True)
 
     def _held(self, bug_id: str, wait: float) -> AbstractAsyncContextManager[None]:
         message = f"another attempt still works in the workspace of {bug_id}: it must end first"

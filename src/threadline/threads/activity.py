@@ -1,10 +1,13 @@
-"""What surrounds every activity in a worker: errors become Temporal's in one place, and long work sends heartbeats."""
+"""What surrounds activities in a worker: errors become Temporal's in one place, and long work sends heartbeats.
+
+`run_to_end` awaits what must not be left half done, however often the activity is cancelled.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from temporalio import activity
@@ -21,6 +24,8 @@ HEARTBEAT_INTERVAL = 5.0
 LONG_WAIT = 60.0
 """Seconds."""
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class ErrorInterceptor(Interceptor):
@@ -127,3 +132,21 @@ async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[No
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` to its end. A cancellation of the caller meanwhile is raised afterwards, in place of the result.
+
+    A lost claim and Temporal may each cancel one attempt: a wait that survives a single cancellation would give up a
+    lock, or leave a process, while the work still goes on.
+    """
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as again:
+            cancelled = again
+    if cancelled:
+        raise cancelled from task.exception()
+    return task.result()

@@ -551,7 +551,7 @@ def check_folder(folder: Path, least: int = LEAST_SPACE) -> str:
 
 async def _programs(_: DoctorConnections) -> str:
     """Git, and the agent's CLI."""
-    cli = find_cli(None)
+    cli = find_cli()
     if not os.access(cli, os.X_OK):
         raise Permanent(f"{cli} is not executable: install claude-agent-sdk again.")
     with tempfile.TemporaryDirectory() as folder:

@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import text
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from threadline.cases.model import CaseStatus, Entry, Reason, bug_workflow_id
-from threadline.cases.store.case import CaseRecord, CaseStore, PullRequest, TurnRecord
+from threadline.cases.model import CaseRecord, CaseStatus, Entry, Reason, bug_workflow_id
+from threadline.cases.store.case import CaseStore, PullRequest, TurnRecord
 from threadline.cases.store.lists import CaseLists, Transition
 from threadline.cases.store.messages import CaseMessageStore
 from threadline.conversations.store.turns import TurnPlan, TurnStore

@@ -5,19 +5,17 @@ those with the highest one. What people wrote is in `messages.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from sqlalchemy import Row, cast, delete, func, select, text, true, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
-    START_REASONS,
     SUMMARY,
     TRANSITIONS,
     Action,
-    CaseNotFound,
+    CaseRecord,
     CaseSnapshot,
     CaseStatus,
     Reason,
@@ -27,8 +25,7 @@ from threadline.cases.model import (
     SlaEventKind,
     session_id,
 )
-from threadline.cases.outcome import StoredOutcome
-from threadline.cases.report import ParsedReport
+from threadline.cases.outcome import AnsweredTurn, StoredOutcome, TurnPost
 from threadline.cases.tables import (
     agent_turns,
     bug_conversations,
@@ -51,6 +48,8 @@ PullRequestState = Literal["open", "merged", "closed"]
 
 _BY_OPERATOR = (Reason.OPERATOR_CANCELLED, Reason.OPERATOR_RESOLVED)
 _QUESTION_SHOWN = 200
+ACTOR = "threadline"
+"""Who takes a step that nobody asked for by name."""
 
 SNAPSHOT = text("""
 SELECT c.*,
@@ -163,52 +162,20 @@ CASES = select(
 
 
 @dataclass(frozen=True)
-class CaseRecord:
-    """A case in full. `summary`: its thread in the summaries channel; `wait_until`: seconds since 1970, 0 for none."""
+class TurnRecord(AnsweredTurn):
+    """A turn as it is stored; `diffs` are by repository."""
 
-    bug_id: str
-    thread: Thread
-    reporter_id: str
-    title: str
-    severity: Severity
-    components: list[str]
-    status: CaseStatus
-    summary: Thread | None
-    turn: int
-    questions: int
-    escalations: int
-    closings: int
-    wait_until: float
-    close_reason: str
-    base: dict[str, str]
-    cost_usd: float
-    created_at: datetime
-    resolved_at: datetime | None
-
-
-@dataclass(frozen=True)
-class TurnRecord:
-    """A turn as it is stored; `result` is the agent's structured outcome, `diffs` are by repository."""
-
-    bug_id: str
     turn: int
     attempt: int
     status: str
-    action: Action | None
-    result: Mapping[str, Any]
     diffs: Mapping[str, str]
     base: Mapping[str, str]
-    has_fix: bool
     fix_requested_by: str
     cost_usd: float
     input_tokens: int
     output_tokens: int
     duration_s: float
     failure: str
-
-    @property
-    def outcome(self) -> StoredOutcome:
-        return StoredOutcome.model_validate(self.result)
 
 
 @dataclass(frozen=True)
@@ -224,28 +191,6 @@ class PullRequest:
     state: PullRequestState = "open"
 
 
-@dataclass(frozen=True)
-class TurnPost:
-    """What a turn's posts are made of.
-
-    `fix_url`: of the case's pull request; `reporter_words`: all that the reporter has written, with the names of what
-    they attached.
-    """
-
-    case: CaseRecord
-    turn: int
-    action: Action | None
-    result: Mapping[str, Any]
-    failure: str
-    cost_usd: float
-    fix_url: str | None
-    reporter_words: str
-
-    @property
-    def outcome(self) -> StoredOutcome:
-        return StoredOutcome.model_validate(self.result)
-
-
 class CaseStore:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -259,7 +204,7 @@ class CaseStore:
         the case would otherwise wait for each other.
 
         Raises:
-            CaseNotFound: there is no such case.
+            Permanent: there is no such case.
         """
         query = select(cases).where(cases.c.bug_id == bug_id).with_for_update(key_share=True)
         row = (await self._tx.execute(query)).one_or_none()
@@ -284,7 +229,7 @@ class CaseStore:
         await self._tx.execute(insert(case_transitions).values(bug_id=bug_id, rev=rev, **row))
 
     async def snapshot(self, bug_id: str) -> CaseSnapshot:
-        """What is known of a case, as this transaction sees it. Raises `CaseNotFound`."""
+        """What is known of a case, as this transaction sees it. Raises `Permanent` when there is none."""
         row = (await self._tx.execute(SNAPSHOT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             raise _not_found(bug_id)
@@ -300,40 +245,9 @@ class CaseStore:
         row = (await self._tx.execute(_of(thread))).one_or_none()
         return str(row.bug_id) if row else ""
 
-    async def record_batch(
-        self, case: Case, snapshot: CaseSnapshot, message_count: int, report: ParsedReport | None, *, start_turn: bool
-    ) -> CaseSnapshot:
-        """Write what a stored batch changes in its case, in the transaction that stored it.
-
-        Args:
-            case: the locked row.
-            snapshot: as it was read in this transaction.
-            message_count: the highest `seq` by now.
-            report: what the rules read out of the report; None where the case has a title.
-            start_turn: make the case `investigating`.
-        """
-        before, now = snapshot.status, CaseStatus.INVESTIGATING
-        fields: dict[str, object] = dict(vars(report)) if report else {}
-        if report:
-            snapshot = replace(snapshot, title=report.title, severity=report.severity)
-        if not start_turn:
-            rev = await self.write(case.bug_id, message_count=message_count, **fields)
-            return replace(snapshot, rev=rev, message_count=message_count)
-        rev = await self.write(case.bug_id, message_count=message_count, status=now, wait_until=0.0, **fields)
-        await self.record_transition(case.bug_id, rev, before, now, START_REASONS[before], "threadline")
-        return replace(snapshot, rev=rev, message_count=message_count, status=now, wait_until=0.0)
-
     # -- its steps -----------------------------------------------------------------------------------------------------
 
-    async def transition(
-        self,
-        bug_id: str,
-        to: CaseStatus,
-        reason: Reason,
-        *,
-        actor: str = "threadline",
-        wait_until: float = 0.0,
-    ) -> CaseSnapshot:
+    async def transition(self, bug_id: str, to: CaseStatus, reason: Reason, *, wait_until: float = 0.0) -> CaseSnapshot:
         """Take one step. Taking it again changes `wait_until` alone, and records nothing twice.
 
         Args:
@@ -346,14 +260,14 @@ class CaseStore:
         if case.status == to:
             await self.write(bug_id, wait_until=wait_until)
         elif to is CaseStatus.RESOLVED:
-            await self._resolve(case, reason, actor)
+            await self._resolve(case, reason, ACTOR)
         else:
             reopened = {"close_reason": "", "resolved_at": None, "escalated": False}
             values = reopened if case.status == CaseStatus.RESOLVED else {}
-            await self._step(case, to, reason, actor, wait_until=wait_until, **values)
+            await self.step(case, to, reason, ACTOR, wait_until=wait_until, **values)
         return await self.snapshot(bug_id)
 
-    async def end(self, bug_id: str, reason: Reason, *, actor: str = "threadline") -> CaseSnapshot:
+    async def end(self, bug_id: str, reason: Reason) -> CaseSnapshot:
         """Resolve the case, unless an unused message speaks against it: then the snapshot comes back unresolved.
 
         A close by an operator is recorded as theirs, also when `reason` says that the reporter closed it.
@@ -365,7 +279,7 @@ class CaseStore:
         snapshot = await self.snapshot(bug_id)
         if case.status == CaseStatus.RESOLVED or not _may_end(reason, snapshot):
             return snapshot
-        which = {"bug_id": bug_id, "settled": case.turn}
+        which, actor = {"bug_id": bug_id, "settled": case.turn}, ACTOR
         if reason is Reason.REPORTER_CLOSED:
             closer = (await self._tx.execute(_CLOSER, which)).one()
             actor = closer.sender_id or actor
@@ -381,7 +295,7 @@ class CaseStore:
         which = {"bug_id": case.bug_id, "settled": case.turn}
         await self._tx.execute(_RELEASE, which)
         revoked = (await self._tx.execute(_REVOKE_UNSETTLED, which)).one_or_none()
-        await self._step(
+        await self.step(
             case,
             CaseStatus.RESOLVED,
             reason,
@@ -395,13 +309,19 @@ class CaseStore:
             wait_until=0.0,
         )
 
-    async def _step(self, case: Case, to: CaseStatus, reason: Reason, actor: str, **values: object) -> None:
+    async def step(self, case: Case, to: CaseStatus, reason: Reason, actor: str, **values: object) -> int:
+        """Write a step of the locked row, with other values of it; returns the new revision.
+
+        Raises:
+            IllegalTransition: the status does not allow it.
+        """
         now = CaseStatus(case.status)
         if to not in TRANSITIONS[now]:
             allowed = ", ".join(sorted(TRANSITIONS[now]))
             raise IllegalTransition(f"{case.bug_id} is {now} and cannot become {to}; it can become {allowed}")
         rev = await self.write(case.bug_id, status=to, **values)
         await self.record_transition(case.bug_id, rev, now, to, reason, actor)
+        return rev
 
     # -- its turns -----------------------------------------------------------------------------------------------------
 
@@ -551,18 +471,24 @@ class CaseStore:
         """All that a turn's posts are made of, in one statement.
 
         Raises:
-            CaseNotFound: there is no such case.
             Permanent: nothing ever ran under this number.
         """
         row = (await self._tx.execute(_FOR_POST, {"bug_id": bug_id, "turn": turn})).one_or_none()
         if row is None:
             raise Permanent(f"{bug_id} has no turn {turn}; `threadline cases show {bug_id}` lists its turns")
-        action = Action(row.action) if row.action else None
-        case = record_of(row)
-        return TurnPost(case, turn, action, row.result, row.failure, float(row.turn_cost), row.url, row.reporter_words)
+        return TurnPost(
+            action=Action(row.action) if row.action else None,
+            result=row.result,
+            case=record_of(row),
+            turn=turn,
+            failure=row.failure,
+            cost_usd=float(row.turn_cost),
+            fix_url=row.url,
+            reporter_words=row.reporter_words,
+        )
 
     async def get(self, bug_id: str) -> CaseRecord:
-        """Raises `CaseNotFound`."""
+        """Raises `Permanent` when there is no such case."""
         row = (await self._tx.execute(CASES.where(cases.c.bug_id == bug_id))).one_or_none()
         if row is None:
             raise _not_found(bug_id)
@@ -574,8 +500,8 @@ def _of(thread: Thread) -> Any:
     return select(cases).where(place.team == thread.team, place.channel == thread.channel, place.thread_ts == thread.ts)
 
 
-def _not_found(bug_id: str) -> CaseNotFound:
-    return CaseNotFound(f"there is no case {bug_id}; `threadline cases list` lists them")
+def _not_found(bug_id: str) -> Permanent:
+    return Permanent(f"there is no case {bug_id}; `threadline cases list` lists them")
 
 
 def _may_end(reason: Reason, snapshot: CaseSnapshot) -> bool:

@@ -3,16 +3,15 @@
 A sweep looks for cases without a workflow, escalations without a clock, and answers that were not posted.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import select, text, tuple_
 
-from threadline.cases.model import Action, CaseStatus, Severity
-from threadline.cases.outcome import StoredOutcome
-from threadline.cases.store.case import CASES, REPORTER_WORDS, SUMMARY_AND_FIX, CaseRecord, record_of
+from threadline.cases.model import Action, CaseRecord, CaseStatus, Severity
+from threadline.cases.outcome import AnsweredTurn
+from threadline.cases.store.case import CASES, REPORTER_WORDS, SUMMARY_AND_FIX, record_of
 from threadline.cases.tables import case_transitions, cases
 from threadline.db.engine import Transaction
 from threadline.db.values import storable
@@ -55,7 +54,7 @@ EXISTS (SELECT FROM threads place
 """
 _IS_CLOSING_UNPOSTED = text(f"SELECT {_CLOSING_UNPOSTED} FROM cases c WHERE c.bug_id = :bug_id")  # noqa: S608 - all of it is written here
 _OPEN = text(f"""
-SELECT c.id, c.bug_id, c.team, c.channel, c.thread_ts FROM cases c
+SELECT c.id, c.team, c.channel, c.thread_ts FROM cases c
 WHERE c.id > :after AND (c.status <> 'resolved'
     OR c.resolved_at > now() - interval '60 days' AND EXISTS (
         SELECT FROM bug_conversations m
@@ -64,7 +63,7 @@ WHERE c.id > :after AND (c.status <> 'resolved'
 ORDER BY c.id LIMIT :limit
 """)  # noqa: S608 - as above
 _ESCALATED = text("""
-SELECT c.id, c.bug_id, c.escalations, c.severity, p.claimed_at,
+SELECT c.id, c.bug_id, c.escalations AS number, c.severity, p.claimed_at AS started,
        EXISTS (SELECT FROM bug_conversations m
                WHERE m.bug_id = c.bug_id AND m.sender_type = 'developer' AND m.message_type IN ('message', 'close')
                  AND m.said_at > CAST(p.claimed_at AS numeric)) AS acknowledged
@@ -106,16 +105,6 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class CardTurn:
-    action: Action | None
-    result: Mapping[str, Any]
-
-    @property
-    def outcome(self) -> StoredOutcome:
-        return StoredOutcome.model_validate(self.result)
-
-
-@dataclass(frozen=True)
 class CardSource:
     """What a case's card is made of: `turns` are its settled ones, the last one first.
 
@@ -128,7 +117,7 @@ class CardSource:
     report: str
     reporter_words: str
     pull_request: str
-    turns: Sequence[CardTurn]
+    turns: Sequence[AnsweredTurn]
 
 
 @dataclass(frozen=True)
@@ -136,7 +125,6 @@ class OpenCase:
     """A case whose workflow must run; `id` is its place in the order of all."""
 
     id: int
-    bug_id: str
     thread: Thread
 
 
@@ -173,17 +161,11 @@ class CaseLists:
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
 
-    async def list(
-        self, *, status: CaseStatus | None = None, open_only: bool = False, reporter_id: str = "", limit: int = 50
-    ) -> list[CaseRecord]:
+    async def list(self, *, open_only: bool = False, limit: int = 50) -> list[CaseRecord]:
         """The newest cases first."""
         query = CASES.order_by(cases.c.id.desc()).limit(limit)
-        if status:
-            query = query.where(cases.c.status == status)
         if open_only:
             query = query.where(cases.c.status != CaseStatus.RESOLVED)
-        if reporter_id:
-            query = query.where(cases.c.reporter_id == reporter_id)
         return [record_of(row) for row in await self._tx.execute(query)]
 
     async def search(
@@ -220,7 +202,7 @@ class CaseLists:
                 report=row.report,
                 reporter_words=row.reporter_words,
                 pull_request=row.url or "",
-                turns=[CardTurn(Action(action) if action else None, result) for action, result in row.turns],
+                turns=[AnsweredTurn(Action(action) if action else None, result) for action, result in row.turns],
             )
             for row in rows
         ]
@@ -244,17 +226,12 @@ class CaseLists:
     async def open_cases(self, after: int, limit: int) -> Sequence[OpenCase]:
         """Cases that are not resolved, or were written in since, or whose end was not posted within a day, in order."""
         rows = await self._tx.execute(_OPEN, {"after": after, "limit": limit})
-        return [OpenCase(row.id, row.bug_id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
+        return [OpenCase(row.id, Thread(row.team, row.channel, row.thread_ts)) for row in rows]
 
     async def open_escalations(self, after: int, limit: int) -> Sequence[OpenEscalation]:
         """Escalations of open cases for which people were called, in order."""
         rows = await self._tx.execute(_ESCALATED, {"after": after, "limit": limit})
-        return [
-            OpenEscalation(
-                row.id, row.bug_id, row.escalations, Severity(row.severity), row.claimed_at, row.acknowledged
-            )
-            for row in rows
-        ]
+        return [OpenEscalation(**{**row, "severity": Severity(row["severity"])}) for row in rows.mappings()]
 
     async def missing_answers(
         self, grace: float, limit: int, after: int = 0, *, owed: bool = True

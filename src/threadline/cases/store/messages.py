@@ -3,15 +3,17 @@
 It decides who may open a case, what wants a turn, and what closes the case.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from threadline.cases.model import (
     REPORT,
+    START_REASONS,
     CaseSnapshot,
     CaseStatus,
     ConversationPage,
@@ -22,18 +24,18 @@ from threadline.cases.model import (
     parse_cursor,
 )
 from threadline.cases.report import ParsedReport, parse_bug_report
-from threadline.cases.store.case import Case, CaseStore
+from threadline.cases.store.case import ACTOR, Case, CaseStore
 from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread, clean_text
 from threadline.threads import phrases
-from threadline.threads.message_table import Columns, MessageTable, StoredMessage, distinct, seconds
+from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine, ThreadStore
 
 _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
 """What was said earlier in the thread of a case that is opened now is not compared with Slack."""
-_MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
+MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
 
 _FORGET_TITLE = text("""
 UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
@@ -71,11 +73,6 @@ SELECT * FROM agent_conversations
 WHERE bug_id = :bug_id AND sender_type = 'reporter' AND message_type IN ('report', 'message')
 ORDER BY message_type = 'report' DESC, said_at, id LIMIT 1
 """)
-_REPORTER_WORDS = text("""
-SELECT message_text FROM bug_conversations WHERE bug_id = :bug_id AND sender_type = 'reporter' AND redacted_at IS NULL
-UNION ALL SELECT f.name FROM attachments f JOIN bug_conversations m USING (bug_id, message_id)
-WHERE f.bug_id = :bug_id AND m.sender_type = 'reporter'
-""")
 
 
 @dataclass(frozen=True)
@@ -89,13 +86,10 @@ class Flushed:
 
 @dataclass(frozen=True)
 class PendingFile:
-    """A file whose content is not stored; `id` is the row's, `size` in bytes as Slack said."""
+    """A file whose content is not stored; `id` is the row's, `file_id` Slack's."""
 
     id: int
     file_id: str
-    name: str
-    mimetype: str
-    size: int
 
 
 class CaseMessageStore:
@@ -124,7 +118,7 @@ class CaseMessageStore:
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
         columns = _columns(case, await self._closed_until(case))
-        stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
+        stored = await MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
             await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
         if any(message.kind == MessageKind.CLOSE for message in stored.new):
@@ -134,18 +128,23 @@ class CaseMessageStore:
         snapshot, count = await self._cases.snapshot(case.bug_id), case.message_count + len(stored.new)
         starts = start_turn and may_start_turn(snapshot)
         is_new = snapshot.turn == 0 and snapshot.closings == 0 and not snapshot.title
-        report = await self.parse_report(case.bug_id) if is_new else None
-        snapshot = await self._cases.record_batch(case, snapshot, count, report, start_turn=starts)
-        return Flushed(snapshot, stored.quarantined, starts)
+        values: dict[str, Any] = {"message_count": count}
+        if is_new and (report := await self._parse_report(case.bug_id)):
+            values |= vars(report)
+            snapshot = replace(snapshot, title=report.title, severity=report.severity)
+        if starts:
+            to, reason = CaseStatus.INVESTIGATING, START_REASONS[snapshot.status]
+            rev = await self._cases.step(case, to, reason, ACTOR, wait_until=0.0, **values)
+            snapshot = replace(snapshot, status=to, wait_until=0.0)
+        else:
+            rev = await self._cases.write(case.bug_id, **values)
+        return Flushed(replace(snapshot, rev=rev, message_count=count), stored.quarantined, starts)
 
     async def _open(self, thread: Thread, batch: Sequence[IncomingMessage]) -> Case | None:
         """The thread's case, opened now; None when nothing in the batch may open one. Another may open it too."""
         reports = [message for message in batch if message.kind == MessageKind.REPORT]
-        told = [
-            m
-            for m in batch
-            if m.sender_type == SenderType.REPORTER and m.kind in (MessageKind.MESSAGE, MessageKind.CLOSE)
-        ]
+        spoken = (MessageKind.MESSAGE, MessageKind.CLOSE)
+        told = [each for each in batch if each.sender_type == SenderType.REPORTER and each.kind in spoken]
         opener = next(iter(reports + told), None)
         if opener is None:
             return None
@@ -179,17 +178,13 @@ class CaseMessageStore:
         given = {"bug_id": bug_id, "said_at": said_at, "id": identity, "limit": limit + 1}
         return page_of((await self._tx.execute(_ENTRIES, given)).mappings().all(), limit)
 
-    async def parse_report(self, bug_id: str) -> ParsedReport | None:
+    async def _parse_report(self, bug_id: str) -> ParsedReport | None:
         """Title, severity and components by rule, until the agent knows better; None before anything is reported."""
         row = (await self._tx.execute(_REPORT, {"bug_id": bug_id})).one_or_none()
         if row is None:
             return None
         services = [service.name for service in await self._cases.services()]
         return parse_bug_report(row.message_text, services)
-
-    async def reporter_words(self, bug_id: str) -> str:
-        """All that the reporter has written, with the names of what they attached."""
-        return "\n".join((await self._tx.execute(_REPORTER_WORDS, {"bug_id": bug_id})).scalars())
 
     async def last_close(self, bug_id: str) -> str:
         """What was said when the case was last asked to be closed."""
@@ -209,20 +204,6 @@ class CaseMessageStore:
             message.redacted_at.is_(None),
         )
         return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
-
-    async def find_messages(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages are stored, by id, with whatever corrects them."""
-        return await _MESSAGES.find(self._tx, bug_id, ids)
-
-    async def messages_between(
-        self, bug_id: str, team: str, channel: str, oldest: Decimal, latest: Decimal
-    ) -> list[StoredMessage]:
-        """What people are stored to have said in a channel between two moments and not to have deleted."""
-        return await _MESSAGES.between(self._tx, bug_id, team, channel, oldest, latest)
-
-    async def stored_ids(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, of whichever case."""
-        return await _MESSAGES.stored_ids(self._tx, ids)
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
@@ -248,27 +229,20 @@ class CaseMessageStore:
     async def pending_files(self, bug_id: str) -> list[PendingFile]:
         """What was attached and is neither stored nor given up."""
         file = attachments.c
-        query = select(file.id, file.file_id, file.name, file.mimetype, file.size)
-        query = query.where(file.bug_id == bug_id, file.content.is_(None), file.error == "").order_by(file.id)
+        pending = (file.bug_id == bug_id, file.content.is_(None), file.error == "")
+        query = select(file.id, file.file_id).where(*pending).order_by(file.id)
         return [PendingFile(*row) for row in await self._tx.execute(query)]
 
     async def store_file(self, identity: int, content: bytes) -> None:
         """Keep a file's content, unless it was deleted while it was fetched."""
         file = attachments.c
-        kept = update(attachments).where(file.id == identity, file.error == "").values(content=content)
-        await self._tx.execute(kept)
+        await self._tx.execute(update(attachments).where(file.id == identity, file.error == "").values(content=content))
 
     async def fail_file(self, identity: int, error: str) -> None:
         """The file cannot be had; the agent is told why, in words."""
         file = attachments.c
         told = update(attachments).where(file.id == identity, file.content.is_(None), file.error == "")
         await self._tx.execute(told.values(error=clean_text(error) or "it could not be fetched"))
-
-    async def readable_files(self, bug_id: str) -> int:
-        """How many files the agent can read."""
-        query = select(func.count()).select_from(attachments)
-        query = query.where(attachments.c.bug_id == bug_id, attachments.c.content.is_not(None))
-        return int((await self._tx.execute(query)).scalar_one())
 
 
 def _addressed(message: IncomingMessage, reporter_id: str) -> IncomingMessage | None:
@@ -297,9 +271,5 @@ def _wants_turn(message: IncomingMessage, status: CaseStatus) -> bool:
         return False
     if status is not CaseStatus.RESOLVED:
         return True
-    polite = message.kind == MessageKind.CLOSE or _is_polite(message.text)
-    return bool(message.files) or not polite
-
-
-def _is_polite(text: str) -> bool:
-    return phrases.is_close(text) or phrases.is_thanks(text) or phrases.is_wordless(text)
+    text, is_close = message.text, message.kind == MessageKind.CLOSE or phrases.is_close(message.text)
+    return bool(message.files) or not (is_close or phrases.is_thanks(text) or phrases.is_wordless(text))
