@@ -1,10 +1,13 @@
-"""What surrounds every activity in a worker: errors become Temporal's in one place, and long work sends heartbeats."""
+"""What surrounds an activity in a worker: errors become Temporal's in one place, and long work sends heartbeats.
+
+Also work of any process that goes on beside other work, or until the process is to stop.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from temporalio import activity
@@ -16,6 +19,8 @@ from threadline.privacy.redaction import redact
 from threadline.slack.model import Thread
 from threadline.threads.activity_options import MAX_UNEXPECTED, ActivityOptions, should_alert
 from threadline.threads.model import turn_id
+
+Result = TypeVar("Result")
 
 HEARTBEAT_INTERVAL = 5.0
 LONG_WAIT = 60.0
@@ -117,13 +122,35 @@ async def heartbeating(interval: float = HEARTBEAT_INTERVAL) -> AsyncIterator[No
     """
 
     async def send() -> None:
+        activity.heartbeat()
+
+    async with repeating(send, interval):
+        yield
+
+
+@asynccontextmanager
+async def repeating(work: Callable[[], Awaitable[None]], interval: float) -> AsyncIterator[None]:
+    """Do something at once and then at each interval (seconds), until the block ends. What it raises ends it."""
+
+    async def repeat() -> None:
         while True:
-            activity.heartbeat()
+            await work()
             await asyncio.sleep(interval)
 
-    task = asyncio.create_task(send())
+    task = asyncio.create_task(repeat())
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def until_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """The work's result; None when `stop` was set first, and then the work is cancelled."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        stopped.cancel()

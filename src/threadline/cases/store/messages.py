@@ -3,7 +3,7 @@
 It decides who may open a case, what wants a turn, and what closes the case.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -27,13 +27,13 @@ from threadline.cases.tables import attachments, bug_conversations, cases
 from threadline.db.engine import Transaction
 from threadline.slack.model import Thread, clean_text
 from threadline.threads import phrases
-from threadline.threads.message_table import Columns, MessageTable, StoredMessage, distinct, seconds
+from threadline.threads.message_table import Columns, MessageTable, distinct, seconds
 from threadline.threads.model import IncomingMessage, MessageKind, SenderType, message_id
 from threadline.threads.store import Quarantine, ThreadStore
 
 _BEFORE_OPENING = func.extract("epoch", func.now()) - 900
 """What was said earlier in the thread of a case that is opened now is not compared with Slack."""
-_MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
+MESSAGES = MessageTable(bug_conversations, "bug_id", attachments)
 
 _FORGET_TITLE = text("""
 UPDATE cases c SET title = 'Report deleted by its author', rev = c.rev + 1
@@ -124,7 +124,7 @@ class CaseMessageStore:
             return Flushed(CaseSnapshot(), await Quarantine(self._tx).keep(thread, unreadable))
         addressed = [message for each in each_once if (message := _addressed(each, case.reporter_id))]
         columns = _columns(case, await self._closed_until(case))
-        stored = await _MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
+        stored = await MESSAGES.store(self._tx, thread, case.bug_id, case.message_count, addressed, columns)
         if stored.corrected:
             await self._tx.execute(_FORGET_TITLE, {"bug_id": case.bug_id, "originals": stored.corrected})
         if any(message.kind == MessageKind.CLOSE for message in stored.new):
@@ -209,20 +209,6 @@ class CaseMessageStore:
             message.redacted_at.is_(None),
         )
         return [(row.channel, row.slack_ts) for row in await self._tx.execute(query.order_by(message.seq))]
-
-    async def find_messages(self, bug_id: str, ids: Collection[str]) -> dict[str, StoredMessage]:
-        """Which of these messages are stored, by id, with whatever corrects them."""
-        return await _MESSAGES.find(self._tx, bug_id, ids)
-
-    async def messages_between(
-        self, bug_id: str, team: str, channel: str, oldest: Decimal, latest: Decimal
-    ) -> list[StoredMessage]:
-        """What people are stored to have said in a channel between two moments and not to have deleted."""
-        return await _MESSAGES.between(self._tx, bug_id, team, channel, oldest, latest)
-
-    async def stored_ids(self, ids: Collection[str]) -> set[str]:
-        """Which of these messages are stored, of whichever case."""
-        return await _MESSAGES.stored_ids(self._tx, ids)
 
     async def record_bot_message(self, bug_id: str, kind: str, words: str, message: Thread) -> None:
         """Keep what the bot posted, once, so that history shows both sides. It starts no turn and has no `seq`.
