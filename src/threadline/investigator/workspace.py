@@ -16,6 +16,7 @@ from threadline.forge.git import Git
 from threadline.forge.mirrors import Export, Mirrors
 from threadline.investigator.cancellation import run_to_end
 from threadline.investigator.store import AttachedFile
+from threadline.threads.activity import repeating
 
 ATTACHMENTS = "attachments"
 OPEN_WAIT = 30.0
@@ -195,17 +196,11 @@ async def sweep_periodically(
     """
 
     async def sweep() -> None:
-        while True:
-            try:
-                if swept := await workspaces.sweep(await open_cases()):
-                    _log.info("workspaces_swept", cases=swept)
-            except (Permanent, Transient, OSError) as error:
-                _log.warning("workspace_sweep_failed", reason=str(error))
-            await asyncio.sleep(interval)
+        try:
+            if swept := await workspaces.sweep(await open_cases()):
+                _log.info("workspaces_swept", cases=swept)
+        except (Permanent, Transient, OSError) as error:
+            _log.warning("workspace_sweep_failed", reason=str(error))
 
-    task = asyncio.create_task(sweep())
-    try:
+    async with repeating(sweep, interval):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -1,6 +1,12 @@
-"""The tools of every feature, whether they are configured or not."""
+"""The tools of every feature, and clients of the services elsewhere that some need, where the settings bring them."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
 
 from threadline.appointments import tools as appointments_tools
 from threadline.approvals import tools as approvals_tools
@@ -8,14 +14,27 @@ from threadline.cases import tools as cases_tools
 from threadline.ci import tools as ci_tools
 from threadline.conversations import thread_tool
 from threadline.estimates import tools as estimates_tools
+from threadline.forge.actions import Actions
 from threadline.jobs import tools as jobs_tools
 from threadline.knowledge import tools as knowledge_tools
+from threadline.models.embeddings import Embedder, open_embedder
 from threadline.operator import tools as operator_tools
 from threadline.rfps import files as rfps_files
 from threadline.rfps import tools as rfps_tools
 from threadline.sales import tools as sales_tools
-from threadline.tools.registry import Tool
+from threadline.sales.email import Mailer
+from threadline.settings import (
+    CiSettings,
+    EmbeddingSettings,
+    GitHubSettings,
+    JiraSettings,
+    MailSettings,
+    OpenAISettings,
+)
+from threadline.tools.context import Services, setup_hint
+from threadline.tools.registry import Tool, ToolRegistry, available_tools
 from threadline.trackers import tools as trackers_tools
+from threadline.trackers.jira import JiraClient
 
 _TOOLSETS = (
     appointments_tools,
@@ -34,3 +53,75 @@ _TOOLSETS = (
 )
 
 TOOLS: Sequence[Tool] = tuple(tool for toolset in _TOOLSETS for tool in toolset.TOOLS)
+"""The tools of every feature, whether they are configured or not."""
+REMOTE: Sequence[Tool] = (*trackers_tools.TOOLS, *ci_tools.TOOLS)
+"""Those that need a service elsewhere."""
+
+
+@asynccontextmanager
+async def open_integrations(services: Services | None = None) -> AsyncIterator[Services]:
+    """The given services, and those of the services that the environment names.
+
+    Raises:
+        Permanent: a setting is wrong.
+    """
+    services = services or Services()
+    jira, builds, forge, mail = JiraSettings.load(), CiSettings.load(), GitHubSettings.load(), MailSettings.load()
+    async with AsyncExitStack() as opened:
+        if jira.url and jira.token:
+            session = await opened.enter_async_context(aiohttp.ClientSession(proxy=_environment_proxy(jira.url)))
+            services = services.with_service(JiraClient, JiraClient(session, jira.url, jira.email, jira.token))
+        token = builds.token or forge.token
+        if builds.repository and token:
+            address = builds.api_url or forge.api_url or ""
+            services = services.with_service(Actions, Actions(builds.repository, token, address))
+        if mail.smtp_url is not None:
+            from threadline.sales.smtp import SmtpMailer
+
+            services = services.with_service(Mailer, SmtpMailer(mail.smtp_url))
+        yield services
+
+
+def configured_embedder(settings: EmbeddingSettings) -> AbstractAsyncContextManager[Embedder | None]:
+    """The model that the settings name, to be opened; the endpoint's settings are read only where it is asked.
+
+    Raises:
+        Permanent: a setting is wrong, or the local model is not installed. Also when it is opened.
+    """
+    if settings.embeddings != "openai":
+        return open_embedder(settings.embeddings, settings.embeddings_model)
+    openai = OpenAISettings.load()
+    key = openai.api_key.get_secret_value().strip() if openai.api_key else ""
+    return open_embedder(settings.embeddings, settings.embeddings_model, api_key=key, base_url=openai.base_url)
+
+
+def _environment_proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address.
+
+    aiohttp's `trust_env` would take an account from ~/.netrc as well, and refuse the request for having two.
+    """
+    address = urlsplit(url)
+    return None if proxy_bypass(address.hostname or "") else getproxies().get(address.scheme)
+
+
+async def check_integrations() -> str:
+    """Each service that is set answers its account; what to set for the others is said, and is no fault."""
+    async with open_integrations() as services:
+        if JiraClient in services:
+            await services[JiraClient].account()
+        if Actions in services:
+            await services[Actions].recent("", "", 1)
+        if Mailer in services:
+            await services[Mailer].check()
+        mail = "mail is sent" if Mailer in services else f"no mail is sent: {setup_hint(Mailer)}"
+        return f"{describe_toolsets(ToolRegistry(REMOTE), services)}; {mail}"
+
+
+def describe_toolsets(registry: ToolRegistry, services: Services) -> str:
+    """Which toolsets are on, and what to do for those that are not."""
+    on = sorted({each.toolset for each in available_tools(registry, services)})
+    missing: dict[str, type[Any]] = {
+        each.toolset: kind for each in registry.all() for kind in each.needs if kind not in services
+    }
+    off = (f"{toolset} is off: {setup_hint(kind)}" for toolset, kind in sorted(missing.items()))
+    return "; ".join((f"on: {', '.join(on) or 'none'}", *off))
