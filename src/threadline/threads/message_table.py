@@ -270,11 +270,8 @@ def _originals(batch: Sequence[IncomingMessage]) -> list[str]:
 
 def distinct(batch: Sequence[IncomingMessage]) -> list[IncomingMessage]:
     """Each id once, the first that came, in the order in which they were said."""
-    return sorted({message.id: message for message in reversed(batch)}.values(), key=_order)
-
-
-def _order(message: IncomingMessage) -> tuple[Decimal, str]:
-    return seconds(message.ts), message.version
+    once = {message.id: message for message in reversed(batch)}
+    return sorted(once.values(), key=lambda message: (seconds(message.ts), message.version))
 
 
 def seconds(ts: str) -> Decimal:
